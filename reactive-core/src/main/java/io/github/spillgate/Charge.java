@@ -1,0 +1,176 @@
+package io.github.spillgate;
+
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What a caller asks for: so many permits for a key, under one or more limits. A charge without limits of its own falls under
+ * those of the {@link RateLimiter} that it is given to.
+ *
+ * <p>Several charges given to one call are decided together: all are taken, or none is.
+ *
+ * <pre>{@code
+ * limiter.tryAcquire(
+ *         Charge.of("ip:" + address, Limit.perMinute(120)),
+ *         Charge.of("key:" + apiKey, plan.limits()).permits(3));
+ * }</pre>
+ */
+public final class Charge {
+
+    private final String key;
+    private final List<Limit> limits;
+    private final long permits;
+    private final @Nullable String group;
+
+    private Charge(String key, List<Limit> limits, long permits, @Nullable String group) {
+        this.key = key;
+        this.limits = limits;
+        this.permits = permits;
+        this.group = group;
+    }
+
+    /**
+     * One permit for the key.
+     *
+     * @param key who is charged: any string but the empty one; it is never trusted
+     * @param limits what the key falls under; none means those of the limiter
+     * @return the charge
+     * @throws IllegalArgumentException if the key is empty or two of the limits would share a count
+     */
+    public static Charge of(String key, Limit... limits) {
+        return of(key, List.of(limits));
+    }
+
+    /**
+     * One permit for the key.
+     *
+     * @param key who is charged: any string but the empty one; it is never trusted
+     * @param limits what the key falls under; none means those of the limiter
+     * @return the charge
+     * @throws IllegalArgumentException if the key is empty or two of the limits would share a count
+     */
+    public static Charge of(String key, Collection<Limit> limits) {
+        return new Charge(checkKey("key", key, "\"user:42\""), distinct(limits), 1, null);
+    }
+
+    /**
+     * The same charge for so many permits.
+     *
+     * @param permits the cost; 0 asks whether the key is within its limits and takes nothing
+     * @return the charge
+     * @throws IllegalArgumentException if the permits are negative
+     */
+    public Charge permits(long permits) {
+        return new Charge(key, limits, checkPermits(permits), group);
+    }
+
+    /**
+     * The same charge with its key stored beside the other keys of the group: in Redis Cluster all of a group lie in one slot,
+     * and charges to several of them are one atomic verdict. The group is part of the identity.
+     *
+     * @param group any string but the empty one, such as {@code tenant-7}
+     * @return the charge
+     * @throws IllegalArgumentException if the group is empty
+     */
+    public Charge group(String group) {
+        return new Charge(key, limits, permits, checkKey("group", group, "\"tenant-7\""));
+    }
+
+    /**
+     * Returns who is charged.
+     *
+     * @return the key as it was given
+     */
+    public String key() {
+        return key;
+    }
+
+    /**
+     * Returns what the key falls under.
+     *
+     * @return the limits; empty means those of the limiter
+     */
+    public List<Limit> limits() {
+        return limits;
+    }
+
+    /**
+     * Returns how many permits are asked for.
+     *
+     * @return the cost, not negative
+     */
+    public long permits() {
+        return permits;
+    }
+
+    /**
+     * Returns beside which other keys this one is stored.
+     *
+     * @return the group, if there is one
+     */
+    public Optional<String> group() {
+        return Optional.ofNullable(group);
+    }
+
+    /** The part of the identity that tells one key from another, with the hash tag of Redis Cluster in braces. */
+    String identity() {
+        String encoded = Keys.encode(key);
+        return group == null ? "{" + encoded + "}" : "{" + Keys.encode(group) + "}" + encoded;
+    }
+
+    static long checkPermits(long permits) {
+        if (permits < 0) {
+            throw new IllegalArgumentException(
+                    "permits " + permits + " are negative: expected 0 or more, for example 1");
+        }
+        return permits;
+    }
+
+    /** Returns the limits as a list in which no two would share a count. */
+    static List<Limit> distinct(Collection<Limit> limits) {
+        List<Limit> list = List.copyOf(limits);
+        Set<String> identities = new HashSet<>();
+        for (Limit limit : list) {
+            if (!identities.add(limit.identity())) {
+                throw new IllegalArgumentException("limit " + Text.quote(limit.toString())
+                        + " would share its count with another of the same name and window: expected every limit to be its"
+                        + " own, for example with .named(\"burst\")");
+            }
+        }
+        return list;
+    }
+
+    private static String checkKey(String what, String key, String example) {
+        Objects.requireNonNull(key, what);
+        if (key.isEmpty()) {
+            throw new IllegalArgumentException(
+                    what + " \"\" is empty: expected at least one character, for example " + example);
+        }
+        return key;
+    }
+
+    @Override
+    public boolean equals(@Nullable Object other) {
+        return other instanceof Charge charge
+                && permits == charge.permits
+                && key.equals(charge.key)
+                && limits.equals(charge.limits)
+                && Objects.equals(group, charge.group);
+    }
+
+    @Override
+    public int hashCode() {
+        return Objects.hash(key, limits, permits, group);
+    }
+
+    /** Returns the charge for a log: with the key encoded. */
+    @Override
+    public String toString() {
+        return "Charge[" + identity() + ", permits=" + permits + ", limits=" + limits + "]";
+    }
+}

@@ -1,0 +1,144 @@
+package io.github.spillgate;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * One limit of one {@link Charge}, as a {@link LimitStore} gets to see it: what is counted, under which identity, and how much
+ * is asked. The claims of one verdict have identities that all differ, and none asks for more than its limit holds; for both
+ * the {@link RateLimiter} has seen, once, for every store.
+ */
+public final class Claim {
+
+    /** The most claims in one verdict; each is a key that one script reads and writes. */
+    static final int MOST_CLAIMS = 64;
+
+    private final String identity;
+    private final String key;
+    private final Limit limit;
+    private final long permits;
+
+    private Claim(String identity, String key, Limit limit, long permits) {
+        this.identity = identity;
+        this.key = key;
+        this.limit = limit;
+        this.permits = permits;
+    }
+
+    /**
+     * Returns the name of the count: limiter, limit, algorithm, window and resolution or alignment, and the encoded key with
+     * its group. Printable ASCII without spaces, at most 500 characters. The permits are not in it, so that they can change and the
+     * history stays.
+     *
+     * @return the identity
+     */
+    public String identity() {
+        return identity;
+    }
+
+    /**
+     * Returns who is charged.
+     *
+     * @return the key as the caller gave it; it is not encoded
+     */
+    public String key() {
+        return key;
+    }
+
+    /**
+     * Returns the limit that counts.
+     *
+     * @return the limit
+     */
+    public Limit limit() {
+        return limit;
+    }
+
+    /**
+     * Returns how many permits are asked for.
+     *
+     * @return the cost, not negative
+     */
+    public long permits() {
+        return permits;
+    }
+
+    /** Returns the claims of one charge, each with an identity of its own. */
+    static List<Claim> of(String limiter, List<Limit> defaults, Charge charge) {
+        List<Limit> limits = charge.limits().isEmpty() ? defaults : charge.limits();
+        if (limits.isEmpty()) {
+            throw new IllegalArgumentException("neither the charge nor limiter " + limiter
+                    + " has a limit: expected one of them to have, for example"
+                    + " Charge.of(\"user:42\", Limit.perMinute(120))");
+        }
+        String key = charge.identity();
+        if (limits.size() == 1) {
+            return List.of(claim(limiter, limits.get(0), key, charge));
+        }
+        List<Claim> claims = new ArrayList<>(limits.size());
+        for (Limit limit : limits) {
+            claims.add(claim(limiter, limit, key, charge));
+        }
+        return checkNumber(claims);
+    }
+
+    /** Returns the claims of several charges; equal ones are summed, so that every identity is there once. */
+    static List<Claim> of(String limiter, List<Limit> defaults, List<Charge> charges) {
+        if (charges.size() == 1) {
+            return of(limiter, defaults, charges.get(0));
+        }
+        if (charges.isEmpty()) {
+            throw new IllegalArgumentException(
+                    "no charge was given: expected at least one, for example Charge.of(\"user:42\")");
+        }
+        List<Claim> claims = new ArrayList<>();
+        for (Charge charge : charges) {
+            for (Claim claim : of(limiter, defaults, charge)) {
+                add(claims, claim);
+            }
+            checkNumber(claims);
+        }
+        return claims;
+    }
+
+    private static Claim claim(String limiter, Limit limit, String key, Charge charge) {
+        return new Claim(limiter + ":" + limit.identity() + ":" + key, charge.key(), limit, charge.permits());
+    }
+
+    private static void add(List<Claim> claims, Claim claim) {
+        for (int i = 0; i < claims.size(); i++) {
+            Claim earlier = claims.get(i);
+            if (earlier.identity.equals(claim.identity)) {
+                claims.set(i, earlier.plus(claim));
+                return;
+            }
+        }
+        claims.add(claim);
+    }
+
+    private Claim plus(Claim other) {
+        if (!limit.equals(other.limit)) {
+            throw new IllegalArgumentException("limits " + Text.quote(limit.toString()) + " and "
+                    + Text.quote(other.limit.toString())
+                    + " are charged to one key in one call and would share a count: expected them to be equal, or to"
+                    + " differ in name, for example .named(\"burst\")");
+        }
+        long sum = permits + other.permits;
+        return new Claim(identity, key, limit, sum < 0 ? Long.MAX_VALUE : sum);
+    }
+
+    private static List<Claim> checkNumber(List<Claim> claims) {
+        if (claims.size() > MOST_CLAIMS) {
+            throw new IllegalArgumentException("a verdict over " + claims.size()
+                    + " or more limits of charges is too large: expected at most " + MOST_CLAIMS
+                    + ", for example 8 charges of 2 limits each");
+        }
+        return claims;
+    }
+
+    /** Returns the claim for a log: with the key encoded. */
+    @Override
+    public String toString() {
+        return "Claim[" + identity + ", permits=" + permits + ", limit=" + limit + "]";
+    }
+}

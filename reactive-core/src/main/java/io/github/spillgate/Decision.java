@@ -1,0 +1,293 @@
+package io.github.spillgate;
+
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
+
+/**
+ * The answer to a {@link Charge}: allowed or not, what is left of every limit that was asked, and when to come back.
+ *
+ * <p>All times are of the clock of the store that decided.
+ */
+public final class Decision {
+
+    private static final AtomicIntegerFieldUpdater<Decision> REDEEMED =
+            AtomicIntegerFieldUpdater.newUpdater(Decision.class, "redeemed");
+
+    private final Source source;
+    private final long at;
+    private final boolean charged;
+    private final List<Usage> limits;
+    private final List<Limit> violated;
+    private volatile int redeemed;
+
+    private Decision(Source source, long at, boolean charged, List<Usage> limits, List<Limit> violated) {
+        this.source = source;
+        this.at = at;
+        this.charged = charged;
+        this.limits = limits;
+        this.violated = violated;
+    }
+
+    /**
+     * A decision that a store has made; it is allowed if no usage is violated. For stores.
+     *
+     * @param source where it was made
+     * @param at when, in milliseconds of the store's clock
+     * @param limits a usage for each claim, as it is after the decision
+     * @return the decision
+     */
+    public static Decision ofTake(Source source, long at, List<Usage> limits) {
+        List<Limit> violated = violatedIn(limits);
+        return new Decision(source, at, violated.isEmpty(), List.copyOf(limits), violated);
+    }
+
+    /**
+     * A decision that a store would make; it is allowed if no usage is violated, and nothing was charged. For stores.
+     *
+     * @param source where it was made
+     * @param at when, in milliseconds of the store's clock
+     * @param limits a usage for each claim
+     * @return the decision
+     */
+    public static Decision ofPeek(Source source, long at, List<Usage> limits) {
+        return new Decision(source, at, false, List.copyOf(limits), violatedIn(limits));
+    }
+
+    /** A denial that needs no store: these limits never hold so many permits. */
+    static Decision neverFits(long at, List<Limit> tooSmall) {
+        return new Decision(Source.LIMITER, at, false, List.of(), List.copyOf(tooSmall));
+    }
+
+    private static List<Limit> violatedIn(List<Usage> limits) {
+        List<Limit> violated = List.of();
+        for (Usage usage : limits) {
+            if (usage.isViolated()) {
+                violated = violated.isEmpty() ? new ArrayList<>(limits.size()) : violated;
+                violated.add(usage.limit());
+            }
+        }
+        return violated.isEmpty() ? violated : List.copyOf(violated);
+    }
+
+    /**
+     * Returns whether the permits were granted; after a peek, whether they would be.
+     *
+     * @return true if every limit agreed
+     */
+    public boolean isAllowed() {
+        return violated.isEmpty();
+    }
+
+    /**
+     * Returns whether this decision has taken permits, which a refund can give back.
+     *
+     * @return true if it is allowed and was not a peek
+     */
+    public boolean isCharged() {
+        return charged;
+    }
+
+    /**
+     * Returns how long to wait before the same charge fits, if nobody else takes anything meanwhile. Asked any earlier, it is
+     * denied.
+     *
+     * @return the wait; empty if the charge is allowed, or if it is more than a limit ever holds and no wait helps
+     */
+    public Optional<Duration> retryAfter() {
+        if (isAllowed() || limits.isEmpty()) {
+            return Optional.empty();
+        }
+        long fitsAt = at;
+        for (Usage usage : limits) {
+            fitsAt = Math.max(fitsAt, usage.fitsAtMillis);
+        }
+        return Optional.of(Duration.ofMillis(fitsAt - at));
+    }
+
+    /**
+     * Returns how many more permits every limit would grant now.
+     *
+     * @return the smallest of what remains; 0 if no store was asked
+     */
+    public long remaining() {
+        long remaining = limits.isEmpty() ? 0 : Long.MAX_VALUE;
+        for (Usage usage : limits) {
+            remaining = Math.min(remaining, usage.remaining());
+        }
+        return remaining;
+    }
+
+    /**
+     * Returns the state of every limit that was asked, after the decision.
+     *
+     * @return a usage for each limit of each key, in the order of the charges; empty if no store was asked
+     */
+    public List<Usage> limits() {
+        return limits;
+    }
+
+    /**
+     * Returns the limits that denied.
+     *
+     * @return those that were violated; empty if the decision is allowed
+     */
+    public List<Limit> violated() {
+        return violated;
+    }
+
+    /**
+     * Returns when the decision was made.
+     *
+     * @return the instant, of the clock of the store that decided
+     */
+    public Instant at() {
+        return Instant.ofEpochMilli(at);
+    }
+
+    /**
+     * Returns where the decision was made.
+     *
+     * @return the source
+     */
+    public Source source() {
+        return source;
+    }
+
+    /** Returns true to one caller only: what a decision took is given back at most once. */
+    boolean redeem() {
+        return charged && redeemed == 0 && REDEEMED.compareAndSet(this, 0, 1);
+    }
+
+    /** Returns the decision for a log: without keys. */
+    @Override
+    public String toString() {
+        StringBuilder text = new StringBuilder("Decision[").append(isAllowed() ? "allowed" : "denied");
+        text.append(", source=").append(source).append(", at=").append(at());
+        retryAfter().ifPresent(wait -> text.append(", retryAfter=").append(wait));
+        if (!violated.isEmpty()) {
+            text.append(", violated=").append(violated);
+        }
+        return text.append(", limits=").append(limits).append(']').toString();
+    }
+
+    /** How much of one limit is used by one key, as a {@link Decision} found or left it. */
+    public static final class Usage {
+
+        private final Claim claim;
+        private final long used;
+        private final boolean violated;
+        private final long fitsAtMillis;
+        private final long wholeAtMillis;
+
+        private Usage(Claim claim, long used, boolean violated, long fitsAtMillis, long wholeAtMillis) {
+            this.claim = claim;
+            this.used = used;
+            this.violated = violated;
+            this.fitsAtMillis = fitsAtMillis;
+            this.wholeAtMillis = wholeAtMillis;
+        }
+
+        /**
+         * The usage after a decision. For stores.
+         *
+         * @param claim what was asked
+         * @param used how many permits count as used after it
+         * @param violated whether the claim did not fit
+         * @param fitsAtMillis when the claim fits, in milliseconds of the store's clock; looked at where the decision is denied
+         * @param wholeAtMillis when nothing is used any more, in milliseconds of the store's clock
+         * @return the usage
+         */
+        public static Usage of(Claim claim, long used, boolean violated, long fitsAtMillis, long wholeAtMillis) {
+            return new Usage(claim, used, violated, fitsAtMillis, wholeAtMillis);
+        }
+
+        /**
+         * The usage of a counter after a decision. For stores.
+         *
+         * @param claim what was asked
+         * @param state the counter after the decision, in the window that holds now
+         * @param violated whether the claim did not fit
+         * @param denied whether the decision is a denial, be it for this claim or for another
+         * @param now when the decision was made, in milliseconds of the store's clock
+         * @return the usage
+         */
+        public static Usage ofCounter(Claim claim, CounterState state, boolean violated, boolean denied, long now) {
+            Limit limit = claim.limit();
+            long fitsAt = denied ? state.fitsAt(limit, claim.permits(), now) : now;
+            return new Usage(claim, state.used(limit, now), violated, fitsAt, state.wholeAt(limit, now));
+        }
+
+        /**
+         * Returns who is charged.
+         *
+         * @return the key as the caller gave it; it is not encoded
+         */
+        public String key() {
+            return claim.key();
+        }
+
+        /**
+         * Returns which limit this is about.
+         *
+         * @return the limit
+         */
+        public Limit limit() {
+            return claim.limit();
+        }
+
+        /**
+         * Returns what was asked of the limit. For stores.
+         *
+         * @return the claim
+         */
+        public Claim claim() {
+            return claim;
+        }
+
+        /**
+         * Returns how many permits count as used.
+         *
+         * @return the permits; more than the limit has, if they were lowered
+         */
+        public long used() {
+            return used;
+        }
+
+        /**
+         * Returns how many more permits the limit would grant now.
+         *
+         * @return the permits, not negative
+         */
+        public long remaining() {
+            return Math.max(0, claim.limit().permits() - used);
+        }
+
+        /**
+         * Returns whether this limit denied.
+         *
+         * @return true if what was asked did not fit
+         */
+        public boolean isViolated() {
+            return violated;
+        }
+
+        /**
+         * Returns when the limit is whole again, if nothing more is taken.
+         *
+         * @return the instant at which nothing counts as used any more
+         */
+        public Instant wholeAt() {
+            return Instant.ofEpochMilli(wholeAtMillis);
+        }
+
+        /** Returns the usage for a log: without the key. */
+        @Override
+        public String toString() {
+            return "Usage[" + claim.limit() + ", used=" + used + ", wholeAt=" + wholeAt() + "]";
+        }
+    }
+}

@@ -1,0 +1,44 @@
+package io.github.spillgate;
+
+import java.time.Duration;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
+
+/** The text form of a duration in a limit: {@code 250ms}, {@code 10s}, {@code 1m}, {@code 24h}, {@code 7d}. */
+final class Durations {
+
+    private static final Pattern TEXT = Pattern.compile("(\\d{1,12})(ms|s|m|h|d)");
+
+    private Durations() {}
+
+    /** Returns the duration that the text means, or null if it means none. */
+    static @Nullable Duration parse(String text) {
+        Matcher matcher = TEXT.matcher(text);
+        if (!matcher.matches()) {
+            return null;
+        }
+        long amount = Long.parseLong(matcher.group(1));
+        return switch (matcher.group(2)) {
+            case "ms" -> Duration.ofMillis(amount);
+            case "s" -> Duration.ofSeconds(amount);
+            case "m" -> Duration.ofSeconds(amount * 60);
+            case "h" -> Duration.ofSeconds(amount * 3_600);
+            default -> Duration.ofSeconds(amount * 86_400);
+        };
+    }
+
+    /** Returns the shortest text that means so many milliseconds; a single day is said as people say it, {@code 24h}. */
+    static String format(long millis) {
+        if (millis % 86_400_000 == 0 && millis > 86_400_000) {
+            return millis / 86_400_000 + "d";
+        }
+        if (millis % 3_600_000 == 0) {
+            return millis / 3_600_000 + "h";
+        }
+        if (millis % 60_000 == 0) {
+            return millis / 60_000 + "m";
+        }
+        return millis % 1_000 == 0 ? millis / 1_000 + "s" : millis + "ms";
+    }
+}

@@ -1,0 +1,109 @@
+package io.github.spillgate;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.Base64;
+
+/**
+ * Makes any string harmless as a part of a stored name.
+ *
+ * <p>Letters, digits and {@code . _ ~ : @ / + = , -} stay; every other character becomes its UTF-8 bytes as {@code %XX}. So
+ * nothing in a key is a brace to Redis Cluster, a glob to {@code SCAN}, a line end to a log or a separator to us, and two keys
+ * that differ stay different: a surrogate without its pair, which UTF-8 has no bytes for, is written as the three bytes it
+ * would have, instead of as a question mark.
+ *
+ * <p>What would become longer than {@value #LONGEST} characters is named by its SHA-256 instead, after a {@code #} that no
+ * other encoded key contains. A key's length thus costs its sender, not the store.
+ */
+final class Keys {
+
+    static final int LONGEST = 128;
+
+    private static final boolean[] PLAIN = new boolean[128];
+    private static final char[] HEX = "0123456789ABCDEF".toCharArray();
+
+    static {
+        for (char c = 0; c < PLAIN.length; c++) {
+            PLAIN[c] = (c >= 'a' && c <= 'z')
+                    || (c >= 'A' && c <= 'Z')
+                    || (c >= '0' && c <= '9')
+                    || "._~:@/+=,-".indexOf(c) >= 0;
+        }
+    }
+
+    private Keys() {}
+
+    static String encode(String key) {
+        int length = key.length();
+        if (length > LONGEST) {
+            return digest(key);
+        }
+        for (int i = 0; i < length; i++) {
+            char c = key.charAt(i);
+            if (c >= PLAIN.length || !PLAIN[c]) {
+                return encodeFrom(i, key);
+            }
+        }
+        return key;
+    }
+
+    private static String encodeFrom(int first, String key) {
+        StringBuilder encoded = new StringBuilder(LONGEST).append(key, 0, first);
+        int i = first;
+        while (i < key.length()) {
+            int codePoint = key.codePointAt(i);
+            i += Character.charCount(codePoint);
+            if (codePoint < PLAIN.length && PLAIN[codePoint]) {
+                encoded.append((char) codePoint);
+            } else if (codePoint < 0x80) {
+                appendByte(encoded, codePoint);
+            } else if (codePoint < 0x800) {
+                appendByte(encoded, 0xc0 | (codePoint >> 6));
+                appendByte(encoded, 0x80 | (codePoint & 0x3f));
+            } else if (codePoint < 0x10000) {
+                appendByte(encoded, 0xe0 | (codePoint >> 12));
+                appendByte(encoded, 0x80 | ((codePoint >> 6) & 0x3f));
+                appendByte(encoded, 0x80 | (codePoint & 0x3f));
+            } else {
+                appendByte(encoded, 0xf0 | (codePoint >> 18));
+                appendByte(encoded, 0x80 | ((codePoint >> 12) & 0x3f));
+                appendByte(encoded, 0x80 | ((codePoint >> 6) & 0x3f));
+                appendByte(encoded, 0x80 | (codePoint & 0x3f));
+            }
+            if (encoded.length() > LONGEST) {
+                return digest(key);
+            }
+        }
+        return encoded.toString();
+    }
+
+    private static void appendByte(StringBuilder encoded, int value) {
+        encoded.append('%').append(HEX[value >> 4]).append(HEX[value & 0xf]);
+    }
+
+    private static String digest(String key) {
+        // Digested as UTF-16, which holds every string there is, in pieces, so that a huge key is not held twice.
+        MessageDigest sha256 = sha256();
+        ByteBuffer piece = ByteBuffer.allocate(8_192);
+        for (int i = 0; i < key.length(); i++) {
+            piece.putChar(key.charAt(i));
+            if (!piece.hasRemaining()) {
+                sha256.update(piece.flip());
+                piece.clear();
+            }
+        }
+        sha256.update(piece.flip());
+        byte[] name = Base64.getUrlEncoder().withoutPadding().encode(sha256.digest());
+        return "#" + new String(name, StandardCharsets.US_ASCII);
+    }
+
+    private static MessageDigest sha256() {
+        try {
+            return MessageDigest.getInstance("SHA-256");
+        } catch (NoSuchAlgorithmException e) {
+            throw new IllegalStateException("this Java platform has no SHA-256, which every one must have", e);
+        }
+    }
+}

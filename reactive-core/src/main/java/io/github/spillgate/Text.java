@@ -1,0 +1,29 @@
+package io.github.spillgate;
+
+/** Values of others, made fit for a message: short, on one line, and with nothing in them that a terminal would obey. */
+final class Text {
+
+    private static final int LONGEST = 80;
+
+    private Text() {}
+
+    static String quote(String value) {
+        StringBuilder quoted = new StringBuilder(Math.min(value.length(), LONGEST) + 16).append('"');
+        for (int i = 0; i < value.length() && i < LONGEST; i++) {
+            char c = value.charAt(i);
+            if (c == '"' || c == '\\') {
+                quoted.append('\\').append(c);
+            } else if (c >= ' ' && c < 0x7f) {
+                quoted.append(c);
+            } else {
+                quoted.append(String.format("\\u%04x", (int) c));
+            }
+        }
+        if (value.length() > LONGEST) {
+            quoted.append("…\" (").append(value.length()).append(" characters)");
+        } else {
+            quoted.append('"');
+        }
+        return quoted.toString();
+    }
+}

@@ -1,0 +1,206 @@
+package io.github.spillgate.local;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
+import java.util.Arrays;
+
+/**
+ * The count of a log: its hits in a ring, oldest first, those of one slot as one entry.
+ *
+ * <p>An entry is two longs that lie together: its slot and how many permits were taken in it, at least one. The first
+ * {@code left} entries have left by the time that was looked at, but are dropped only by the next change.
+ */
+final class LogCount extends Count {
+
+    private static final int SMALLEST = 4;
+
+    private long[] ring = new long[2 * SMALLEST];
+    private int head;
+    private int size;
+    private long total;
+
+    private long now;
+    private long window;
+    private long resolution;
+    private int left;
+    private long used;
+
+    @Override
+    void look(Limit limit, long now) {
+        this.now = now;
+        window = limit.window().toMillis();
+        resolution = limit.resolution().toMillis();
+        boolean pulled = pull(now / resolution);
+        left = 0;
+        used = total;
+        while (left < size && leavesAt(slot(left)) <= now) {
+            used -= hits(left);
+            left++;
+        }
+        if (pulled) {
+            dropLeft();
+        }
+    }
+
+    /** Makes one entry of everything that is stamped later than the slot of now, if anything is. */
+    private boolean pull(long slot) {
+        if (size == 0 || slot(size - 1) <= slot) {
+            return false;
+        }
+        long pulled = 0;
+        while (size > 0 && slot(size - 1) >= slot) {
+            pulled += hits(size - 1);
+            size--;
+        }
+        append(slot, pulled);
+        return true;
+    }
+
+    @Override
+    boolean fits(Limit limit, long cost) {
+        return used + cost <= limit.permits();
+    }
+
+    @Override
+    void take(long cost) {
+        dropLeft();
+        long slot = now / resolution;
+        if (size > 0 && slot(size - 1) == slot) {
+            setHits(size - 1, hits(size - 1) + cost);
+        } else {
+            append(slot, cost);
+        }
+        used += cost;
+        total = used;
+    }
+
+    @Override
+    void recordDenied(Limit limit, long cost) {
+        long most = Math.max(used, limit.permits());
+        take(cost);
+        trim(used - most);
+    }
+
+    @Override
+    void refund(Limit limit, long takenAt, long permits) {
+        long slot = takenAt / resolution;
+        for (int i = size - 1; i >= left && slot(i) >= slot; i--) {
+            if (slot(i) == slot) {
+                long given = Math.min(permits, hits(i));
+                used -= given;
+                setHits(i, hits(i) - given);
+                if (hits(i) == 0) {
+                    remove(i);
+                }
+                dropLeft();
+                return;
+            }
+        }
+    }
+
+    @Override
+    void refundOldest(long permits) {
+        if (used > 0) {
+            dropLeft();
+            trim(permits);
+        }
+    }
+
+    private void trim(long permits) {
+        long rest = permits;
+        while (rest > 0 && size > 0) {
+            long given = Math.min(rest, hits(0));
+            rest -= given;
+            used -= given;
+            setHits(0, hits(0) - given);
+            if (hits(0) == 0) {
+                head = index(1);
+                size--;
+            }
+        }
+        total = used;
+    }
+
+    @Override
+    void clear() {
+        ring = new long[2 * SMALLEST];
+        head = 0;
+        size = 0;
+        total = 0;
+    }
+
+    @Override
+    Usage usage(Claim claim, boolean violated, boolean denied) {
+        long fitsAt = denied ? fitsAt(claim.limit(), claim.permits()) : now;
+        return Usage.of(claim, used, violated, fitsAt, used == 0 ? now : leavesAt(slot(size - 1)));
+    }
+
+    private long fitsAt(Limit limit, long cost) {
+        long missing = used + cost - limit.permits();
+        long fitsAt = now;
+        for (int i = left; missing > 0; i++) {
+            missing -= hits(i);
+            fitsAt = leavesAt(slot(i));
+        }
+        return fitsAt;
+    }
+
+    /** A hit leaves when the end of its slot is one window old. */
+    private long leavesAt(long slot) {
+        return (slot + 1) * resolution + window;
+    }
+
+    private void dropLeft() {
+        head = index(left);
+        size -= left;
+        left = 0;
+        total = used;
+        int capacity = ring.length / 2;
+        if (capacity > SMALLEST && size <= capacity / 4) {
+            resize(Math.max(SMALLEST, capacity / 2));
+        }
+    }
+
+    private void append(long slot, long hits) {
+        if (size == ring.length / 2) {
+            resize(2 * size);
+        }
+        int at = 2 * index(size);
+        ring[at] = slot;
+        ring[at + 1] = hits;
+        size++;
+    }
+
+    private void remove(int i) {
+        for (int j = i; j < size - 1; j++) {
+            ring[2 * index(j)] = slot(j + 1);
+            setHits(j, hits(j + 1));
+        }
+        size--;
+    }
+
+    private void resize(int capacity) {
+        int untilEnd = Math.min(size, ring.length / 2 - head);
+        long[] resized = Arrays.copyOfRange(ring, 2 * head, 2 * head + 2 * capacity);
+        System.arraycopy(ring, 0, resized, 2 * untilEnd, 2 * (size - untilEnd));
+        ring = resized;
+        head = 0;
+    }
+
+    private int index(int i) {
+        return (head + i) & (ring.length / 2 - 1);
+    }
+
+    private long slot(int i) {
+        return ring[2 * index(i)];
+    }
+
+    private long hits(int i) {
+        return ring[2 * index(i) + 1];
+    }
+
+    private void setHits(int i, long hits) {
+        ring[2 * index(i) + 1] = hits;
+    }
+}

@@ -1,0 +1,254 @@
+package io.github.spillgate.redis;
+
+import io.github.spillgate.Algorithm;
+import io.github.spillgate.Claim;
+import io.github.spillgate.CounterState;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.Source;
+import io.lettuce.core.RedisClient;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.function.UnaryOperator;
+import java.util.regex.Pattern;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Scheduler;
+import reactor.core.scheduler.Schedulers;
+
+/**
+ * Decides in Redis: one script, one trip, on Redis's clock.
+ *
+ * <p>All instances of a service that share a Redis, a namespace and a limiter's name share its counts. Every count expires by
+ * itself when it says nothing any more.
+ *
+ * <p>The store opens a connection of its own on the user's client, when it is first asked. The client stays the user's: it is
+ * he who shuts it down, and that closes the store's connection too.
+ */
+public final class RedisStore implements LimitStore, AutoCloseable {
+
+    /** Changes when what is stored changes its form, so that two versions side by side never misread each other. */
+    private static final String FORMAT = "1";
+
+    private static final byte[] TAKE = ascii("take");
+    private static final byte[] PEEK = ascii("peek");
+    private static final byte[] OLDEST = ascii("");
+    private static final byte[] LOG = ascii("log");
+    private static final byte[] COUNTER = ascii("counter");
+    private static final byte[] CLOCK = ascii("clock");
+    private static final byte[] NO = ascii("0");
+    private static final byte[] YES = ascii("1");
+    private static final int ARGUMENTS = 6;
+    private static final int REPLIES = 4;
+
+    private final Connection connection;
+    private final ScriptRunner decide;
+    private final ScriptRunner refund;
+    private final String prefix;
+    private final Scheduler deliverOn;
+
+    private RedisStore(Builder builder) {
+        connection = new Connection(builder.client);
+        decide = new ScriptRunner(connection, Script.named("decide.lua", builder.change));
+        refund = new ScriptRunner(connection, Script.named("refund.lua", builder.change));
+        prefix = builder.namespace + ":" + FORMAT + ":";
+        deliverOn = builder.deliverOn;
+    }
+
+    /**
+     * A store with the settings that suit most.
+     *
+     * @param client the user's client; a connection of our own is opened on it
+     * @return the store
+     */
+    public static RedisStore create(RedisClient client) {
+        return builder(client).build();
+    }
+
+    /**
+     * Starts a store.
+     *
+     * @param client the user's client; a connection of our own is opened on it
+     * @return its builder
+     */
+    public static Builder builder(RedisClient client) {
+        return new Builder(Objects.requireNonNull(client, "client"));
+    }
+
+    @Override
+    public Mono<Decision> take(List<Claim> claims) {
+        return run(decide, TAKE, claims).map(reply -> Decision.ofTake(Source.REDIS, at(reply), usages(claims, reply)));
+    }
+
+    @Override
+    public Mono<Decision> peek(List<Claim> claims) {
+        return run(decide, PEEK, claims).map(reply -> Decision.ofPeek(Source.REDIS, at(reply), usages(claims, reply)));
+    }
+
+    @Override
+    public Mono<Void> refund(Decision decision) {
+        byte[] takenAt = ascii(Long.toString(decision.at().toEpochMilli()));
+        return run(refund, takenAt, decision.limits().stream().map(Usage::claim).toList())
+                .then();
+    }
+
+    @Override
+    public Mono<Void> refund(List<Claim> claims) {
+        return run(refund, OLDEST, claims).then();
+    }
+
+    @Override
+    public Mono<Void> reset(List<Claim> claims) {
+        byte[][] keys = keys(claims);
+        return connection
+                .ask(commands -> commands.unlink(keys))
+                .publishOn(deliverOn)
+                .onErrorMap(e -> Errors.translate(e, keys))
+                .then();
+    }
+
+    /** Closes the store's connection, and nothing of the user's. Does not wait for it. */
+    @Override
+    public void close() {
+        connection.close();
+    }
+
+    private Mono<List<Long>> run(ScriptRunner script, byte[] first, List<Claim> claims) {
+        byte[][] keys = keys(claims);
+        return script.run(keys, arguments(first, claims))
+                .publishOn(deliverOn)
+                .onErrorMap(e -> Errors.translate(e, keys))
+                .map(RedisStore::integers);
+    }
+
+    private byte[][] keys(List<Claim> claims) {
+        byte[][] keys = new byte[claims.size()][];
+        for (int i = 0; i < keys.length; i++) {
+            keys[i] = ascii(prefix + claims.get(i).identity());
+        }
+        return keys;
+    }
+
+    private static byte[][] arguments(byte[] first, List<Claim> claims) {
+        byte[][] arguments = new byte[1 + ARGUMENTS * claims.size()][];
+        int a = 0;
+        arguments[a++] = first;
+        for (Claim claim : claims) {
+            Limit limit = claim.limit();
+            arguments[a++] = limit.algorithm() == Algorithm.LOG ? LOG : limit.isAlignedToClock() ? CLOCK : COUNTER;
+            arguments[a++] = ascii(Long.toString(limit.permits()));
+            arguments[a++] = ascii(Long.toString(limit.window().toMillis()));
+            arguments[a++] = ascii(Long.toString(limit.resolution().toMillis()));
+            arguments[a++] = ascii(Long.toString(claim.permits()));
+            arguments[a++] = limit.isCountingDenied() ? YES : NO;
+        }
+        return arguments;
+    }
+
+    @SuppressWarnings("unchecked") // a script's reply is a list, and ours hold nothing but integers
+    private static List<Long> integers(Object reply) {
+        return (List<Long>) reply;
+    }
+
+    private static long at(List<Long> reply) {
+        return reply.get(0);
+    }
+
+    private static List<Usage> usages(List<Claim> claims, List<Long> reply) {
+        long now = at(reply);
+        boolean denied = false;
+        for (int r = 1; r < reply.size(); r += REPLIES) {
+            denied |= reply.get(r) == 1;
+        }
+        List<Usage> usages = new ArrayList<>(claims.size());
+        for (int i = 0; i < claims.size(); i++) {
+            Claim claim = claims.get(i);
+            int r = 1 + REPLIES * i;
+            boolean violated = reply.get(r) == 1;
+            usages.add(
+                    claim.limit().algorithm() == Algorithm.LOG
+                            ? Usage.of(claim, reply.get(r + 1), violated, reply.get(r + 2), reply.get(r + 3))
+                            : Usage.ofCounter(
+                                    claim,
+                                    new CounterState(reply.get(r + 3), reply.get(r + 1), reply.get(r + 2)),
+                                    violated,
+                                    denied,
+                                    now));
+        }
+        return usages;
+    }
+
+    private static byte[] ascii(String text) {
+        return text.getBytes(StandardCharsets.US_ASCII);
+    }
+
+    /** Returns the store for a log. */
+    @Override
+    public String toString() {
+        return "RedisStore[" + prefix + "*]";
+    }
+
+    /** How a {@link RedisStore} stores and delivers. */
+    public static final class Builder {
+
+        private static final Pattern NAMESPACE = Pattern.compile("[A-Za-z0-9._:-]{1,64}");
+
+        private final RedisClient client;
+        private String namespace = "spillgate";
+        private Scheduler deliverOn = Schedulers.parallel();
+        private UnaryOperator<String> change = UnaryOperator.identity();
+
+        private Builder(RedisClient client) {
+            this.client = client;
+        }
+
+        /**
+         * Sets what the names of all counts start with; {@code spillgate} by default. Stores of different namespaces share a
+         * Redis and no count.
+         *
+         * @param namespace 1 to 64 of the characters {@code A-Z a-z 0-9 . _ : -}
+         * @return this builder
+         * @throws IllegalArgumentException if it has other characters, or too many
+         */
+        public Builder namespace(String namespace) {
+            if (!NAMESPACE.matcher(namespace).matches()) {
+                throw new IllegalArgumentException(
+                        "namespace \"" + namespace.replaceAll("[^ -~]", "?")
+                                + "\" is none: expected 1 to 64 of the characters A-Z a-z 0-9 . _ : -, for example \"shop:prod\"");
+            }
+            this.namespace = namespace;
+            return this;
+        }
+
+        /**
+         * Sets where answers are delivered; {@link Schedulers#parallel()} by default. With {@link Schedulers#immediate()} they
+         * arrive on the one thread that reads from Redis, which saves a hop: then everything behind the answer must be short,
+         * because all other decisions wait for it.
+         *
+         * @param scheduler one that does not block
+         * @return this builder
+         */
+        public Builder deliverOn(Scheduler scheduler) {
+            this.deliverOn = Objects.requireNonNull(scheduler, "scheduler");
+            return this;
+        }
+
+        /** Changes the text of the scripts, so that a test can set their clock. */
+        Builder scripts(UnaryOperator<String> change) {
+            this.change = change;
+            return this;
+        }
+
+        /**
+         * Makes the store. Nothing is sent to Redis yet.
+         *
+         * @return a store
+         */
+        public RedisStore build() {
+            return new RedisStore(this);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+package io.github.spillgate;
+
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
+
+import com.tngtech.archunit.core.domain.JavaClasses;
+import com.tngtech.archunit.core.importer.ClassFileImporter;
+import com.tngtech.archunit.core.importer.ImportOption;
+import org.junit.jupiter.api.Test;
+
+/** The picture of the rooms: arrows only point down. */
+class ArchitectureTest {
+
+    private static final String FACE = "io.github.spillgate";
+    private static final String REDIS = "io.github.spillgate.redis";
+    private static final String LOCAL = "io.github.spillgate.local";
+
+    private final JavaClasses ours = new ClassFileImporter()
+            .withImportOption(new ImportOption.DoNotIncludeTests())
+            .importPackages(FACE);
+
+    @Test
+    void theFaceKnowsNobody() {
+        classes()
+                .that()
+                .resideInAPackage(FACE)
+                .should()
+                .onlyDependOnClassesThat()
+                .resideInAnyPackage(FACE, "java..", "reactor.core.publisher", "org.reactivestreams", "org.jspecify..")
+                .check(ours);
+    }
+
+    @Test
+    void theStoresDoNotSeeEachOther() {
+        noClasses()
+                .that()
+                .resideInAPackage(REDIS)
+                .should()
+                .dependOnClassesThat()
+                .resideInAPackage(LOCAL)
+                .check(ours);
+        noClasses()
+                .that()
+                .resideInAPackage(LOCAL)
+                .should()
+                .dependOnClassesThat()
+                .resideInAPackage(REDIS)
+                .check(ours);
+    }
+
+    @Test
+    void onlyTheRedisStoreSeesLettuceAndOnlyTheLocalStoreSeesCaffeine() {
+        noClasses()
+                .that()
+                .resideOutsideOfPackage(REDIS)
+                .should()
+                .dependOnClassesThat()
+                .resideInAnyPackage("io.lettuce..", "io.netty..")
+                .check(ours);
+        noClasses()
+                .that()
+                .resideOutsideOfPackage(LOCAL)
+                .should()
+                .dependOnClassesThat()
+                .resideInAPackage("com.github.benmanes..")
+                .check(ours);
+    }
+
+    @Test
+    void onlyTheEndsOfTheHouseReadTheSystemsClock() {
+        noClasses().should().callMethod(System.class, "currentTimeMillis").check(ours);
+        noClasses().should().callMethod(java.time.Instant.class, "now").check(ours);
+    }
+}

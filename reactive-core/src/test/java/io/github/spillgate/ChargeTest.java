@@ -1,0 +1,59 @@
+package io.github.spillgate;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatNullPointerException;
+
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class ChargeTest {
+
+    @Test
+    void saysWhatItWasTold() {
+        Charge charge = Charge.of("user:42", Limit.perMinute(1), Limit.perDay(5))
+                .permits(3)
+                .group("tenant-7");
+        assertThat(charge.key()).isEqualTo("user:42");
+        assertThat(charge.limits()).containsExactly(Limit.perMinute(1), Limit.perDay(5));
+        assertThat(charge.permits()).isEqualTo(3);
+        assertThat(charge.group()).contains("tenant-7");
+        assertThat(charge)
+                .isEqualTo(Charge.of("user:42", List.of(Limit.perMinute(1), Limit.perDay(5)))
+                        .group("tenant-7")
+                        .permits(3));
+        assertThat(Charge.of("a").permits()).isEqualTo(1);
+    }
+
+    @Test
+    void wrongArgumentsAreRefusedWhenTheyAreGiven() {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Charge.of(""))
+                .withMessage("key \"\" is empty: expected at least one character, for example \"user:42\"");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Charge.of("a").group(""))
+                .withMessageContaining("for example \"tenant-7\"");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Charge.of("a").permits(-1))
+                .withMessage("permits -1 are negative: expected 0 or more, for example 1");
+        assertThatNullPointerException()
+                .isThrownBy(() -> Charge.of((String) null))
+                .withMessage("key");
+    }
+
+    @Test
+    void limitsThatWouldShareACountAreRefused() {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Charge.of("a", Limit.perMinute(1), Limit.perMinute(2)))
+                .withMessageContaining("\"2/1m\"")
+                .withMessageContaining(".named(\"burst\")");
+        assertThat(Charge.of("a", Limit.perMinute(1), Limit.perMinute(2).named("burst"))
+                        .limits())
+                .hasSize(2);
+    }
+
+    @Test
+    void aLogLineHoldsNothingOfTheKeyThatATerminalWouldObey() {
+        assertThat(Charge.of("\u001b[31m\nx")).hasToString("Charge[{%1B%5B31m%0Ax}, permits=1, limits=[]]");
+    }
+}

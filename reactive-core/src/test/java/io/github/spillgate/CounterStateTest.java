@@ -1,0 +1,108 @@
+package io.github.spillgate;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.math.RoundingMode;
+import java.time.Duration;
+import net.jqwik.api.Arbitraries;
+import net.jqwik.api.Arbitrary;
+import net.jqwik.api.Combinators;
+import net.jqwik.api.Example;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.Provide;
+import net.jqwik.api.constraints.DoubleRange;
+
+/** The arithmetic of the counter at the size of numbers where doubles begin to round. */
+class CounterStateTest {
+
+    private static final long START = 1_790_000_000_000L;
+
+    @Property
+    void theEstimateIsNeverBelowTheTruthAndExactWhereDoublesAre(
+            @ForAll("cases") Case given, @ForAll @DoubleRange(min = 0, max = 1) double part) {
+        long elapsed = (long) (part * (given.window - 1));
+        BigInteger product = BigInteger.valueOf(given.previous).multiply(BigInteger.valueOf(given.window - elapsed));
+        long faded = new BigDecimal(product)
+                .divide(BigDecimal.valueOf(given.window), 0, RoundingMode.CEILING)
+                .longValueExact();
+
+        long used = given.state().used(given.limit(), START + elapsed);
+
+        assertThat(used).isGreaterThanOrEqualTo(given.current + faded);
+        assertThat(used).isLessThanOrEqualTo(given.current + faded + 1);
+        if (product.bitLength() <= 53) {
+            assertThat(used).isEqualTo(given.current + faded);
+        }
+    }
+
+    @Property
+    void aCostFitsFromTheToldTickOnAndNotBefore(
+            @ForAll("cases") Case given,
+            @ForAll @DoubleRange(min = 0, max = 1) double part,
+            @ForAll @DoubleRange(min = 0, max = 1) double share) {
+        Limit limit = given.limit();
+        long now = START + (long) (part * (given.window - 1));
+        long cost = Math.max(1, (long) (share * given.permits));
+
+        long fitsAt = given.state().fitsAt(limit, cost, now);
+
+        assertThat(fitsAt).isBetween(now, given.state().wholeAt(limit, now));
+        assertThat(fits(given, cost, fitsAt)).isTrue();
+        if (fitsAt > now) {
+            assertThat(fits(given, cost, fitsAt - 1)).isFalse();
+        }
+    }
+
+    @Example
+    void aLimitOfOneIsGrantedAgainWhenTheHitHasFaded() {
+        Limit limit = Limit.counter(1, Duration.ofSeconds(1));
+        CounterState state = CounterState.empty(limit, START).plus(1);
+        assertThat(state.fitsAt(limit, 1, START)).isEqualTo(START + 2_000);
+        assertThat(state.at(limit, START + 1_999).used(limit, START + 1_999)).isEqualTo(1);
+        assertThat(state.at(limit, START + 2_000).isEmpty()).isTrue();
+    }
+
+    @Example
+    void halfOfTheWindowBeforeCountsInTheMiddleOfThisOne() {
+        Limit limit = Limit.counter(10, Duration.ofSeconds(1));
+        CounterState state = new CounterState(START, 10, 0);
+        assertThat(state.used(limit, START)).isEqualTo(10);
+        assertThat(state.used(limit, START + 500)).isEqualTo(5);
+        assertThat(state.used(limit, START + 501)).isEqualTo(5);
+        assertThat(state.used(limit, START + 600)).isEqualTo(4);
+    }
+
+    private static boolean fits(Case given, long cost, long at) {
+        return given.state().at(given.limit(), at).used(given.limit(), at) + cost <= given.permits;
+    }
+
+    @Provide
+    Arbitrary<Case> cases() {
+        Arbitrary<Long> permits = Arbitraries.oneOf(
+                Arbitraries.longs().between(1, 20),
+                Arbitraries.longs().between(1, 1_000_000),
+                Arbitraries.longs().between(1, Limit.MOST_COUNTER_PERMITS));
+        Arbitrary<Long> windows = Arbitraries.oneOf(
+                Arbitraries.longs().between(1, 1_000), Arbitraries.longs().between(1, Limit.LONGEST_WINDOW.toMillis()));
+        return Combinators.combine(
+                        permits,
+                        windows,
+                        Arbitraries.doubles().between(0, 1),
+                        Arbitraries.doubles().between(0, 1))
+                .as((n, window, p, c) -> new Case(n, window, (long) (n * p), (long) (n * c)));
+    }
+
+    record Case(long permits, long window, long previous, long current) {
+
+        Limit limit() {
+            return Limit.counter(permits, Duration.ofMillis(window));
+        }
+
+        CounterState state() {
+            return new CounterState(START, previous, current);
+        }
+    }
+}

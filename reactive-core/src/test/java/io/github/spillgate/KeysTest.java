@@ -1,0 +1,62 @@
+package io.github.spillgate;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import net.jqwik.api.Arbitraries;
+import net.jqwik.api.Arbitrary;
+import net.jqwik.api.Example;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.Provide;
+import net.jqwik.api.Tuple;
+import net.jqwik.api.Tuple.Tuple2;
+
+class KeysTest {
+
+    @Property
+    void whateverIsEncodedIsHarmlessAndShort(@ForAll("keys") String key) {
+        assertThat(Keys.encode(key)).matches("#?[A-Za-z0-9._~:@/+=,%_-]{1,128}");
+    }
+
+    @Property
+    void differentKeysStayDifferent(@ForAll("pairs") Tuple2<String, String> pair) {
+        boolean equal = pair.get1().equals(pair.get2());
+        assertThat(Keys.encode(pair.get1()).equals(Keys.encode(pair.get2()))).isEqualTo(equal);
+    }
+
+    @Example
+    void ordinaryKeysAreReadable() {
+        assertThat(Keys.encode("user:42")).isEqualTo("user:42");
+        assertThat(Keys.encode("2001:db8::1/64")).isEqualTo("2001:db8::1/64");
+        assertThat(Keys.encode("me@example.org")).isEqualTo("me@example.org");
+        assertThat(Keys.encode("{a} *?[b]")).isEqualTo("%7Ba%7D%20%2A%3F%5Bb%5D");
+        assertThat(Keys.encode("é😀")).isEqualTo("%C3%A9%F0%9F%98%80");
+        assertThat(Keys.encode("\0\n")).isEqualTo("%00%0A");
+    }
+
+    @Example
+    void longKeysAreNamedByTheirDigest() {
+        assertThat(Keys.encode("x".repeat(128))).isEqualTo("x".repeat(128));
+        assertThat(Keys.encode("x".repeat(129))).startsWith("#").hasSize(44);
+        assertThat(Keys.encode("ä".repeat(22))).startsWith("#").hasSize(44);
+        assertThat(Keys.encode("x".repeat(1 << 20))).startsWith("#").hasSize(44);
+    }
+
+    @Provide
+    Arbitrary<String> keys() {
+        Arbitrary<String> ordinary = Arbitraries.strings().all().ofMinLength(1).ofMaxLength(60);
+        Arbitrary<String> nasty = Arbitraries.strings()
+                .withChars("aé{}*?[]%#:\0\n\r \ud83d\ude00")
+                .ofMinLength(1)
+                .ofMaxLength(140);
+        return Arbitraries.oneOf(ordinary, nasty);
+    }
+
+    @Provide
+    Arbitrary<Tuple2<String, String>> pairs() {
+        Arbitrary<Tuple2<String, String>> any = keys().tuple2();
+        Arbitrary<Tuple2<String, String>> encodedTwice = keys().map(key -> Tuple.of(key, Keys.encode(key)));
+        Arbitrary<Tuple2<String, String>> oneCharacterMore = keys().map(key -> Tuple.of(key, key + "\udc00"));
+        return Arbitraries.oneOf(any, encodedTwice, oneCharacterMore);
+    }
+}

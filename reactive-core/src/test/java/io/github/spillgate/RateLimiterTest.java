@@ -1,0 +1,207 @@
+package io.github.spillgate;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
+import static org.assertj.core.api.Assertions.assertThatNullPointerException;
+
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.ManualClock;
+import java.time.Duration;
+import java.util.Collections;
+import java.util.List;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
+import reactor.test.StepVerifier;
+
+class RateLimiterTest {
+
+    private final ManualClock clock = new ManualClock();
+    private final LocalStore store = LocalStore.bounded(100, clock);
+
+    @Test
+    void wrongArgumentsAreRefusedWhenTheMethodIsCalled() {
+        RateLimiter limiter = limiter(Limit.perMinute(1));
+        assertThatIllegalArgumentException().isThrownBy(() -> limiter.tryAcquire(""));
+        assertThatIllegalArgumentException().isThrownBy(() -> limiter.tryAcquire("a", -1));
+        assertThatIllegalArgumentException().isThrownBy(() -> limiter.peek(""));
+        assertThatIllegalArgumentException().isThrownBy(() -> limiter.reset(""));
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> limiter.refund("a", 0))
+                .withMessage("permits 0 cannot be given back: expected 1 or more, for example 1");
+        assertThatIllegalArgumentException()
+                .isThrownBy(limiter::tryAcquire)
+                .withMessage("no charge was given: expected at least one, for example Charge.of(\"user:42\")");
+        assertThatNullPointerException().isThrownBy(() -> limiter.tryAcquire((String) null));
+        assertThatNullPointerException().isThrownBy(() -> limiter.refund((Decision) null));
+    }
+
+    @Test
+    void aLimiterWithoutLimitsNeedsThemInItsCharges() {
+        RateLimiter limiter = limiter();
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> limiter.tryAcquire("a"))
+                .withMessageContaining("limiter test")
+                .withMessageContaining("Charge.of(\"user:42\", Limit.perMinute(120))");
+        assertThat(limiter.tryAcquire(Charge.of("a", Limit.perDay(1))).block().isAllowed())
+                .isTrue();
+    }
+
+    @Test
+    void chargesThatWouldShareACountWithoutBeingEqualAreRefused() {
+        RateLimiter limiter = limiter();
+        assertThatIllegalArgumentException()
+                .isThrownBy(() ->
+                        limiter.tryAcquire(Charge.of("a", Limit.perMinute(1)), Charge.of("a", Limit.perMinute(2))))
+                .withMessageContaining("\"1/1m\"")
+                .withMessageContaining("\"2/1m\"")
+                .withMessageContaining(".named(\"burst\")");
+    }
+
+    @Test
+    void aVerdictThatIsTooLargeIsRefused() {
+        RateLimiter limiter = limiter(Limit.perDay(1));
+        List<Charge> charges =
+                IntStream.range(0, 65).mapToObj(i -> Charge.of("key-" + i)).toList();
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> limiter.tryAcquire(charges))
+                .withMessageContaining("expected at most 64");
+        assertThat(limiter.tryAcquire(Collections.nCopies(65, Charge.of("a")))
+                        .block()
+                        .isAllowed())
+                .as("equal charges are one claim, but more than the limit holds")
+                .isFalse();
+    }
+
+    @Test
+    void costsThatAddUpBeyondALongAreDenied() {
+        RateLimiter limiter = limiter(Limit.counter(Limit.MOST_COUNTER_PERMITS, Duration.ofDays(1)));
+        Charge dear = Charge.of("a").permits(Long.MAX_VALUE);
+        Decision decision = limiter.tryAcquire(dear, dear).block();
+        assertThat(decision.isAllowed()).isFalse();
+        assertThat(decision.retryAfter()).isEmpty();
+    }
+
+    @Test
+    void whatNeverFitsIsDeniedWithoutAskingTheStore() {
+        Limit small = Limit.perMinute(3);
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(new NoStore())
+                .limit(small)
+                .limit(Limit.perDay(1_000))
+                .clock(clock)
+                .build();
+        Decision decision = limiter.tryAcquire("a", 4).block();
+        assertThat(decision.isAllowed()).isFalse();
+        assertThat(decision.source()).isEqualTo(Source.LIMITER);
+        assertThat(decision.violated()).containsExactly(small);
+        assertThat(decision.retryAfter()).isEmpty();
+        assertThat(decision.limits()).isEmpty();
+        assertThat(decision.remaining()).isZero();
+        assertThat(decision.at()).isEqualTo(clock.instant());
+        assertThat(limiter.peek(Charge.of("a").permits(4)).block().isAllowed()).isFalse();
+        limiter.refund(decision).block();
+    }
+
+    @Test
+    void aClosedLimiterSaysSo() {
+        RateLimiter limiter = limiter(Limit.perMinute(1));
+        Mono<Decision> before = limiter.tryAcquire("a");
+        limiter.close();
+        limiter.close();
+        for (Mono<?> call : List.of(before, limiter.peek("a"), limiter.refund("a", 1), limiter.reset("a"))) {
+            StepVerifier.create(call)
+                    .expectErrorSatisfies(e -> assertThat(e)
+                            .isInstanceOf(IllegalStateException.class)
+                            .hasMessageContaining("limiter test is closed"))
+                    .verify(Duration.ofSeconds(10));
+        }
+        assertThat(limiter(Limit.perMinute(1)).tryAcquire("a").block().isAllowed())
+                .as("the store is not closed")
+                .isTrue();
+    }
+
+    @Test
+    void aLimiterNeedsAStore() {
+        assertThatIllegalStateException()
+                .isThrownBy(() -> RateLimiter.builder("api").build())
+                .withMessageContaining(".store(RedisStore.create(redisClient))");
+    }
+
+    @Test
+    void limitsThatWouldShareACountAreRefusedWhenTheLimiterIsBuilt() {
+        assertThatIllegalArgumentException().isThrownBy(() -> limiter(Limit.perMinute(1), Limit.perMinute(2)));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", "a b", "a:b", "a{b}", "ä"})
+    void namesThatWouldNeedEscapingAreRefused(String name) {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> RateLimiter.builder(name))
+                .withMessageContaining("limiter name " + Text.quote(name))
+                .withMessageContaining("for example \"api\"");
+    }
+
+    @Test
+    void logLinesHoldNoKeys() {
+        RateLimiter limiter = limiter(Limit.perMinute(1));
+        Decision first = limiter.tryAcquire("secret").block();
+        Decision second = limiter.tryAcquire("secret").block();
+        assertThat(first.toString())
+                .startsWith("Decision[allowed, source=LOCAL, at=")
+                .doesNotContain("secret");
+        assertThat(second.toString())
+                .startsWith("Decision[denied, source=LOCAL, at=")
+                .contains("retryAfter=PT1M0.001S, violated=[1/1m]")
+                .doesNotContain("secret");
+        assertThat(limiter).hasToString("RateLimiter[test, limits=[1/1m], store=LocalStore]");
+        assertThat(limiter.name()).isEqualTo("test");
+        assertThat(limiter.limits()).containsExactly(Limit.perMinute(1));
+    }
+
+    @Test
+    void anErrorOfTheStoreIsPassedOn() {
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(new NoStore())
+                .limit(Limit.perDay(1))
+                .build();
+        StepVerifier.create(limiter.tryAcquire("a")).verifyErrorMessage("there is no store");
+    }
+
+    private RateLimiter limiter(Limit... limits) {
+        RateLimiter.Builder builder = RateLimiter.builder("test").store(store);
+        List.of(limits).forEach(builder::limit);
+        return builder.build();
+    }
+
+    /** Fails whatever it is asked. */
+    private static final class NoStore implements LimitStore {
+        @Override
+        public Mono<Decision> take(List<Claim> claims) {
+            return Mono.error(new LimitStoreException("there is no store", null));
+        }
+
+        @Override
+        public Mono<Decision> peek(List<Claim> claims) {
+            return take(claims);
+        }
+
+        @Override
+        public Mono<Void> refund(Decision decision) {
+            return Mono.error(new LimitStoreException("there is no store", null));
+        }
+
+        @Override
+        public Mono<Void> refund(List<Claim> claims) {
+            return Mono.error(new LimitStoreException("there is no store", null));
+        }
+
+        @Override
+        public Mono<Void> reset(List<Claim> claims) {
+            return Mono.error(new LimitStoreException("there is no store", null));
+        }
+    }
+}

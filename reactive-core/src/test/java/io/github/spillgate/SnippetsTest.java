@@ -1,0 +1,162 @@
+package io.github.spillgate;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import javax.tools.JavaCompiler;
+import javax.tools.ToolProvider;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What the documentation shows compiles, and what it says of limits is so. */
+class SnippetsTest {
+
+    private static final Path ROOT = Path.of("..").toAbsolutePath().normalize();
+    private static final Pattern JAVA = Pattern.compile("```java\\R(.*?)```", Pattern.DOTALL);
+    private static final Pattern LIMIT = Pattern.compile("(?m)^\\| `([^`]+/[^`]+)` \\| `(Limit\\.[^`]+)` \\|");
+
+    /** What the snippets take for granted. */
+    private static final String AROUND = """
+            import io.github.spillgate.*;
+            import io.github.spillgate.local.*;
+            import io.github.spillgate.redis.*;
+            import io.lettuce.core.RedisClient;
+            import java.time.*;
+            import java.util.*;
+            import reactor.core.publisher.*;
+
+            abstract class Snippet {
+                RedisClient redisClient;
+                RateLimiter limiter;
+                Decision decision;
+                String ip;
+                String apiKey;
+                Plan plan;
+
+                interface Plan {
+                    List<Limit> limits();
+                }
+
+                static final class TooManyRequests extends RuntimeException {
+                    TooManyRequests(Optional<Duration> retryAfter) {}
+                }
+
+                abstract Mono<String> work();
+
+                void snippet() {
+            %s
+                }
+            }
+            """;
+
+    @TempDir
+    Path temp;
+
+    @TestFactory
+    Stream<DynamicTest> javaInTheDocumentationCompiles() throws IOException {
+        List<DynamicTest> tests = new ArrayList<>();
+        for (Path page : pages()) {
+            List<String> snippets = all(JAVA, Files.readString(page), 1);
+            for (int i = 0; i < snippets.size(); i++) {
+                String snippet = snippets.get(i);
+                String name = ROOT.relativize(page) + " #" + (i + 1);
+                tests.add(DynamicTest.dynamicTest(name, () -> assertCompiles(AROUND.formatted(snippet))));
+            }
+        }
+        assertThat(tests).isNotEmpty();
+        return tests.stream();
+    }
+
+    @Test
+    void theLimitsOfTheReadmeMeanWhatItSays() throws IOException {
+        String readme = Files.readString(ROOT.resolve("README.md"));
+        List<String> texts = all(LIMIT, readme, 1);
+        List<String> codes = all(LIMIT, readme, 2);
+        assertThat(texts).hasSizeGreaterThan(5);
+        StringBuilder body = new StringBuilder();
+        for (int i = 0; i < texts.size(); i++) {
+            body.append("check(\"%s\", %s);\n".formatted(texts.get(i), codes.get(i)));
+            Limit.parse(texts.get(i));
+        }
+        String source = """
+                import io.github.spillgate.*;
+                import java.time.*;
+
+                public class Snippet {
+                    public static void main(String[] args) {
+                %s
+                    }
+
+                    static void check(String text, Limit limit) {
+                        if (!Limit.parse(text).equals(limit)) {
+                            throw new AssertionError(text + " is not " + limit);
+                        }
+                    }
+                }
+                """;
+        assertCompiles(source.formatted(body));
+        Process check = new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-cp",
+                        temp + System.getProperty("path.separator") + System.getProperty("java.class.path"),
+                        "Snippet")
+                .redirectErrorStream(true)
+                .start();
+        String said = new String(check.getInputStream().readAllBytes(), java.nio.charset.StandardCharsets.UTF_8);
+        assertThat(said).doesNotContain("AssertionError");
+        assertThat(waitFor(check)).as(said).isZero();
+    }
+
+    private void assertCompiles(String source) throws IOException {
+        Path file = temp.resolve("Snippet.java");
+        Files.writeString(file, source);
+        JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
+        StringWriter output = new StringWriter();
+        boolean compiled = compiler.getTask(
+                        output,
+                        null,
+                        null,
+                        List.of("-proc:none", "-d", temp.toString(), "-cp", System.getProperty("java.class.path")),
+                        null,
+                        compiler.getStandardFileManager(null, null, null).getJavaFileObjects(file))
+                .call();
+        assertThat(compiled).as("%s%n%s", output, source).isTrue();
+    }
+
+    private static int waitFor(Process process) {
+        try {
+            return process.waitFor();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new AssertionError(e);
+        }
+    }
+
+    private static List<Path> pages() throws IOException {
+        try (Stream<Path> docs = Files.walk(ROOT.resolve("docs"))) {
+            return Stream.concat(
+                            Stream.of(ROOT.resolve("README.md")),
+                            docs.filter(page -> page.toString().endsWith(".md")).sorted())
+                    .toList();
+        }
+    }
+
+    private static List<String> all(Pattern pattern, String text, int group) {
+        List<String> all = new ArrayList<>();
+        Matcher matcher = pattern.matcher(text);
+        while (matcher.find()) {
+            all.add(matcher.group(group));
+        }
+        return all;
+    }
+}

@@ -1,0 +1,106 @@
+package io.github.spillgate.local;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.awaitility.Awaitility.await;
+
+import com.github.benmanes.caffeine.cache.Policy;
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.ManualClock;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.RepeatedTest;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Flux;
+import reactor.core.scheduler.Schedulers;
+
+/** What the contract cannot ask of every store: the bound, and what happens at it. */
+class LocalStoreTest {
+
+    private final ManualClock clock = new ManualClock();
+
+    @Test
+    void remembersNoMoreThanItsBound() {
+        LocalStore store = LocalStore.bounded(100, clock);
+        RateLimiter limiter = limiter(store, Limit.perHour(1));
+        Flux.range(0, 10_000).concatMap(i -> limiter.tryAcquire("key-" + i)).blockLast();
+        assertThat(remembered(store)).isLessThanOrEqualTo(100);
+        long denied = Flux.range(0, 10_000)
+                .concatMap(i -> limiter.peek("key-" + i))
+                .filter(decision -> !decision.isAllowed())
+                .count()
+                .block();
+        assertThat(denied).isBetween(1L, 100L);
+    }
+
+    @Test
+    void aPeekRemembersNothing() {
+        LocalStore store = LocalStore.bounded(100, clock);
+        limiter(store, Limit.perHour(1)).peek("a").block();
+        assertThat(remembered(store)).isZero();
+    }
+
+    @Test
+    void aBoundOfNothingIsRefused() {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> LocalStore.bounded(0))
+                .withMessage("maximumCounts 0 leaves nothing to count with: expected 1 or more, for example 100_000");
+    }
+
+    /** Verdicts over the same keys in opposite orders: with monitors taken as they come, they would wait for each other. */
+    @RepeatedTest(3)
+    void verdictsOverManyKeysNeitherLockUpNorTearApart() {
+        RateLimiter limiter = limiter(LocalStore.bounded(100, clock), Limit.perHour(100));
+        Charge a = Charge.of("a");
+        Charge b = Charge.of("b");
+        Charge c = Charge.of("c");
+        List<List<Charge>> orders = List.of(List.of(a, b, c), List.of(c, b, a), List.of(b, c, a), List.of(c, a, b));
+        long allowed = Flux.range(0, 4_000)
+                .parallel(8)
+                .runOn(Schedulers.newParallel("orders", 8))
+                .flatMap(i -> limiter.tryAcquire(orders.get(i % 4)))
+                .sequential()
+                .filter(Decision::isAllowed)
+                .count()
+                .block(Duration.ofMinutes(1));
+        assertThat(allowed).isEqualTo(100);
+        assertThat(limiter.peek(a, b, c).block().limits()).allMatch(usage -> usage.used() == 100);
+    }
+
+    /** One caller has found the count of a key and is about to lock it, when the store forgets it and another starts anew. */
+    @Test
+    void aCountThatIsForgottenWhileSomebodyReachesForItIsNotDecidedOn() throws Exception {
+        LocalStore store = LocalStore.bounded(100, clock);
+        RateLimiter limiter = limiter(store, Limit.perHour(1));
+        limiter.tryAcquire("a", 0).block();
+        Count forgotten = store.counts().asMap().values().iterator().next();
+        AtomicReference<Decision> late = new AtomicReference<>();
+        Thread caller = new Thread(() -> limiter.tryAcquire("a").subscribe(late::set));
+
+        synchronized (forgotten) {
+            caller.start();
+            await().until(() -> caller.getState() == Thread.State.BLOCKED);
+            Policy.Eviction<String, Count> bound =
+                    store.counts().policy().eviction().orElseThrow();
+            bound.setMaximum(0);
+            bound.setMaximum(100);
+            assertThat(forgotten.isRetired()).isTrue();
+            assertThat(limiter.tryAcquire("a").block().isAllowed()).isTrue();
+        }
+        caller.join();
+        assertThat(late.get().isAllowed()).isFalse();
+    }
+
+    private static long remembered(LocalStore store) {
+        store.counts().cleanUp();
+        return store.counts().estimatedSize();
+    }
+
+    private static RateLimiter limiter(LocalStore store, Limit limit) {
+        return RateLimiter.builder("test").store(store).limit(limit).build();
+    }
+}

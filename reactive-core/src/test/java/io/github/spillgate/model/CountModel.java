@@ -1,0 +1,51 @@
+package io.github.spillgate.model;
+
+import io.github.spillgate.Algorithm;
+import io.github.spillgate.Limit;
+
+/** One count as the design defines it. {@code now} is in milliseconds; {@code limit} may change its permits between calls. */
+public abstract class CountModel {
+
+    static CountModel of(Limit limit) {
+        return limit.algorithm() == Algorithm.LOG ? new LogModel() : new CounterModel();
+    }
+
+    /** Where the clock stepped back: pulls what lies ahead to now. */
+    abstract void pull(Limit limit, long now);
+
+    /** Permits that count as used. */
+    abstract long used(Limit limit, long now);
+
+    /** Whether used and cost together are within the permits, exactly. */
+    abstract boolean fits(Limit limit, long cost, long now);
+
+    abstract void take(Limit limit, long cost, long now);
+
+    abstract void recordDenied(Limit limit, long cost, long now);
+
+    abstract void refund(Limit limit, long takenAt, long permits, long now);
+
+    abstract void refundOldest(Limit limit, long permits, long now);
+
+    abstract void reset();
+
+    /** The first millisecond at which the cost fits, found by trying one after another. */
+    final long fitsAt(Limit limit, long cost, long now) {
+        long tick = now;
+        while (!fits(limit, cost, tick)) {
+            tick++;
+        }
+        return tick;
+    }
+
+    /** The first millisecond at which nothing is used any more, found by trying one after another. */
+    final long wholeAt(Limit limit, long now) {
+        long tick = now;
+        while (!isWhole(limit, tick)) {
+            tick++;
+        }
+        return tick;
+    }
+
+    abstract boolean isWhole(Limit limit, long now);
+}

@@ -1,0 +1,137 @@
+package io.github.spillgate.model;
+
+import io.github.spillgate.Limit;
+import java.math.BigInteger;
+
+/** A counter: three integers, and the estimate of the design multiplied out, so that nothing is ever rounded. */
+final class CounterModel extends CountModel {
+
+    private boolean known;
+    private long start;
+    private long previous;
+    private long current;
+
+    @Override
+    void pull(Limit limit, long now) {
+        if (known && start > windowStart(limit, now)) {
+            long all = Math.min(previous + current, limit.permits());
+            start = windowStart(limit, now);
+            current = Math.max(current, all);
+            previous = 0;
+        }
+    }
+
+    /** This count with the windows that have passed until now passed on. */
+    private CounterModel at(Limit limit, long now) {
+        CounterModel then = new CounterModel();
+        long window = limit.window().toMillis();
+        then.known = known;
+        then.start = start;
+        then.previous = previous;
+        then.current = current;
+        while (then.known && now >= then.start + window) {
+            then.previous = then.current;
+            then.current = 0;
+            then.start += window;
+            then.known = then.previous > 0;
+        }
+        if (!then.known || (then.previous == 0 && then.current == 0)) {
+            then.known = false;
+            then.previous = 0;
+            then.start = windowStart(limit, now);
+        }
+        return then;
+    }
+
+    /** The weighted count of the previous window, times the length of a window. */
+    private BigInteger weighted(Limit limit, long now) {
+        long left = limit.window().toMillis() - (now - start);
+        return BigInteger.valueOf(previous).multiply(BigInteger.valueOf(left));
+    }
+
+    @Override
+    long used(Limit limit, long now) {
+        CounterModel then = at(limit, now);
+        BigInteger[] quotient = then.weighted(limit, now)
+                .divideAndRemainder(BigInteger.valueOf(limit.window().toMillis()));
+        return then.current + quotient[0].longValueExact() + quotient[1].signum();
+    }
+
+    @Override
+    boolean fits(Limit limit, long cost, long now) {
+        CounterModel then = at(limit, now);
+        BigInteger free = BigInteger.valueOf(limit.permits() - then.current - cost);
+        return then.weighted(limit, now)
+                        .compareTo(
+                                free.multiply(BigInteger.valueOf(limit.window().toMillis())))
+                <= 0;
+    }
+
+    @Override
+    void take(Limit limit, long cost, long now) {
+        become(at(limit, now));
+        current += cost;
+    }
+
+    @Override
+    void recordDenied(Limit limit, long cost, long now) {
+        become(at(limit, now));
+        current = Math.max(current, Math.min(limit.permits(), current + cost));
+    }
+
+    @Override
+    void refund(Limit limit, long takenAt, long permits, long now) {
+        CounterModel then = at(limit, now);
+        long window = limit.window().toMillis();
+        if (takenAt >= then.start) {
+            then.current = Math.max(0, then.current - permits);
+        } else if (takenAt >= then.start - window && takenAt < then.start) {
+            then.previous = Math.max(0, then.previous - permits);
+        }
+        becomeIfOther(limit, then, now);
+    }
+
+    @Override
+    void refundOldest(Limit limit, long permits, long now) {
+        CounterModel then = at(limit, now);
+        for (long i = 0; i < permits; i++) {
+            if (then.previous > 0) {
+                then.previous--;
+            } else if (then.current > 0) {
+                then.current--;
+            }
+        }
+        becomeIfOther(limit, then, now);
+    }
+
+    @Override
+    void reset() {
+        known = false;
+        previous = 0;
+        current = 0;
+    }
+
+    @Override
+    boolean isWhole(Limit limit, long now) {
+        CounterModel then = at(limit, now);
+        return then.previous == 0 && then.current == 0;
+    }
+
+    private void becomeIfOther(Limit limit, CounterModel then, long now) {
+        CounterModel seen = at(limit, now);
+        if (then.previous != seen.previous || then.current != seen.current) {
+            become(then);
+        }
+    }
+
+    private void become(CounterModel then) {
+        known = true;
+        start = then.start;
+        previous = then.previous;
+        current = then.current;
+    }
+
+    private static long windowStart(Limit limit, long now) {
+        return limit.isAlignedToClock() ? now - now % limit.window().toMillis() : now;
+    }
+}

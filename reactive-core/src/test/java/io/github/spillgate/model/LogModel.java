@@ -1,0 +1,99 @@
+package io.github.spillgate.model;
+
+import io.github.spillgate.Limit;
+import java.util.ArrayList;
+import java.util.List;
+
+/** A log: a list with one element for every single permit that was taken, its slot. */
+final class LogModel extends CountModel {
+
+    private List<Long> hits = new ArrayList<>();
+
+    @Override
+    void pull(Limit limit, long now) {
+        long slot = slot(limit, now);
+        if (hits.stream().anyMatch(hit -> hit > slot)) {
+            hits.replaceAll(hit -> Math.min(hit, slot));
+            forgetWhatHasLeft(limit, now);
+        }
+    }
+
+    @Override
+    long used(Limit limit, long now) {
+        return live(limit, now).size();
+    }
+
+    @Override
+    boolean fits(Limit limit, long cost, long now) {
+        return used(limit, now) + cost <= limit.permits();
+    }
+
+    @Override
+    void take(Limit limit, long cost, long now) {
+        forgetWhatHasLeft(limit, now);
+        for (long i = 0; i < cost; i++) {
+            hits.add(slot(limit, now));
+        }
+    }
+
+    @Override
+    void recordDenied(Limit limit, long cost, long now) {
+        long most = Math.max(used(limit, now), limit.permits());
+        take(limit, cost, now);
+        while (hits.size() > most) {
+            hits.remove(0);
+        }
+    }
+
+    @Override
+    void refund(Limit limit, long takenAt, long permits, long now) {
+        Long slot = slot(limit, takenAt);
+        if (live(limit, now).contains(slot)) {
+            forgetWhatHasLeft(limit, now);
+            for (long i = 0; i < permits; i++) {
+                hits.remove(slot);
+            }
+        }
+    }
+
+    @Override
+    void refundOldest(Limit limit, long permits, long now) {
+        if (used(limit, now) > 0) {
+            forgetWhatHasLeft(limit, now);
+            for (long i = 0; i < permits && !hits.isEmpty(); i++) {
+                hits.remove(0);
+            }
+        }
+    }
+
+    @Override
+    void reset() {
+        hits.clear();
+    }
+
+    @Override
+    boolean isWhole(Limit limit, long now) {
+        return used(limit, now) == 0;
+    }
+
+    private void forgetWhatHasLeft(Limit limit, long now) {
+        hits = live(limit, now);
+    }
+
+    private List<Long> live(Limit limit, long now) {
+        long resolution = limit.resolution().toMillis();
+        long window = limit.window().toMillis();
+        List<Long> live = new ArrayList<>();
+        for (Long slot : hits) {
+            long endOfSlot = (slot + 1) * resolution;
+            if (now < endOfSlot + window) {
+                live.add(slot);
+            }
+        }
+        return live;
+    }
+
+    private static long slot(Limit limit, long now) {
+        return now / limit.resolution().toMillis();
+    }
+}

@@ -1,0 +1,96 @@
+package io.github.spillgate.model;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.Source;
+import java.time.InstantSource;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import reactor.core.publisher.Mono;
+
+/** The brute-force oracle: a store made of models. For one thread. */
+public final class StoreModel implements LimitStore {
+
+    private final Map<String, CountModel> counts = new HashMap<>();
+    private final InstantSource clock;
+
+    public StoreModel(InstantSource clock) {
+        this.clock = clock;
+    }
+
+    @Override
+    public Mono<Decision> take(List<Claim> claims) {
+        return Mono.fromCallable(() -> decide(claims, true));
+    }
+
+    @Override
+    public Mono<Decision> peek(List<Claim> claims) {
+        return Mono.fromCallable(() -> decide(claims, false));
+    }
+
+    private Decision decide(List<Claim> claims, boolean charging) {
+        long now = clock.millis();
+        claims.forEach(claim -> count(claim).pull(claim.limit(), now));
+        List<Claim> violated = claims.stream()
+                .filter(claim -> !count(claim).fits(claim.limit(), claim.permits(), now))
+                .toList();
+        if (charging) {
+            for (Claim claim : claims) {
+                if (claim.permits() > 0 && violated.isEmpty()) {
+                    count(claim).take(claim.limit(), claim.permits(), now);
+                } else if (claim.permits() > 0 && claim.limit().isCountingDenied()) {
+                    count(claim).recordDenied(claim.limit(), claim.permits(), now);
+                }
+            }
+        }
+        List<Usage> usages = new ArrayList<>();
+        for (Claim claim : claims) {
+            Limit limit = claim.limit();
+            CountModel count = count(claim);
+            usages.add(Usage.of(
+                    claim,
+                    count.used(limit, now),
+                    violated.contains(claim),
+                    violated.isEmpty() ? now : count.fitsAt(limit, claim.permits(), now),
+                    count.wholeAt(limit, now)));
+        }
+        return charging ? Decision.ofTake(Source.OTHER, now, usages) : Decision.ofPeek(Source.OTHER, now, usages);
+    }
+
+    @Override
+    public Mono<Void> refund(Decision decision) {
+        return Mono.fromRunnable(() -> {
+            for (Usage usage : decision.limits()) {
+                Claim claim = usage.claim();
+                long now = clock.millis();
+                count(claim).pull(claim.limit(), now);
+                count(claim).refund(claim.limit(), decision.at().toEpochMilli(), claim.permits(), now);
+            }
+        });
+    }
+
+    @Override
+    public Mono<Void> refund(List<Claim> claims) {
+        return Mono.fromRunnable(() -> {
+            for (Claim claim : claims) {
+                long now = clock.millis();
+                count(claim).pull(claim.limit(), now);
+                count(claim).refundOldest(claim.limit(), claim.permits(), now);
+            }
+        });
+    }
+
+    @Override
+    public Mono<Void> reset(List<Claim> claims) {
+        return Mono.fromRunnable(() -> claims.forEach(claim -> count(claim).reset()));
+    }
+
+    private CountModel count(Claim claim) {
+        return counts.computeIfAbsent(claim.identity(), identity -> CountModel.of(claim.limit()));
+    }
+}

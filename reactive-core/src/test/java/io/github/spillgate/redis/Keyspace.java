@@ -1,0 +1,57 @@
+package io.github.spillgate.redis;
+
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.api.sync.RedisCommands;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** What a store has left in Redis, looked at from outside. Its namespace is no other's, though tests share the server. */
+final class Keyspace {
+
+    private static final AtomicInteger NUMBER = new AtomicInteger();
+
+    private final StatefulRedisConnection<String, String> connection;
+    private final String namespace = "test-" + NUMBER.incrementAndGet() + "-" + System.nanoTime();
+
+    Keyspace(RedisClient client) {
+        this.connection = client.connect();
+    }
+
+    String namespace() {
+        return namespace;
+    }
+
+    RedisCommands<String, String> commands() {
+        return connection.sync();
+    }
+
+    List<String> keys() {
+        return commands().keys(namespace + ":*");
+    }
+
+    String onlyKey() {
+        List<String> keys = keys();
+        if (keys.size() != 1) {
+            throw new AssertionError("expected one key, but found " + keys);
+        }
+        return keys.get(0);
+    }
+
+    long memoryOf(String key) {
+        return commands().memoryUsage(key);
+    }
+
+    /** How often the server has run a command since it was started; names as in {@code evalsha} and {@code script}. */
+    long callsOf(String command) {
+        Matcher matcher = Pattern.compile("cmdstat_" + Pattern.quote(command) + "(\\|load)?:calls=(\\d+)")
+                .matcher(commands().info("commandstats"));
+        long calls = 0;
+        while (matcher.find()) {
+            calls += Long.parseLong(matcher.group(2));
+        }
+        return calls;
+    }
+}

@@ -1,0 +1,288 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.model.StoreModel;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisClient;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import net.jqwik.api.Arbitraries;
+import net.jqwik.api.Arbitrary;
+import net.jqwik.api.Combinators;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.Provide;
+import net.jqwik.api.Tuple;
+import net.jqwik.api.lifecycle.AfterContainer;
+import net.jqwik.api.lifecycle.BeforeContainer;
+
+/**
+ * The brute-force model, the local store and the scripts in Redis are driven with the same random traffic, by the same clock,
+ * and have to say the same, to the last field of every answer.
+ */
+class OracleTest {
+
+    private static final int KEYS = 2;
+
+    private static RedisClient client;
+
+    @BeforeContainer
+    static void connect() {
+        client = RedisClient.create(RedisForTests.first().uri());
+    }
+
+    @AfterContainer
+    static void shutdown() {
+        client.shutdown();
+    }
+
+    @Property(tries = 500)
+    void modelAndJavaAndLuaSayTheSame(
+            @ForAll("limits") List<Form> forms, @ForAll("traffic") List<Action> traffic, @ForAll boolean shortened) {
+        assertSameAnswers(forms, traffic, shortened);
+    }
+
+    /** Logs so long that the script changes them in place, writes them anew, trims them and takes entries out of them. */
+    @Property(tries = 300)
+    void modelAndJavaAndLuaSayTheSameOfLongLogs(
+            @ForAll("longLogs") List<Form> forms, @ForAll("denseTraffic") List<Action> traffic) {
+        assertSameAnswers(forms, traffic, true);
+    }
+
+    private static void assertSameAnswers(List<Form> forms, List<Action> traffic, boolean shortened) {
+        ManualClock clock = new ManualClock();
+        ScriptedClock scripted = new ScriptedClock(client);
+        List<Subject> subjects;
+        try (RedisStore redis = scripted.store(client, shortened)) {
+            subjects = List.of(
+                    new Subject("model", new StoreModel(clock)),
+                    new Subject("java", LocalStore.bounded(1_000, clock)),
+                    new Subject("lua", redis));
+            List<Limit> limits = forms.stream().map(Form::limit).collect(Collectors.toCollection(ArrayList::new));
+            scripted.show(clock);
+            for (int step = 0; step < traffic.size(); step++) {
+                Action action = traffic.get(step);
+                if (action instanceof Tick tick) {
+                    clock.advanceMillis(tick.millis);
+                    scripted.show(clock);
+                } else if (action instanceof Permits change) {
+                    int i = change.limit % limits.size();
+                    limits.set(i, forms.get(i).withPermits(change.permits).limit());
+                } else {
+                    List<String> answers = new ArrayList<>();
+                    for (Subject subject : subjects) {
+                        answers.add(subject.apply(action, limits));
+                    }
+                    assertThat(answers)
+                            .as("step %d, %s, at %d, of model, java and lua", step, action, clock.millis())
+                            .containsOnly(answers.get(0));
+                }
+            }
+        } finally {
+            scripted.close();
+        }
+    }
+
+    // What is generated
+    // ----------------------------------------------------------------------------------------------------
+
+    @Provide
+    Arbitrary<List<Form>> limits() {
+        Arbitrary<Long> windows = Arbitraries.of(1L, 2L, 7L, 50L, 1_000L);
+        Arbitrary<Integer> permits = Arbitraries.frequencyOf(
+                Tuple.of(3, Arbitraries.integers().between(1, 6)),
+                Tuple.of(1, Arbitraries.integers().between(7, 60)));
+        Arbitrary<Form> form = Combinators.combine(
+                        Arbitraries.of("log", "log", "counter", "clock"),
+                        permits,
+                        windows,
+                        Arbitraries.of(1, 1, 2, 3, 10),
+                        Arbitraries.of(false, false, true))
+                .as((kind, n, window, resolution, denied) ->
+                        new Form(kind, n, window, Math.min(window, resolution), denied, 0));
+        return form.list().ofMinSize(1).ofMaxSize(3).map(list -> {
+            List<Form> named = new ArrayList<>();
+            for (Form each : list) {
+                named.add(each.numbered(named.size()));
+            }
+            return named;
+        });
+    }
+
+    @Provide
+    Arbitrary<List<Form>> longLogs() {
+        return Combinators.combine(
+                        Arbitraries.integers().between(8, 60),
+                        Arbitraries.of(200L, 1_000L),
+                        Arbitraries.of(1, 1, 2),
+                        Arbitraries.of(false, true))
+                .as((n, window, resolution, denied) -> List.of(new Form("log", n, window, resolution, denied, 0)));
+    }
+
+    @Provide
+    Arbitrary<List<Action>> denseTraffic() {
+        Arbitrary<Asked> asked = Arbitraries.frequency(
+                        Tuple.of(5, 1L), Tuple.of(4, 2L), Tuple.of(2, 3L), Tuple.of(1, 7L), Tuple.of(1, 20L))
+                .map(cost -> new Asked(0, 1, cost));
+        Arbitrary<Long> ticks = Arbitraries.frequencyOf(
+                Tuple.of(20, Arbitraries.longs().between(1, 3)),
+                Tuple.of(1, Arbitraries.longs().between(50, 250)),
+                Tuple.of(1, Arbitraries.longs().between(-20, -1)));
+        Arbitrary<Action> action = Arbitraries.frequencyOf(
+                Tuple.of(10, asked.map(one -> new Take(List.of(one)))),
+                Tuple.of(10, ticks.map(Tick::new)),
+                Tuple.of(1, asked.map(one -> new Peek(List.of(one)))),
+                Tuple.of(3, Arbitraries.integers().between(0, 100).map(Refund::new)),
+                Tuple.of(1, asked.map(RefundOldest::new)),
+                Tuple.of(1, Arbitraries.integers().between(5, 60).map(n -> new Permits(0, n))));
+        return action.list().ofMinSize(50).ofMaxSize(250);
+    }
+
+    @Provide
+    Arbitrary<List<Action>> traffic() {
+        Arbitrary<Asked> asked = Combinators.combine(
+                        Arbitraries.integers().between(0, KEYS - 1),
+                        Arbitraries.integers().between(1, 7),
+                        Arbitraries.frequencyOf(
+                                Tuple.of(1, Arbitraries.just(0L)),
+                                Tuple.of(12, Arbitraries.just(1L)),
+                                Tuple.of(4, Arbitraries.longs().between(2, 5)),
+                                Tuple.of(1, Arbitraries.longs().between(6, 70))))
+                .as(Asked::new);
+        Arbitrary<List<Asked>> verdict = asked.list().ofMinSize(1).ofMaxSize(3);
+        Arbitrary<Long> ticks = Arbitraries.frequencyOf(
+                Tuple.of(6, Arbitraries.longs().between(1, 3)),
+                Tuple.of(3, Arbitraries.longs().between(1, 60)),
+                Tuple.of(2, Arbitraries.longs().between(100, 1_100)),
+                Tuple.of(1, Arbitraries.longs().between(2_000, 100_000)),
+                Tuple.of(1, Arbitraries.longs().between(-60, -1)),
+                Tuple.of(1, Arbitraries.longs().between(-3_000, -500)));
+        Arbitrary<Action> action = Arbitraries.frequencyOf(
+                Tuple.of(12, verdict.map(Take::new)),
+                Tuple.of(2, verdict.map(Peek::new)),
+                Tuple.of(9, ticks.map(Tick::new)),
+                Tuple.of(2, Arbitraries.integers().between(0, 30).map(Refund::new)),
+                Tuple.of(1, asked.map(RefundOldest::new)),
+                Tuple.of(1, asked.map(Reset::new)),
+                Tuple.of(
+                        1,
+                        Combinators.combine(
+                                        Arbitraries.integers().between(0, 2),
+                                        Arbitraries.integers().between(1, 12))
+                                .as(Permits::new)));
+        return action.list().ofMinSize(5).ofMaxSize(120);
+    }
+
+    /** A limit that can change its permits and stay the same count. */
+    record Form(String kind, int permits, long window, long resolution, boolean denied, int number) {
+
+        Form numbered(int number) {
+            return new Form(kind, permits, window, resolution, denied, number);
+        }
+
+        Form withPermits(int permits) {
+            return new Form(kind, permits, window, resolution, denied, number);
+        }
+
+        Limit limit() {
+            Limit limit = Limit.of(permits, Duration.ofMillis(window)).named("limit-" + number);
+            limit = switch (kind) {
+                case "log" -> limit.resolution(Duration.ofMillis(resolution));
+                case "counter" -> limit.counter();
+                default -> limit.counter().alignedToClock();
+            };
+            return denied ? limit.countingDenied() : limit;
+        }
+    }
+
+    sealed interface Action {}
+
+    record Take(List<Asked> asked) implements Action {}
+
+    record Peek(List<Asked> asked) implements Action {}
+
+    record Refund(int decision) implements Action {}
+
+    record RefundOldest(Asked asked) implements Action {}
+
+    record Reset(Asked asked) implements Action {}
+
+    record Tick(long millis) implements Action {}
+
+    record Permits(int limit, int permits) implements Action {}
+
+    /** A key, some of the limits as bits, and a cost. */
+    record Asked(int key, int limits, long cost) {
+
+        Charge charge(List<Limit> all) {
+            List<Limit> some = new ArrayList<>();
+            for (int i = 0; i < all.size(); i++) {
+                if ((limits >> i & 1) == 1) {
+                    some.add(all.get(i));
+                }
+            }
+            return Charge.of("key-" + key, some.isEmpty() ? List.of(all.get(0)) : some)
+                    .permits(cost);
+        }
+    }
+
+    // What is done to each
+    // -------------------------------------------------------------------------------------------------
+
+    /** One store, the limiter on it, and what it has allowed so far. */
+    private static final class Subject {
+
+        private final RateLimiter limiter;
+        private final List<Decision> allowed = new ArrayList<>();
+
+        Subject(String name, LimitStore store) {
+            this.limiter = RateLimiter.builder(name).store(store).build();
+        }
+
+        String apply(Action action, List<Limit> limits) {
+            if (action instanceof Take take) {
+                Decision decision =
+                        limiter.tryAcquire(charges(take.asked, limits)).block();
+                if (decision.isAllowed()) {
+                    allowed.add(decision);
+                }
+                return describe(decision);
+            } else if (action instanceof Peek peek) {
+                return describe(limiter.peek(charges(peek.asked, limits)).block());
+            } else if (action instanceof Refund refund && !allowed.isEmpty()) {
+                limiter.refund(allowed.get(refund.decision % allowed.size())).block();
+            } else if (action instanceof RefundOldest refund && refund.asked.cost > 0) {
+                limiter.refund(refund.asked.charge(limits)).block();
+            } else if (action instanceof Reset reset) {
+                limiter.reset(reset.asked.charge(limits)).block();
+            }
+            return "";
+        }
+
+        private static List<Charge> charges(List<Asked> asked, List<Limit> limits) {
+            return asked.stream().map(one -> one.charge(limits)).toList();
+        }
+
+        /** Everything that a decision says, but for who has made it. A decision that no store made has no store's clock. */
+        private static String describe(Decision decision) {
+            Stream<String> usages = decision.limits().stream()
+                    .map(usage -> usage.key() + " " + usage + " violated=" + usage.isViolated() + " remaining="
+                            + usage.remaining());
+            return (decision.isAllowed() ? "allowed" : "denied")
+                    + (decision.limits().isEmpty() ? "" : " at " + decision.at())
+                    + " retry " + decision.retryAfter()
+                    + usages.collect(Collectors.joining("; ", " [", "]"));
+        }
+    }
+}

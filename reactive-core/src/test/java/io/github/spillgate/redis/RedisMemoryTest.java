@@ -1,0 +1,138 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisClient;
+import java.time.Duration;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** What a count costs, as Redis itself says with MEMORY USAGE: key, value and its place in the table. */
+@ParameterizedClass
+@MethodSource("everyRedis")
+class RedisMemoryTest {
+
+    /** The head of a log, and its entries with the spare ones. */
+    private static final long LONGEST_STRING = 33 + 9L * (Limit.MOST_LOG_ENTRIES + 256);
+
+    @Parameter
+    RedisForTests redis;
+
+    private final ManualClock clock = new ManualClock();
+    private RedisClient client;
+    private Keyspace keyspace;
+    private ScriptedClock scripted;
+
+    static List<RedisForTests> everyRedis() {
+        return RedisForTests.all();
+    }
+
+    @BeforeEach
+    void connect() {
+        client = RedisClient.create(redis.uri());
+        keyspace = new Keyspace(client);
+        scripted = new ScriptedClock(client);
+        scripted.show(clock);
+    }
+
+    @AfterEach
+    void shutdown() {
+        client.shutdown();
+    }
+
+    @Test
+    void tenThousandRecordedHitsCostAtMostElevenBytesEach() {
+        RateLimiter limiter = limiter(Limit.perHour(10_000));
+        hits(limiter, 10_000, Duration.ofMillis(1));
+        assertThat(limiter.peek("a").block().remaining()).isZero();
+        assertThat(keyspace.memoryOf(keyspace.onlyKey())).isLessThanOrEqualTo(11 * 10_000);
+    }
+
+    @Test
+    void aLogThatIsFullAndSlidesStaysAsSmall() {
+        RateLimiter limiter = limiter(Limit.of(2_001, Duration.ofSeconds(2)));
+        hits(limiter, 7_000, Duration.ofMillis(1));
+        assertThat(limiter.peek("a").block().limits().get(0).used()).isEqualTo(2_001);
+        assertThat(keyspace.memoryOf(keyspace.onlyKey())).isLessThanOrEqualTo(13 * 2_000);
+    }
+
+    @Test
+    void aThousandPermitsInOneCostAreOneEntry() {
+        RateLimiter limiter = limiter(Limit.perHour(10_000));
+        limiter.tryAcquire("a", 1).block();
+        long one = keyspace.memoryOf(keyspace.onlyKey());
+        limiter.reset("a").block();
+        limiter.tryAcquire("a", 1_000).block();
+        assertThat(keyspace.memoryOf(keyspace.onlyKey())).isEqualTo(one);
+    }
+
+    @Test
+    void theCounterCostsAtMost160BytesForAKeyOf24() {
+        for (Limit limit : List.of(
+                Limit.perMinute(100).counter(),
+                Limit.perDay(10_000).counter().alignedToClock(),
+                Limit.counter(Limit.MOST_COUNTER_PERMITS, Duration.ofDays(366)))) {
+            String key = "customer:0123456789abcde";
+            assertThat(key).hasSize(24);
+            RateLimiter limiter = RateLimiter.builder("api")
+                    .store(RedisStore.builder(client).namespace("spillgate").build())
+                    .limit(limit)
+                    .build();
+            Decision decision = limiter.tryAcquire(key, limit.permits()).block();
+            String stored = "spillgate:1:" + decision.limits().get(0).claim().identity();
+            assertThat(keyspace.memoryOf(stored)).as(stored).isLessThanOrEqualTo(160);
+            limiter.reset(key).block();
+        }
+    }
+
+    @Test
+    void tenMillionADayStayUnder150KilobytesAndUnder16WithAThousandSlots() {
+        Limit day = Limit.perDay(10_000_000);
+        assertThat(fullest(limiter(day), day.resolution())).isLessThan(150 * 1_000);
+        keyspace.keys().forEach(keyspace.commands()::del);
+        Limit coarse = day.resolution(day.window().dividedBy(1_000));
+        assertThat(fullest(limiter(coarse), coarse.resolution())).isLessThan(16 * 1_000);
+    }
+
+    /** The most memory of a log in whose every slot, over more than a window, something is taken. */
+    private long fullest(RateLimiter limiter, Duration resolution) {
+        long most = 0;
+        long slots = limiter.limits().get(0).window().dividedBy(resolution) + 300;
+        for (long slot = 0; slot < slots; slot++) {
+            clock.advance(resolution);
+            scripted.show(clock);
+            assertThat(limiter.tryAcquire("a", 900).block().isAllowed()).isTrue();
+            if (slot > slots - 300) {
+                String key = keyspace.onlyKey();
+                most = Math.max(most, keyspace.memoryOf(key));
+                assertThat(keyspace.commands().strlen(key)).isLessThanOrEqualTo(LONGEST_STRING);
+            }
+        }
+        return most;
+    }
+
+    private RateLimiter limiter(Limit limit) {
+        return RateLimiter.builder("api")
+                .store(scripted.store(client, keyspace.namespace(), false))
+                .limit(limit)
+                .build();
+    }
+
+    private void hits(RateLimiter limiter, int number, Duration apart) {
+        for (int i = 0; i < number; i++) {
+            clock.advance(apart);
+            scripted.show(clock);
+            assertThat(limiter.tryAcquire("a").block().isAllowed()).isTrue();
+        }
+    }
+}

@@ -1,0 +1,423 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.ForeignValueException;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.cluster.SlotHash;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.RepeatedTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Flux;
+import reactor.core.scheduler.Schedulers;
+
+/** What the contract cannot ask of every store, because it is about Redis. */
+@ParameterizedClass
+@MethodSource("everyRedis")
+class RedisStoreTest {
+
+    private static final Limit LIMIT = Limit.perHour(100);
+
+    @Parameter
+    RedisForTests redis;
+
+    private RedisClient client;
+    private Keyspace keyspace;
+    private RedisStore store;
+
+    static List<RedisForTests> everyRedis() {
+        return RedisForTests.all();
+    }
+
+    @BeforeEach
+    void connect() {
+        client = RedisClient.create(redis.uri());
+        keyspace = new Keyspace(client);
+        store = RedisStore.builder(client).namespace(keyspace.namespace()).build();
+    }
+
+    @AfterEach
+    void shutdown() {
+        client.shutdown();
+    }
+
+    // Exactness
+    // ------------------------------------------------------------------------------------------------------------
+
+    @RepeatedTest(3)
+    void eightConnectionsAndSixtyFourCallersOnOneKeyGetExactlyThePermits() {
+        for (Limit limit : List.of(
+                Limit.perHour(500),
+                Limit.perHour(500).counter(),
+                Limit.perHour(50_000).named("big"))) {
+            List<RateLimiter> limiters = Flux.range(0, 8)
+                    .map(i -> limiter(
+                            RedisStore.builder(client)
+                                    .namespace(keyspace.namespace())
+                                    .build(),
+                            limit))
+                    .collectList()
+                    .block();
+            long cost = limit.permits() / 500;
+            List<Decision> decisions = Flux.range(0, 1_500)
+                    .flatMap(i -> limiters.get(i % 8).tryAcquire("hot", cost), 64)
+                    .collectList()
+                    .block();
+            assertThat(decisions.stream().filter(Decision::isAllowed)).hasSize(500);
+            assertThat(decisions).allMatch(decision -> decision.source() == Source.REDIS);
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"20/100ms", "20/100ms resolution=10ms", "300/250ms"})
+    void sweptOverTheInstantsThatRedisGaveNoWindowHoldsMoreThanThePermits(String text) {
+        Limit limit = Limit.parse(text);
+        List<RateLimiter> limiters = Flux.range(0, 8)
+                .map(i -> limiter(
+                        RedisStore.builder(client)
+                                .namespace(keyspace.namespace())
+                                .build(),
+                        limit))
+                .collectList()
+                .block();
+        Instant end = limiters.get(0).peek("hot").block().at().plusMillis(800);
+        List<Instant> admitted = Flux.range(0, 64)
+                .flatMap(
+                        caller -> limiters.get(caller % 8)
+                                .tryAcquire("hot")
+                                .repeat()
+                                .takeUntil(decision -> decision.at().isAfter(end)),
+                        64)
+                .filter(Decision::isAllowed)
+                .map(Decision::at)
+                .sort()
+                .collectList()
+                .block();
+        assertThat(admitted).hasSizeGreaterThan((int) limit.permits());
+        for (int i = 0; i + limit.permits() < admitted.size(); i++) {
+            assertThat(Duration.between(admitted.get(i), admitted.get(i + (int) limit.permits())))
+                    .isGreaterThan(limit.window());
+        }
+    }
+
+    // What is left in Redis
+    // ------------------------------------------------------------------------------------------------
+
+    @ParameterizedTest
+    @ValueSource(strings = {"5/200ms", "5/200ms counter", "5/200ms counter aligned", "5/200ms counting-denied"})
+    void idleKeysAreGoneAfterTheirWindowAndNoneIsWithoutExpiry(String text) {
+        Limit limit = Limit.parse(text);
+        RateLimiter limiter = limiter(store, limit);
+        int windows = text.contains("counter") ? 2 : 1;
+        Decision decision;
+        do {
+            decision = limiter.tryAcquire("a").block();
+            keyspace.keys().forEach(key -> {
+                long life = keyspace.commands().pttl(key);
+                // -2: it is gone since it was listed. -1 would be a key that stays for ever.
+                assertThat(life).isNotEqualTo(-1).isLessThanOrEqualTo(windows * 200L + 1);
+            });
+        } while (decision.isAllowed());
+        limiter.refund("a", 2).block();
+        keyspace.keys().forEach(key -> assertThat(keyspace.commands().pttl(key)).isNotEqualTo(-1));
+        await().atMost(Duration.ofSeconds(20)).until(() -> keyspace.keys().isEmpty());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1h", "5/1h counter"})
+    void aCountThatIsGivenBackWholeLeavesNothing(String text) {
+        RateLimiter limiter = limiter(store, Limit.parse(text));
+        Decision decision = limiter.tryAcquire("a", 3).block();
+        assertThat(keyspace.keys()).hasSize(1);
+        limiter.refund(decision).block();
+        assertThat(keyspace.keys()).isEmpty();
+        limiter.tryAcquire("a", 3).block();
+        limiter.refund("a", 3).block();
+        assertThat(keyspace.keys()).isEmpty();
+        limiter.tryAcquire("a", 3).block();
+        limiter.reset("a").block();
+        assertThat(keyspace.keys()).isEmpty();
+    }
+
+    @Test
+    void askingLeavesNothing() {
+        RateLimiter limiter = limiter(store, LIMIT, LIMIT.counter().named("counter"));
+        limiter.peek("a").block();
+        limiter.tryAcquire("a", 0).block();
+        limiter.tryAcquire("a", LIMIT.permits() + 1).block();
+        assertThat(keyspace.keys()).isEmpty();
+    }
+
+    @Test
+    void whateverTheKeyIsItsStoredNameIsShortAndPlain() {
+        RateLimiter limiter = limiter(store, LIMIT);
+        List<String> keys =
+                List.of("a{b}c", "\n\r\0", "*", "h?llo[a]", "😀", "a b", "\"'\\", "x".repeat(1 << 20), "\ud800", "%");
+        for (String key : keys) {
+            limiter.tryAcquire(key).block();
+            limiter.tryAcquire(Charge.of(key).group(key)).block();
+        }
+        assertThat(keyspace.keys())
+                .hasSize(2 * keys.size())
+                .allSatisfy(stored -> assertThat(stored)
+                        .matches(keyspace.namespace() + ":1:api:1h:L3600000\\.1:\\{[^{}*?\\[\\]\\s]+}[^{}*?\\[\\]\\s]*")
+                        .hasSizeLessThan(400));
+    }
+
+    @Test
+    void aGroupLiesInOneSlotOfTheClusterAndOtherKeysDoNot() {
+        RateLimiter limiter = limiter(store, LIMIT, LIMIT.counter().named("counter"));
+        for (int i = 0; i < 10; i++) {
+            limiter.tryAcquire(Charge.of("user:" + i).group("tenant-{7}")).block();
+        }
+        assertThat(slots()).hasSize(20);
+        assertThat(slots().stream().distinct()).hasSize(1);
+        keyspace.keys().forEach(keyspace.commands()::del);
+
+        for (int i = 0; i < 10; i++) {
+            limiter.tryAcquire("user:" + i).block();
+        }
+        assertThat(slots()).hasSize(20);
+        assertThat(slots().stream().distinct())
+                .as("the limits of one key lie together")
+                .hasSize(10);
+    }
+
+    private List<Integer> slots() {
+        return keyspace.keys().stream().map(SlotHash::getSlot).toList();
+    }
+
+    // Foreign values
+    // -------------------------------------------------------------------------------------------------------
+
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1h", "5/1h counter"})
+    void aForeignValueIsNamedAndNothingOfItIsOverwritten(String text) {
+        RateLimiter limiter = limiter(store, Limit.parse(text), Limit.of(7, Duration.ofHours(2)));
+        limiter.tryAcquire("a").block();
+        String key = keyspace.keys().stream()
+                .filter(each -> each.contains(":1h:"))
+                .findAny()
+                .orElseThrow();
+        byte[] ours = keyspace.commands().dump(key);
+        for (Runnable foreign : List.<Runnable>of(
+                () -> keyspace.commands().set(key, "hello"),
+                () -> keyspace.commands().set(key, "sg"),
+                () -> keyspace.commands().set(key, "sgL"),
+                () -> keyspace.commands().set(key, "sgC"),
+                () -> keyspace.commands().set(key, "sgL" + "\1".repeat(30)),
+                () -> keyspace.commands().set(key, "sgC" + "\1".repeat(30)),
+                () -> keyspace.commands().set(key, "sgL" + "\1".repeat(5_000)),
+                () -> keyspace.commands().append(key, "x"),
+                () -> keyspace.commands().set(key, "x".repeat(100_000)),
+                () -> keyspace.commands().rpush(key, "a", "b"),
+                () -> keyspace.commands().hset(key, "a", "b"),
+                () -> keyspace.commands().zadd(key, 1, "a"))) {
+            keyspace.commands().del(key);
+            keyspace.commands().restore(key, 0, ours);
+            if (keyspace.commands().type(key).equals("string")) {
+                try {
+                    foreign.run();
+                } catch (io.lettuce.core.RedisCommandExecutionException wrongType) {
+                    keyspace.commands().del(key);
+                    foreign.run();
+                }
+            }
+            byte[] before = keyspace.commands().dump(key);
+            for (var call : List.of(
+                    limiter.tryAcquire("a").then(),
+                    limiter.peek("a").then(),
+                    limiter.refund("a", 1),
+                    limiter.tryAcquire(Charge.of("b"), Charge.of("a")).then())) {
+                assertThatThrownBy(call::block)
+                        .isInstanceOf(ForeignValueException.class)
+                        .hasMessageContaining(key)
+                        .hasMessageContaining("expected");
+            }
+            assertThat(keyspace.commands().dump(key)).isEqualTo(before);
+            assertThat(limiter.peek("b").block().limits()).allMatch(usage -> usage.used() == 0);
+        }
+        limiter.reset("a").block();
+        assertThat(limiter.tryAcquire("a").block().isAllowed()).isTrue();
+    }
+
+    // Scripts
+    // --------------------------------------------------------------------------------------------------------------
+
+    @Test
+    void aDecisionIsOneCommand() {
+        try (RedisForTests own = RedisForTests.startOwn()) {
+            RedisClient ownClient = RedisClient.create(own.uri());
+            Keyspace ownKeyspace = new Keyspace(ownClient);
+            RateLimiter limiter = limiter(RedisStore.create(ownClient), LIMIT, Limit.perDay(1_000), LIMIT.counter());
+            limiter.tryAcquire("a").block();
+            long before = ownKeyspace.callsOf("evalsha");
+            Flux.range(0, 100)
+                    .flatMap(i -> limiter.tryAcquire(Charge.of("key-" + i), Charge.of("other-" + i)))
+                    .blockLast();
+            assertThat(ownKeyspace.callsOf("evalsha") - before).isEqualTo(100);
+            assertThat(ownKeyspace.callsOf("script")).isEqualTo(1);
+            assertThat(ownKeyspace.callsOf("eval")).isZero();
+            ownClient.shutdown();
+        }
+    }
+
+    @RepeatedTest(5)
+    void aLostScriptIsLoadedOnceHoweverManyDecisionsMeetItsLoss() {
+        try (RedisForTests own = RedisForTests.startOwn()) {
+            RedisClient ownClient = RedisClient.create(own.uri());
+            Keyspace ownKeyspace = new Keyspace(ownClient);
+            RateLimiter limiter = limiter(RedisStore.create(ownClient), Limit.perHour(1_000_000));
+            for (int loss = 0; loss < 3; loss++) {
+                ownKeyspace.commands().scriptFlush();
+                long before = ownKeyspace.callsOf("script");
+                List<Decision> decisions = Flux.range(0, 2_000)
+                        .flatMap(i -> limiter.tryAcquire("key-" + i % 7).subscribeOn(Schedulers.parallel()), 500)
+                        .collectList()
+                        .block();
+                assertThat(decisions).hasSize(2_000).allMatch(Decision::isAllowed);
+                assertThat(ownKeyspace.callsOf("script") - before).isEqualTo(1);
+            }
+            Decision decision = limiter.tryAcquire("refunded").block();
+            ownKeyspace.commands().scriptFlush();
+            limiter.refund(decision).block();
+            ownClient.shutdown();
+        }
+    }
+
+    @Test
+    void aServerThatComesBackIsAskedAgain() {
+        try (RedisForTests own = RedisForTests.startOwn()) {
+            RedisClient ownClient = RedisClient.create(own.uri());
+            RateLimiter limiter = limiter(RedisStore.create(ownClient), LIMIT);
+            own.kill();
+            assertThatThrownBy(() -> limiter.tryAcquire("a").block())
+                    .isInstanceOf(LimitStoreException.class)
+                    .hasMessageStartingWith("Redis cannot be asked: ");
+            own.restart();
+            assertThat(limiter.tryAcquire("a").block().isAllowed()).isTrue();
+            own.restart();
+            await().atMost(Duration.ofSeconds(30))
+                    .ignoreExceptionsInstanceOf(LimitStoreException.class)
+                    .until(() -> limiter.tryAcquire("a").block().isAllowed());
+            ownClient.shutdown();
+        }
+    }
+
+    @Test
+    void whoLeavesBeforeTheQuestionIsSentIsNotCharged() {
+        try (RedisForTests own = RedisForTests.startOwn()) {
+            RedisClient ownClient = RedisClient.create(own.uri());
+            Keyspace ownKeyspace = new Keyspace(ownClient);
+            RateLimiter limiter = limiter(RedisStore.create(ownClient), LIMIT);
+            own.pause();
+            for (int i = 0; i < 10; i++) {
+                limiter.tryAcquire("a").subscribe().dispose();
+            }
+            own.resume();
+            assertThat(limiter.tryAcquire("a").block().remaining()).isEqualTo(99);
+            assertThat(ownKeyspace.commands().clientList().lines().filter(line -> line.contains("cmd=evalsha")))
+                    .as("those who left have not each opened a connection")
+                    .hasSize(1);
+            ownClient.shutdown();
+        }
+    }
+
+    // Threads, settings, closing
+    // -------------------------------------------------------------------------------------------
+
+    @Test
+    void answersAreNotDeliveredOnTheConnectionsThread() {
+        for (var call : List.of(
+                limiter(store, LIMIT).tryAcquire("a").then(),
+                limiter(store, LIMIT).peek("a").then(),
+                limiter(store, LIMIT).refund("a", 1),
+                limiter(store, LIMIT).reset("a"))) {
+            AtomicReference<String> thread = new AtomicReference<>();
+            call.doFinally(signal -> thread.set(Thread.currentThread().getName()))
+                    .block();
+            await().untilAsserted(() -> assertThat(thread.get()).startsWith("parallel-"));
+        }
+        RateLimiter immediate = limiter(
+                RedisStore.builder(client)
+                        .namespace(keyspace.namespace())
+                        .deliverOn(Schedulers.immediate())
+                        .build(),
+                LIMIT);
+        immediate.tryAcquire("a").block();
+        assertThat(immediate
+                        .tryAcquire("a")
+                        .map(decision -> Thread.currentThread().getName())
+                        .block())
+                .startsWith("lettuce-");
+    }
+
+    @Test
+    void namespacesAreCountedApart() {
+        RedisStore other = RedisStore.builder(client)
+                .namespace(keyspace.namespace() + ":x")
+                .build();
+        Limit one = Limit.perHour(1);
+        assertThat(limiter(store, one).tryAcquire("a").block().isAllowed()).isTrue();
+        assertThat(limiter(other, one).tryAcquire("a").block().isAllowed()).isTrue();
+        assertThat(limiter(other, one).tryAcquire("a").block().isAllowed()).isFalse();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", "a b", "{a}", "a*", "ä"})
+    void aNamespaceThatWouldNeedEscapingIsRefused(String namespace) {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> RedisStore.builder(client).namespace(namespace))
+                .withMessageStartingWith("namespace \"")
+                .withMessageContaining("for example \"shop:prod\"");
+    }
+
+    @Test
+    void closingTheStoreClosesItsConnectionAndNothingOfTheUsers() {
+        RateLimiter limiter = limiter(store, LIMIT);
+        limiter.tryAcquire("a").block();
+        long before = connections();
+        store.close();
+        await().until(() -> connections() == before - 1);
+        assertThat(keyspace.commands().ping()).isEqualTo("PONG");
+        assertThatThrownBy(() -> limiter.tryAcquire("a").block())
+                .isInstanceOf(LimitStoreException.class)
+                .hasMessageContaining("the store is closed");
+        store.close();
+    }
+
+    private long connections() {
+        return keyspace.commands().clientList().lines().count();
+    }
+
+    @Test
+    void theStoreNamesItselfByItsNamespace() {
+        assertThat(store.toString()).isEqualTo("RedisStore[" + keyspace.namespace() + ":1:*]");
+    }
+
+    private static RateLimiter limiter(RedisStore store, Limit... limits) {
+        RateLimiter.Builder builder = RateLimiter.builder("api").store(store);
+        List.of(limits).forEach(builder::limit);
+        return builder.build();
+    }
+}

@@ -1,0 +1,74 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.testkit.ManualClock;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.api.StatefulRedisConnection;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.UnaryOperator;
+
+/**
+ * A Redis store whose scripts read their time from a key, so that a test can set it. Everything else in them is what
+ * production runs, but for three constants:
+ *
+ * <ul>
+ *   <li>counts live for a thousand seconds and more, so that Redis, whose own clock goes on, forgets nothing meanwhile;
+ *   <li>a log is long from four entries on, and written anew after a few more, so that few hits are enough to see it all.
+ * </ul>
+ */
+final class ScriptedClock {
+
+    private static final AtomicInteger NUMBER = new AtomicInteger();
+
+    private final StatefulRedisConnection<String, String> connection;
+    private final String key = "scripted-clock-" + NUMBER.incrementAndGet() + "-" + System.nanoTime();
+
+    ScriptedClock(RedisClient client) {
+        this.connection = client.connect();
+    }
+
+    /** A store on this clock; its namespace is its own. */
+    RedisStore store(RedisClient client, boolean shortened) {
+        return store(client, "scripted-" + NUMBER.incrementAndGet() + "-" + System.nanoTime(), shortened);
+    }
+
+    /** A store on this clock. */
+    RedisStore store(RedisClient client, String namespace, boolean shortened) {
+        UnaryOperator<String> clock = text ->
+                replaceOnce(text, "redis.call('TIME')", "redis.call('MGET', '" + key + ":s', '" + key + ":us')");
+        UnaryOperator<String> expiry = text ->
+                text.replace("'PX',", "'EX', 1000 +").replace("'PEXPIRE', log.key,", "'EXPIRE', log.key, 1000 +");
+        UnaryOperator<String> length = text -> shortened
+                ? replaceOnce(
+                        replaceOnce(text, "local SHORT = 1024", "local SHORT = 64"),
+                        "last < 2048 and 64 or 256",
+                        "last < 12 and 4 or 8")
+                : text;
+        return RedisStore.builder(client)
+                .namespace(namespace)
+                .scripts(text -> length.apply(expiry.apply(clock.apply(text))))
+                .build();
+    }
+
+    void show(ManualClock clock) {
+        long millis = clock.millis();
+        // 999 microseconds late: what is less than a millisecond must not matter.
+        connection
+                .sync()
+                .mset(Map.of(
+                        key + ":s", Long.toString(millis / 1_000), key + ":us", millis % 1_000 * 1_000 + 999 + ""));
+    }
+
+    void close() {
+        connection.close();
+    }
+
+    private static String replaceOnce(String text, String from, String to) {
+        assertThat(text.split(java.util.regex.Pattern.quote(from), -1))
+                .as("places in the script that read %s", from)
+                .hasSize(2);
+        return text.replace(from, to);
+    }
+}

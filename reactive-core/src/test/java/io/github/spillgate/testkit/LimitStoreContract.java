@@ -1,0 +1,665 @@
+package io.github.spillgate.testkit;
+
+import static java.util.Objects.requireNonNull;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/**
+ * What every {@link LimitStore} keeps. Whoever writes one of his own extends this class, says how to get the store, and runs
+ * it; JUnit Jupiter, AssertJ and the test-jar of this module are all it needs.
+ *
+ * <p>Nothing here depends on how fast the machine is: a test either uses windows so long that they cannot pass, or judges every
+ * answer by the instant that the store itself gave with it.
+ */
+public abstract class LimitStoreContract {
+
+    private static final AtomicInteger NUMBER = new AtomicInteger();
+    private static final Duration SOON = Duration.ofMillis(150);
+    private static final Duration NEVER = Duration.ofHours(5);
+
+    /** The limiters of one test share its number, and no test shares another's counts. */
+    private final String name = "contract-" + NUMBER.incrementAndGet() + "-" + System.nanoTime();
+
+    /**
+     * Returns the store under test; the same one throughout a test.
+     *
+     * @return the store
+     */
+    protected abstract LimitStore store();
+
+    /** Lets a little time pass on the store's clock: a millisecond where the test sets the clock, else whatever passes. */
+    protected void tick() {
+        LockSupport.parkNanos(200_000);
+    }
+
+    // How much is admitted
+    // -------------------------------------------------------------------------------------------------
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void admitsExactlyThePermits(Limit limit) {
+        RateLimiter limiter = limiter(limit);
+        for (int taken = 1; taken <= limit.permits(); taken++) {
+            Decision decision = now(limiter.tryAcquire("a"));
+            assertThat(decision.isAllowed()).isTrue();
+            assertThat(decision.isCharged()).isTrue();
+            assertThat(decision.remaining()).isEqualTo(limit.permits() - taken);
+            assertThat(decision.violated()).isEmpty();
+            assertThat(decision.retryAfter()).isEmpty();
+            assertThat(only(decision).used()).isEqualTo(taken);
+        }
+        Decision denied = now(limiter.tryAcquire("a"));
+        assertThat(denied.isAllowed()).isFalse();
+        assertThat(denied.isCharged()).isFalse();
+        assertThat(denied.remaining()).isZero();
+        assertThat(denied.violated()).containsExactly(limit);
+        assertThat(denied.retryAfter()).isPresent();
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aCostIsTakenWholeOrNotAtAll(Limit limit) {
+        RateLimiter limiter = limiter(limit);
+        assertThat(now(limiter.tryAcquire("a", limit.permits() - 1)).isAllowed())
+                .isTrue();
+        assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
+        assertThat(now(limiter.tryAcquire("a", 1)).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire("a", 1)).isAllowed()).isFalse();
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void deniedRequestsRecordNothing(Limit limit) {
+        RateLimiter limiter = limiter(limit);
+        now(limiter.tryAcquire("a", limit.permits()));
+        Usage full = only(now(limiter.peek("a")));
+        for (int i = 0; i < 20; i++) {
+            assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        }
+        Usage after = only(now(limiter.peek("a")));
+        assertThat(after.used()).isLessThanOrEqualTo(full.used());
+        assertThat(after.wholeAt()).isEqualTo(full.wholeAt());
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aCostOfNothingAsksAndTakesNothing(Limit limit) {
+        RateLimiter limiter = limiter(limit);
+        now(limiter.tryAcquire("a", limit.permits()));
+        Decision decision = now(limiter.tryAcquire("a", 0));
+        assertThat(decision.isAllowed()).isTrue();
+        assertThat(only(decision).used()).isEqualTo(limit.permits());
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aCostAboveTheLimitIsDeniedForGood(Limit limit) {
+        Decision decision = now(limiter(limit).tryAcquire("a", limit.permits() + 1));
+        assertThat(decision.isAllowed()).isFalse();
+        assertThat(decision.violated()).containsExactly(limit);
+        assertThat(decision.retryAfter()).isEmpty();
+        assertThat(only(now(limiter(limit).peek("a"))).used()).isZero();
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "1/1h",
+                "1/1h counter",
+                "1/1h counter aligned",
+                "1/100ms",
+                "1/100ms counter",
+                "1/1ms",
+                "10000000/24h",
+                "10000000/24h resolution=5m",
+                "1000000000000/24h counter",
+                "3/366d",
+                "3/366d counter",
+                "4294967295/366d"
+            })
+    void limitsOfEverySizeWork(String text) {
+        Limit limit = Limit.parse(text);
+        RateLimiter limiter = limiter(limit);
+        Decision all = now(limiter.tryAcquire("a", limit.permits()));
+        assertThat(all.isAllowed()).isTrue();
+        assertThat(all.remaining()).isZero();
+        Decision more = now(limiter.tryAcquire("a"));
+        Instant gone = all.at().plus(limit.window());
+        if (more.at().isBefore(gone) && limit.permits() == 1) {
+            assertThat(more.isAllowed()).isFalse();
+            assertThat(more.at().plus(retryAfter(more))).isAfterOrEqualTo(gone);
+        } else if (more.at().isBefore(all.at().plus(limit.window().dividedBy(2)))) {
+            assertThat(more.isAllowed() || !more.retryAfter().isEmpty()).isTrue();
+            assertThat(now(limiter.tryAcquire("a", limit.permits())).isAllowed())
+                    .isFalse();
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void callersAtOnceGetExactlyThePermits(Limit limit) {
+        Limit twenty =
+                Limit.parse("20" + limit.toString().substring(limit.toString().indexOf('/')));
+        RateLimiter limiter = limiter(twenty);
+        List<Decision> decisions = requireNonNull(Flux.range(0, 200)
+                .flatMap(i -> limiter.tryAcquire("a").subscribeOn(Schedulers.boundedElastic()), 64)
+                .collectList()
+                .block());
+        assertThat(decisions.stream().filter(Decision::isAllowed)).hasSize(20);
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(20);
+    }
+
+    // Several limits and several keys
+    // --------------------------------------------------------------------------------------
+
+    @Test
+    void whenOneOfThreeLimitsDeniesTheOthersAreUnchanged() {
+        Limit log = Limit.of(100, NEVER).named("log");
+        Limit counter = Limit.counter(100, NEVER).named("counter");
+        Limit tight = Limit.of(3, NEVER).named("tight");
+        RateLimiter limiter = limiter(log, tight, counter);
+        for (int i = 0; i < 3; i++) {
+            assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+        }
+        List<Long> before = used(now(limiter.peek("a")));
+        Decision denied = now(limiter.tryAcquire("a"));
+        assertThat(denied.violated()).containsExactly(tight);
+        assertThat(used(denied)).isEqualTo(before).isEqualTo(List.of(3L, 3L, 3L));
+        assertThat(used(now(limiter.peek("a")))).isEqualTo(before);
+    }
+
+    @Test
+    void severalKeysAreOneVerdict() {
+        RateLimiter limiter = limiter();
+        Limit wide = Limit.of(10, NEVER);
+        Limit narrow = Limit.of(1, NEVER);
+        Charge[] both = {Charge.of("a", wide).permits(2), Charge.of("b", narrow)};
+        assertThat(now(limiter.tryAcquire(both)).isAllowed()).isTrue();
+        Decision denied = now(limiter.tryAcquire(both));
+        assertThat(denied.isAllowed()).isFalse();
+        assertThat(denied.limits()).extracting(Usage::key).containsExactly("a", "b");
+        assertThat(denied.limits()).extracting(Usage::isViolated).containsExactly(false, true);
+        assertThat(only(now(limiter.peek(Charge.of("a", wide)))).used()).isEqualTo(2);
+    }
+
+    @Test
+    void equalChargesInOneVerdictAreSummedBeforeTheyAreChecked() {
+        RateLimiter limiter = limiter(Limit.of(3, NEVER));
+        assertThat(now(limiter.tryAcquire(
+                                Charge.of("a").permits(2), Charge.of("a").permits(2)))
+                        .isAllowed())
+                .isFalse();
+        Decision decision = now(limiter.tryAcquire(Charge.of("a").permits(2), Charge.of("a")));
+        assertThat(decision.isAllowed()).isTrue();
+        assertThat(only(decision).used()).isEqualTo(3);
+    }
+
+    @Test
+    void manyClaimsFitIntoOneVerdict() {
+        RateLimiter limiter =
+                limiter(Limit.of(5, NEVER), Limit.counter(5, NEVER).named("counter"));
+        Charge[] charges = Stream.iterate(0, i -> i + 1)
+                .limit(32)
+                .map(i -> Charge.of("key-" + i))
+                .toArray(Charge[]::new);
+        Decision decision = now(limiter.tryAcquire(charges));
+        assertThat(decision.isAllowed()).isTrue();
+        assertThat(decision.limits()).hasSize(64).extracting(Usage::used).containsOnly(1L);
+    }
+
+    // What is counted apart
+    // ------------------------------------------------------------------------------------------------
+
+    @Test
+    void keysThatLookAlikeAreCountedApart() {
+        RateLimiter limiter = limiter(Limit.of(1, NEVER));
+        String huge = "x".repeat(1 << 20);
+        List<String> keys = List.of(
+                "a",
+                "A",
+                "a ",
+                " a",
+                "{a}",
+                "{a",
+                "a}",
+                "{}",
+                "}{",
+                "{a}b",
+                "a:b",
+                "a*",
+                "*",
+                "?",
+                "[a]",
+                "a\nb",
+                "a\r",
+                "\0",
+                "a\0",
+                "%",
+                "%00",
+                "%25",
+                "#",
+                "é",
+                "e\u0301",
+                "😀",
+                "\ud83d",
+                "\ude00",
+                "?\ude00",
+                "\ufffd",
+                "ab".repeat(200),
+                "ab".repeat(201),
+                huge,
+                huge + "y",
+                "y" + huge);
+        for (String key : keys) {
+            assertThat(now(limiter.tryAcquire(key)).isAllowed())
+                    .as("first %.20s", key)
+                    .isTrue();
+        }
+        for (String key : keys) {
+            Decision second = now(limiter.tryAcquire(key));
+            assertThat(second.isAllowed()).as("second %.20s", key).isFalse();
+            assertThat(only(second).key()).isEqualTo(key);
+        }
+    }
+
+    @Test
+    void groupsAreCountedApart() {
+        RateLimiter limiter = limiter(Limit.of(1, NEVER));
+        List<Charge> charges = List.of(
+                Charge.of("a"),
+                Charge.of("a").group("a"),
+                Charge.of("a").group("b"),
+                Charge.of("b").group("a"),
+                Charge.of("}a").group("{b"),
+                Charge.of("ab").group("c"),
+                Charge.of("b").group("ca"));
+        for (Charge charge : charges) {
+            assertThat(now(limiter.tryAcquire(charge)).isAllowed())
+                    .as("%s", charge)
+                    .isTrue();
+            assertThat(now(limiter.tryAcquire(charge)).isAllowed())
+                    .as("%s", charge)
+                    .isFalse();
+        }
+    }
+
+    @Test
+    void limitsAndLimitersAreCountedApart() {
+        List<Limit> limits = List.of(
+                Limit.of(1, Duration.ofHours(1)),
+                Limit.of(1, Duration.ofHours(1)).named("other"),
+                Limit.of(1, Duration.ofHours(1)).resolution(Duration.ofSeconds(1)),
+                Limit.of(1, Duration.ofHours(2)),
+                Limit.counter(1, Duration.ofHours(1)),
+                Limit.counter(1, Duration.ofHours(1)).alignedToClock());
+        for (String limiterName : List.of(name + "-1", name + "-2")) {
+            for (Limit limit : limits) {
+                RateLimiter limiter = RateLimiter.builder(limiterName)
+                        .store(store())
+                        .limit(limit)
+                        .build();
+                assertThat(now(limiter.tryAcquire("a")).isAllowed())
+                        .as("%s", limit)
+                        .isTrue();
+                assertThat(now(limiter.tryAcquire("a")).isAllowed())
+                        .as("%s", limit)
+                        .isFalse();
+            }
+        }
+    }
+
+    @Test
+    void limitersOfOneNameShareTheirCounts() {
+        Limit limit = Limit.of(2, NEVER);
+        assertThat(now(limiter(limit).tryAcquire("a")).isAllowed()).isTrue();
+        assertThat(now(limiter(limit).tryAcquire("a")).isAllowed()).isTrue();
+        assertThat(now(limiter(limit).tryAcquire("a")).isAllowed()).isFalse();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"/1h", "/1h counter"})
+    void raisingAndLoweringThePermitsKeepsTheHistory(String rest) {
+        assertThat(now(limiter(Limit.parse("3" + rest)).tryAcquire("a", 3)).isAllowed())
+                .isTrue();
+        Decision raised = now(limiter(Limit.parse("5" + rest)).tryAcquire("a"));
+        assertThat(raised.isAllowed()).isTrue();
+        assertThat(raised.remaining()).isEqualTo(1);
+        Decision lowered = now(limiter(Limit.parse("2" + rest)).tryAcquire("a"));
+        assertThat(lowered.isAllowed()).isFalse();
+        assertThat(only(lowered).used()).isEqualTo(4);
+        assertThat(lowered.remaining()).isZero();
+    }
+
+    // Time
+    // -----------------------------------------------------------------------------------------------------------------
+
+    @ParameterizedTest
+    @MethodSource("costs")
+    void askedJustBeforeRetryAfterDeniesAndJustAfterAllows(String text, int cost) {
+        RateLimiter limiter = limiter(Limit.parse(text));
+        // Three rounds, so that a counter is asked in its first window, in the one after it, and with both counts used.
+        for (int round = 0; round < 3; round++) {
+            Decision denied = takeUntilDenied(limiter, "a", cost);
+            Instant due = denied.at().plus(retryAfter(denied));
+            while (true) {
+                Decision peeked = now(limiter.peek(Charge.of("a").permits(cost)));
+                assertThat(peeked.isAllowed())
+                        .as("round %d, due at %s, asked at %s", round, due, peeked.at())
+                        .isEqualTo(!peeked.at().isBefore(due));
+                if (peeked.isAllowed()) {
+                    break;
+                }
+                tick();
+            }
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"1/20ms", "5/50ms", "5/50ms resolution=10ms"})
+    void noWindowHoldsMoreThanThePermitsOfALog(String text) {
+        Limit limit = Limit.parse(text);
+        RateLimiter limiter = limiter(limit);
+        List<Instant> admitted = new ArrayList<>();
+        Instant end = now(limiter.peek("a")).at().plusMillis(300);
+        Decision decision;
+        do {
+            decision = now(limiter.tryAcquire("a"));
+            if (decision.isAllowed()) {
+                admitted.add(decision.at());
+            }
+            tick();
+        } while (decision.at().isBefore(end));
+        assertNoWindowHoldsMore(limit, admitted);
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aKeyIsWholeAgainWhenItSaysSo(Limit limit) {
+        Limit soon = Limit.parse(limit.toString().replace("5h", "50ms"));
+        RateLimiter limiter = limiter(soon);
+        Instant whole = only(now(limiter.tryAcquire("a", 2))).wholeAt();
+        while (true) {
+            Decision peeked = now(limiter.peek("a"));
+            if (!peeked.at().isBefore(whole)) {
+                assertThat(only(peeked).used()).isZero();
+                assertThat(only(peeked).wholeAt()).isEqualTo(peeked.at());
+                return;
+            }
+            assertThat(only(peeked).wholeAt()).isEqualTo(whole);
+            tick();
+        }
+    }
+
+    // Counting denied requests
+    // ---------------------------------------------------------------------------------------------
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void whereDeniedRequestsCountTheyKeepTheClientOutAndNoMoreThanThat(Limit limit) {
+        RateLimiter limiter = limiter(limit.countingDenied());
+        now(limiter.tryAcquire("a", limit.permits()));
+        Usage first = only(now(limiter.peek("a")));
+        pass(Duration.ofMillis(20), limiter);
+        for (int i = 0; i < 3 * limit.permits(); i++) {
+            assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        }
+        Usage after = only(now(limiter.peek("a")));
+        assertThat(after.used()).isEqualTo(limit.permits());
+        assertThat(after.wholeAt()).isAfterOrEqualTo(first.wholeAt());
+    }
+
+    @Test
+    void aClientWhoDoesNotLetUpStaysOut() {
+        Limit limit = Limit.of(2, SOON).countingDenied();
+        RateLimiter limiter = limiter(limit);
+        Decision last = takeUntilDenied(limiter, "a", 1);
+        Instant end = last.at().plus(SOON.multipliedBy(2));
+        while (last.at().isBefore(end)) {
+            Decision next = now(limiter.tryAcquire("a"));
+            // Two requests in the window before this one keep it out. A machine that slept so long lets it in, rightly.
+            if (Duration.between(last.at(), next.at()).compareTo(SOON.dividedBy(2)) < 0) {
+                assertThat(next.isAllowed()).isFalse();
+            }
+            last = next;
+            tick();
+        }
+    }
+
+    @Test
+    void aDenialIsRecordedInThoseLimitsAloneThatCountIt() {
+        Limit plain = Limit.of(10, NEVER).named("plain");
+        Limit counting = Limit.of(10, NEVER).named("counting").countingDenied();
+        Limit tight = Limit.of(1, NEVER).named("tight");
+        RateLimiter limiter = limiter(plain, counting, tight);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+        Decision denied = now(limiter.tryAcquire("a"));
+        assertThat(denied.violated()).containsExactly(tight);
+        assertThat(used(denied)).containsExactly(1L, 2L, 1L);
+        assertThat(used(now(limiter.peek("a")))).containsExactly(1L, 2L, 1L);
+    }
+
+    // Peek, refund, reset
+    // --------------------------------------------------------------------------------------------------
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aPeekChargesNothing(Limit limit) {
+        RateLimiter limiter = limiter(limit.countingDenied());
+        for (int i = 0; i < 2 * limit.permits(); i++) {
+            Decision peeked = now(limiter.peek("a"));
+            assertThat(peeked.isAllowed()).isTrue();
+            assertThat(peeked.isCharged()).isFalse();
+            assertThat(only(peeked).used()).isZero();
+        }
+        now(limiter.tryAcquire("a", limit.permits()));
+        for (int i = 0; i < 5; i++) {
+            assertThat(now(limiter.peek("a")).isAllowed()).isFalse();
+        }
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(limit.permits());
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aDecisionIsGivenBackOnceAndExactly(Limit limit) {
+        RateLimiter limiter = limiter(limit);
+        Decision two = now(limiter.tryAcquire("a", 2));
+        Decision one = now(limiter.tryAcquire("a", 1));
+        assertThat(used(now(limiter.peek("a")))).containsExactly(3L);
+        limiter.refund(two).block();
+        assertThat(used(now(limiter.peek("a")))).containsExactly(1L);
+        limiter.refund(two).block();
+        assertThat(used(now(limiter.peek("a")))).containsExactly(1L);
+        limiter.refund(one).block();
+        assertThat(used(now(limiter.peek("a")))).containsExactly(0L);
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void whatWasNotTakenIsNotGivenBack(Limit limit) {
+        RateLimiter limiter = limiter(limit);
+        now(limiter.tryAcquire("a", limit.permits()));
+        limiter.refund(now(limiter.tryAcquire("a"))).block();
+        limiter.refund(now(limiter.peek(Charge.of("a").permits(0)))).block();
+        limiter.refund(now(limiter.tryAcquire("a", limit.permits() + 1))).block();
+        limiter.refund("b", 1).block();
+        assertThat(used(now(limiter.peek("a")))).containsExactly(limit.permits());
+        assertThat(used(now(limiter.peek("b")))).containsExactly(0L);
+    }
+
+    @Test
+    void whatHasLeftTheWindowIsNotGivenBack() {
+        Limit limit = Limit.of(3, Duration.ofMillis(50));
+        RateLimiter limiter = limiter(limit);
+        Decision old = now(limiter.tryAcquire("a"));
+        pass(Duration.ofMillis(60), limiter);
+        Decision young = now(limiter.tryAcquire("a", 2));
+        limiter.refund(old).block();
+        Decision peeked = now(limiter.peek("a"));
+        if (peeked.at().isBefore(young.at().plus(limit.window()))) {
+            assertThat(used(peeked)).containsExactly(2L);
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aRefundByKeyGivesBackNoMoreThanIsThere(Limit limit) {
+        RateLimiter limiter = limiter(limit);
+        now(limiter.tryAcquire("a", 3));
+        limiter.refund("a", 1).block();
+        assertThat(used(now(limiter.peek("a")))).containsExactly(2L);
+        limiter.refund("a", 1_000).block();
+        assertThat(used(now(limiter.peek("a")))).containsExactly(0L);
+        assertThat(now(limiter.tryAcquire("a", limit.permits())).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void aRefundByKeyTakesTheOldestFirst() {
+        RateLimiter limiter = limiter(Limit.of(5, NEVER));
+        Instant oldest = now(limiter.tryAcquire("a", 2)).at();
+        pass(Duration.ofMillis(5), limiter);
+        Instant newest = now(limiter.tryAcquire("a", 3)).at();
+        limiter.refund("a", 2).block();
+        Decision denied = now(limiter.peek(Charge.of("a").permits(3)));
+        assertThat(denied.isAllowed()).isFalse();
+        assertThat(denied.at().plus(retryAfter(denied)))
+                .isAfter(oldest.plus(NEVER).plusMillis(1))
+                .isEqualTo(newest.plus(NEVER).plusMillis(1));
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aResetForgetsTheKeyAndNoOther(Limit limit) {
+        RateLimiter limiter = limiter(limit, Limit.of(100, NEVER).named("second"));
+        now(limiter.tryAcquire(Charge.of("a").permits(2), Charge.of("b").permits(2)));
+        limiter.reset("a").block();
+        assertThat(used(now(limiter.peek("a")))).containsExactly(0L, 0L);
+        assertThat(used(now(limiter.peek("b")))).containsExactly(2L, 2L);
+        limiter.reset("never seen").block();
+    }
+
+    // Reactive
+    // -------------------------------------------------------------------------------------------------------------
+
+    @Test
+    void nothingHappensBeforeTheSubscriptionAndEachIsOneAttempt() {
+        RateLimiter limiter = limiter(Limit.of(10, NEVER));
+        Mono<Decision> lazy = limiter.tryAcquire("a");
+        Mono<Void> refund = limiter.refund("a", 1);
+        Mono<Void> reset = limiter.reset("a");
+        assertThat(used(now(limiter.peek("a")))).containsExactly(0L);
+        now(lazy);
+        now(lazy);
+        assertThat(used(now(limiter.peek("a")))).containsExactly(2L);
+        refund.block();
+        assertThat(used(now(limiter.peek("a")))).containsExactly(1L);
+        reset.block();
+        assertThat(used(now(limiter.peek("a")))).containsExactly(0L);
+    }
+
+    @Test
+    void theSubscribersContextAndOthersCancellationsDoNoHarm() {
+        RateLimiter limiter = limiter(Limit.of(100, NEVER));
+        for (int i = 0; i < 20; i++) {
+            limiter.tryAcquire("a").subscribe().dispose();
+        }
+        String seen = limiter.tryAcquire("a")
+                .flatMap(decision -> Mono.deferContextual(context -> Mono.just(context.<String>get("who"))))
+                .contextWrite(context -> context.put("who", "me"))
+                .block();
+        assertThat(seen).isEqualTo("me");
+        assertThat(only(now(limiter.peek("a"))).used()).isBetween(1L, 21L);
+    }
+
+    // Helpers
+    // --------------------------------------------------------------------------------------------------------------
+
+    static Stream<Limit> kinds() {
+        return Stream.of(
+                Limit.of(5, NEVER),
+                Limit.counter(5, NEVER),
+                Limit.counter(5, NEVER).alignedToClock());
+    }
+
+    static Stream<Arguments> costs() {
+        return Stream.of("1/40ms", "4/60ms", "4/60ms resolution=7ms", "4/60ms counter", "7/60ms counter aligned")
+                .flatMap(text -> Stream.of(1, 3)
+                        .filter(cost -> cost <= Limit.parse(text).permits())
+                        .map(cost -> Arguments.of(text, cost)));
+    }
+
+    private RateLimiter limiter(Limit... limits) {
+        RateLimiter.Builder builder = RateLimiter.builder(name).store(store());
+        Arrays.stream(limits).forEach(builder::limit);
+        return builder.build();
+    }
+
+    private void pass(Duration duration, RateLimiter limiter) {
+        Charge clock = Charge.of("clock", Limit.of(1, NEVER).named("clock"));
+        Instant end = now(limiter.peek(clock)).at().plus(duration);
+        while (now(limiter.peek(clock)).at().isBefore(end)) {
+            tick();
+        }
+    }
+
+    /** The first denial of a key that asks and asks. */
+    private static Decision takeUntilDenied(RateLimiter limiter, String key, int cost) {
+        while (true) {
+            Decision decision = now(limiter.tryAcquire(key, cost));
+            if (!decision.isAllowed()) {
+                return decision;
+            }
+        }
+    }
+
+    private static void assertNoWindowHoldsMore(Limit limit, List<Instant> admitted) {
+        for (int i = 0; i + limit.permits() < admitted.size(); i++) {
+            Instant first = admitted.get(i);
+            Instant oneTooMany = admitted.get(i + (int) limit.permits());
+            assertThat(Duration.between(first, oneTooMany)).isGreaterThan(limit.window());
+        }
+        assertThat(admitted).hasSizeGreaterThan((int) limit.permits());
+    }
+
+    private static Decision now(Mono<Decision> decision) {
+        return requireNonNull(decision.block());
+    }
+
+    private static Usage only(Decision decision) {
+        assertThat(decision.limits()).hasSize(1);
+        return decision.limits().get(0);
+    }
+
+    private static List<Long> used(Decision decision) {
+        return decision.limits().stream().map(Usage::used).toList();
+    }
+
+    private static Duration retryAfter(Decision denied) {
+        Optional<Duration> retryAfter = denied.retryAfter();
+        assertThat(retryAfter).as("retry-after of %s", denied).isPresent();
+        return retryAfter.orElseThrow();
+    }
+}

@@ -1,0 +1,170 @@
+package io.github.spillgate.testkit;
+
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.StatefulRedisConnection;
+import java.io.File;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.testcontainers.DockerClientFactory;
+import org.testcontainers.containers.GenericContainer;
+import org.testcontainers.utility.DockerImageName;
+import redis.embedded.core.ExecutableProvider;
+import redis.embedded.model.OsArchitecture;
+
+/**
+ * One place where a Redis may be had. Being a candidate costs nothing; whether there is one shows at {@link #start()}.
+ *
+ * @param what what it is, for the error of those who have none
+ * @param required whether its failure is an error even where another candidate starts, because somebody asked for this
+ * one
+ * @param starter starts a new server, or finds the one that runs
+ */
+record RedisCandidate(String what, boolean required, Starter starter) {
+
+    private static final String URI = "SPILLGATE_REDIS_URI";
+    private static final String DOCKER = "SPILLGATE_TEST_DOCKER";
+    private static final List<String> IMAGES = List.of("redis:7.4-alpine", "redis:8-alpine", "valkey/valkey:8-alpine");
+    private static final Duration PATIENCE = Duration.ofSeconds(20);
+
+    private static @Nullable Path embedded;
+
+    RedisForTests start() throws IOException {
+        return starter.start();
+    }
+
+    /** All that a machine with this environment has to offer, the preferred first. */
+    static List<RedisCandidate> all(Environment environment) {
+        String uri = environment.get(URI);
+        List<RedisCandidate> all = new ArrayList<>();
+        all.add(uri == null || uri.isBlank() ? onThePath(environment) : named(uri));
+        all.add(embedded());
+        boolean required = "true".equals(environment.get(DOCKER));
+        boolean refused = "false".equals(environment.get(DOCKER));
+        if (required || (!refused && hasDocker(environment))) {
+            IMAGES.forEach(image -> all.add(new RedisCandidate(image + " in Docker", required, () -> inDocker(image))));
+        }
+        return all;
+    }
+
+    /** Those of which we start as many processes as we like. */
+    static List<RedisCandidate> binaries(Environment environment) {
+        return List.of(onThePath(environment), embedded());
+    }
+
+    private static RedisCandidate named(String uri) {
+        return new RedisCandidate(URI, true, () -> {
+            RedisProcess.Info info = ask(parse(uri));
+            // Up to the last @: a password may hold one.
+            String shown = uri.replaceFirst("//.*@", "//");
+            return RedisForTests.at(URI + " " + shown + " (" + info.product() + ")", info.version(), uri);
+        });
+    }
+
+    private static RedisURI parse(String uri) {
+        try {
+            return RedisURI.create(uri);
+        } catch (IllegalArgumentException e) {
+            // Without its cause, which quotes the URI with the password in it.
+            throw new IllegalArgumentException(
+                    "expected a URI such as redis://127.0.0.1:6379 (not shown, for it may hold a password)");
+        }
+    }
+
+    private static RedisCandidate onThePath(Environment environment) {
+        return new RedisCandidate("redis-server on the PATH", false, () -> {
+            RedisProcess process = RedisProcess.start(find("redis-server", environment.get("PATH")));
+            return RedisForTests.of(process.info().product() + " on the PATH", process);
+        });
+    }
+
+    private static Path find(String program, @Nullable String path) throws FileNotFoundException {
+        String file = RedisProcess.isWindows() ? program + ".exe" : program;
+        return Arrays.stream((path == null ? "" : path).split(File.pathSeparator))
+                .filter(directory -> !directory.isBlank())
+                .map(directory -> Path.of(directory, file))
+                .filter(Files::isRegularFile)
+                .filter(Files::isExecutable)
+                .findFirst()
+                .orElseThrow(() -> new FileNotFoundException("there is none; the PATH is " + path));
+    }
+
+    private static RedisCandidate embedded() {
+        return new RedisCandidate("redis-server of embedded-redis", false, () -> {
+            RedisProcess process = RedisProcess.start(embeddedBinary());
+            return RedisForTests.of("embedded " + process.info().product(), process);
+        });
+    }
+
+    /** The binary out of the jar, once per JVM; and only that, so that all servers are started and told about alike. */
+    private static synchronized Path embeddedBinary() throws IOException {
+        Path binary = embedded;
+        if (binary == null) {
+            OsArchitecture here = OsArchitecture.detectOSandArchitecture();
+            if (!ExecutableProvider.newProvidedVersionsMap().containsKey(here)) {
+                throw new IOException("embedded-redis ships no binary for " + here.os + " on " + here.arch);
+            }
+            Path directory = RedisProcess.Leftovers.newDirectory("binary");
+            binary = ExecutableProvider.newJarResourceProvider(directory.toFile())
+                    .get()
+                    .toPath();
+            embedded = binary;
+        }
+        return binary;
+    }
+
+    /** A look at the usual sockets: Testcontainers logs at length, and takes its time, where there is no Docker. */
+    private static boolean hasDocker(Environment environment) {
+        String home = System.getProperty("user.home");
+        return environment.get("DOCKER_HOST") != null
+                || Stream.of(
+                                "/var/run/docker.sock",
+                                home + "/.docker/run/docker.sock",
+                                home + "/.docker/desktop/docker.sock",
+                                environment.get("XDG_RUNTIME_DIR") + "/docker.sock")
+                        .map(Path::of)
+                        .anyMatch(Files::exists);
+    }
+
+    private static RedisForTests inDocker(String image) throws IOException {
+        if (!DockerClientFactory.instance().isDockerAvailable()) {
+            throw new IOException("Docker does not answer; expected `docker info` to work for this user");
+        }
+        // Never closed: it is shared by all tests, and Testcontainers removes it when the JVM has gone.
+        GenericContainer<?> container = new GenericContainer<>(DockerImageName.parse(image)).withExposedPorts(6379);
+        container.start();
+        String address = "redis://" + container.getHost() + ":" + container.getMappedPort(6379);
+        RedisProcess.Info info = ask(RedisURI.create(address));
+        return RedisForTests.at(info.product() + " in Docker (" + image + ")", info.version(), address);
+    }
+
+    /** Over Lettuce, which knows about passwords, TLS and Sentinels. */
+    private static RedisProcess.Info ask(RedisURI uri) {
+        uri.setTimeout(PATIENCE);
+        try (RedisClient client = RedisClient.create(uri);
+                StatefulRedisConnection<String, String> connection = client.connect()) {
+            return RedisProcess.Info.parse(connection.sync().info("server"));
+        }
+    }
+
+    /** Where a variable of the environment is looked up; a test gives its own. */
+    @FunctionalInterface
+    interface Environment {
+        @Nullable
+        String get(String variable);
+    }
+
+    /** Starts a server, or says why not, for whoever has to mend it. */
+    @FunctionalInterface
+    interface Starter {
+        RedisForTests start() throws IOException;
+    }
+}

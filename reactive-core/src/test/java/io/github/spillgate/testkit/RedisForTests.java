@@ -1,0 +1,266 @@
+package io.github.spillgate.testkit;
+
+import io.lettuce.core.RedisURI;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.function.Consumer;
+import java.util.function.UnaryOperator;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A real Redis for tests, which needs nothing installed.
+ *
+ * <p>Half of this library is Lua, and only Redis runs it as Redis does. So no test talks to a mock, and no test is
+ * skipped because somebody has no Redis: whoever can run Maven can run them all. Where the servers come from, in this
+ * order:
+ *
+ * <ol>
+ *   <li>the one that {@code SPILLGATE_REDIS_URI} names; if it is not set, a {@code redis-server} on the {@code PATH};
+ *   <li>the binary inside {@code com.github.codemonstur:embedded-redis};
+ *   <li>Redis and Valkey images, where Docker is at hand and {@code SPILLGATE_TEST_DOCKER} is not {@code false}.
+ * </ol>
+ *
+ * <p>What the environment asks for must be there: a server that {@code SPILLGATE_REDIS_URI} names, and the images where
+ * {@code SPILLGATE_TEST_DOCKER} is {@code true}; a build that is to test those cannot pass without them. Any other that
+ * does not start is told on {@code System.out} and left out, as long as one does.
+ *
+ * <p>{@link #first()} and {@link #all()} hand out <em>shared</em> servers: started at the first call, once per JVM,
+ * gone with it. Tests share their data as well and tell their keys apart by name. A test that stops, stalls or restarts
+ * its server takes one for itself with {@link #startOwn()}.
+ *
+ * <p>Not even a server of our own outlives the JVM, unless that is killed with SIGKILL: Redis has no option to go when
+ * its parent goes. What lingers then is idle, listens on the loopback interface alone, and saves nothing.
+ */
+public final class RedisForTests implements AutoCloseable {
+
+    private static final Attempts SHARED =
+            new Attempts(RedisCandidate.all(System::getenv), RedisForTests::share, System.out::println);
+
+    private final String name;
+    private final String version;
+    private final String address;
+    private final @Nullable RedisProcess process;
+
+    private RedisForTests(String name, String version, String address, @Nullable RedisProcess process) {
+        this.name = name;
+        this.version = version;
+        this.address = address;
+        this.process = process;
+    }
+
+    /** The Redis for a test that needs only one: the first of {@link #all()}, and no other is started for it. */
+    public static RedisForTests first() {
+        return SHARED.first();
+    }
+
+    /** Every Redis at hand, for a test that must hold on each of them; never empty. */
+    public static List<RedisForTests> all() {
+        return SHARED.all();
+    }
+
+    /**
+     * Starts a server that is the caller's alone, of the binary on the {@code PATH} or else of the embedded one.
+     * Whatever {@code SPILLGATE_REDIS_URI} says, that one is not ours to kill.
+     */
+    public static RedisForTests startOwn() {
+        return new Attempts(RedisCandidate.binaries(System::getenv), UnaryOperator.identity(), line -> {}).first();
+    }
+
+    /** A server somewhere else, of which we know nothing but the address. */
+    static RedisForTests at(String name, String version, String address) {
+        return new RedisForTests(name, version, address, null);
+    }
+
+    /** A server that we started. */
+    static RedisForTests of(String name, RedisProcess process) {
+        return new RedisForTests(name, process.info().version(), "redis://127.0.0.1:" + process.port(), process);
+    }
+
+    /** Which Redis this is, for people: {@code redis-server 7.0.15 on the PATH}. Holds no credentials. */
+    public String name() {
+        return name;
+    }
+
+    /** The version of the server as it says itself, Valkey's own where it is a Valkey. */
+    public String version() {
+        return version;
+    }
+
+    /** Where it listens. A new object at each call, for a {@code RedisURI} can be changed by whoever holds it. */
+    public RedisURI uri() {
+        return RedisURI.create(address);
+    }
+
+    /** The process id of the own server; another one after {@link #restart()}. */
+    public long pid() {
+        return own().pid();
+    }
+
+    /**
+     * Stops the own server in its tracks (SIGSTOP), as a stalled virtual machine would: it keeps its connections and
+     * its port, the kernel even accepts new connections for it, and nothing is answered. When this returns, it stands
+     * still.
+     *
+     * @throws UnsupportedOperationException on Windows, which has no such signal
+     */
+    public void pause() {
+        RedisProcess own = own();
+        unchecked(own::pause);
+    }
+
+    /** Lets the paused own server go on; it answers what has been sent meanwhile. */
+    public void resume() {
+        RedisProcess own = own();
+        unchecked(own::resume);
+    }
+
+    /** Kills the own server; connections break and new ones are refused. When this returns, it is gone. */
+    public void kill() {
+        RedisProcess own = own();
+        unchecked(own::kill);
+    }
+
+    /** Starts the own server again on the same port, empty, its scripts forgotten; kills it first if it still runs. */
+    public void restart() {
+        RedisProcess own = own();
+        unchecked(own::restart);
+    }
+
+    /**
+     * Kills the own server for good. Does nothing to a shared one: JUnit closes the arguments of parameterised tests,
+     * and the next test needs it.
+     */
+    @Override
+    public void close() {
+        if (process != null) {
+            unchecked(process::close);
+        }
+    }
+
+    @Override
+    public String toString() {
+        return name;
+    }
+
+    /** The process behind the own server, for those of this package. */
+    RedisProcess own() {
+        if (process == null) {
+            throw new IllegalStateException("expected a Redis of the test's own, from RedisForTests.startOwn(), but "
+                    + name + " is shared by all tests of this JVM");
+        }
+        return process;
+    }
+
+    /** The same server without the handle on its process, so that no test can take it away from the others. */
+    private RedisForTests share() {
+        return at(name, version, address);
+    }
+
+    private String nameAndPlace() {
+        return process == null ? name : name + ", 127.0.0.1:" + process.port();
+    }
+
+    private static void unchecked(Action action) {
+        try {
+            action.run();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e.getMessage(), e);
+        }
+    }
+
+    private interface Action {
+        void run() throws IOException;
+    }
+
+    /** Goes through candidates in their order, each at most once, remembers what came of it, and says so. */
+    static final class Attempts {
+
+        private static final String ANY_WILL_DO = """
+            Expected one that starts. Any of these will do:
+              - install one: apt-get install redis-server, dnf install redis, apk add redis, brew install redis
+              - set SPILLGATE_REDIS_URI to one that may be written to, such as redis://127.0.0.1:6379
+              - start Docker, with SPILLGATE_TEST_DOCKER not set to false
+            """;
+
+        private static final String AS_ASKED = """
+            Expected it to start, for SPILLGATE_REDIS_URI or SPILLGATE_TEST_DOCKER=true asks for it.
+            Start it, or unset the variable.
+            """;
+
+        private final Deque<RedisCandidate> untried;
+        private final UnaryOperator<RedisForTests> whenStarted;
+        private final Consumer<String> say;
+        private final List<RedisForTests> started = new ArrayList<>();
+        private final List<Failure> failures = new ArrayList<>();
+
+        Attempts(List<RedisCandidate> candidates, UnaryOperator<RedisForTests> whenStarted, Consumer<String> say) {
+            this.untried = new ArrayDeque<>(candidates);
+            this.whenStarted = whenStarted;
+            this.say = say;
+        }
+
+        synchronized RedisForTests first() {
+            while (started.isEmpty() && !untried.isEmpty()) {
+                tryNext();
+            }
+            if (started.isEmpty()) {
+                throw noRedis();
+            }
+            return started.get(0);
+        }
+
+        synchronized List<RedisForTests> all() {
+            while (!untried.isEmpty()) {
+                tryNext();
+            }
+            if (started.isEmpty() || lacksRequired()) {
+                throw noRedis();
+            }
+            return List.copyOf(started);
+        }
+
+        private void tryNext() {
+            RedisCandidate candidate = untried.remove();
+            try {
+                RedisForTests redis = candidate.start();
+                say.accept("[spillgate] tests use " + redis.nameAndPlace());
+                started.add(whenStarted.apply(redis));
+            } catch (IOException | RuntimeException e) {
+                failures.add(new Failure(candidate.what(), candidate.required(), e));
+                if (candidate.required()) {
+                    untried.clear();
+                } else {
+                    say.accept("[spillgate] tests go without " + candidate.what() + ": " + reason(e));
+                }
+            }
+        }
+
+        private IllegalStateException noRedis() {
+            StringBuilder text = new StringBuilder("Tests need Redis, and none is skipped for want of it. Tried:");
+            for (Failure failure : failures) {
+                text.append("\n  - ").append(failure.what()).append(": ");
+                text.append(reason(failure.cause()).replace("\n", "\n    "));
+            }
+            text.append("\n").append(lacksRequired() ? AS_ASKED : ANY_WILL_DO);
+            IllegalStateException noRedis =
+                    new IllegalStateException(text.toString().stripTrailing());
+            failures.forEach(failure -> noRedis.addSuppressed(failure.cause()));
+            return noRedis;
+        }
+
+        private boolean lacksRequired() {
+            return failures.stream().anyMatch(Failure::required);
+        }
+
+        private static String reason(Exception cause) {
+            String message = cause.getMessage();
+            return message == null ? cause.toString() : message;
+        }
+
+        private record Failure(String what, boolean required, Exception cause) {}
+    }
+}

@@ -1,0 +1,295 @@
+package io.github.spillgate.testkit;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
+
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisCommandTimeoutException;
+import io.lettuce.core.RedisConnectionException;
+import io.lettuce.core.api.StatefulRedisConnection;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.DisabledOnOs;
+import org.junit.jupiter.api.condition.OS;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.MethodSource;
+
+class RedisForTestsTest {
+
+    private static final String ALL = "io.github.spillgate.testkit.RedisForTests#all";
+
+    @ParameterizedTest
+    @MethodSource(ALL)
+    void everyRedisAtHandAnswersAndSaysWhichItIs(RedisForTests redis) {
+        assertThat(ping(redis)).isEqualTo("PONG");
+        assertThat(redis.version()).matches("\\d+\\.\\d+\\.\\d+.*");
+        assertThat(redis.name()).contains(redis.version()).isEqualTo(redis.toString());
+    }
+
+    @Test
+    void allAreStartedOnceAndTheFirstIsTheFirstOfThem() {
+        assertThat(RedisForTests.all()).isNotEmpty().isEqualTo(RedisForTests.all());
+        assertThat(RedisForTests.first()).isSameAs(RedisForTests.all().get(0));
+    }
+
+    @ParameterizedTest
+    @MethodSource(ALL)
+    void aSharedRedisCannotBeTakenAwayFromTheOthers(RedisForTests shared) {
+        assertThatIllegalStateException().isThrownBy(shared::kill).withMessageContaining("startOwn()");
+        assertThatIllegalStateException().isThrownBy(shared::pause);
+        assertThatIllegalStateException().isThrownBy(shared::restart);
+        shared.close();
+        assertThat(ping(shared)).isEqualTo("PONG");
+    }
+
+    @Test
+    void aKilledRedisRefusesAndARestartedOneAnswersOnTheSamePortAsANewProcess() {
+        try (RedisForTests redis = RedisForTests.startOwn()) {
+            int port = redis.uri().getPort();
+            long pid = redis.pid();
+            assertThat(ping(redis)).isEqualTo("PONG");
+
+            redis.kill();
+            assertThatExceptionOfType(RedisConnectionException.class).isThrownBy(() -> ping(redis));
+            assertThat(isAlive(pid)).isFalse();
+
+            redis.restart();
+            assertThat(ping(redis)).isEqualTo("PONG");
+            assertThat(redis.uri().getPort()).isEqualTo(port);
+            assertThat(redis.pid()).isNotEqualTo(pid);
+        }
+    }
+
+    @Test
+    @DisabledOnOs(OS.WINDOWS)
+    void aPausedRedisKeepsCommandsWaitingUntilItIsResumed() {
+        try (RedisForTests redis = RedisForTests.startOwn();
+                RedisClient client = RedisClient.create(redis.uri());
+                StatefulRedisConnection<String, String> connection = client.connect()) {
+            connection.setTimeout(Duration.ofMillis(100));
+
+            redis.pause();
+            assertThatExceptionOfType(RedisCommandTimeoutException.class)
+                    .isThrownBy(() -> connection.sync().ping());
+
+            redis.resume();
+            connection.setTimeout(Duration.ofSeconds(20));
+            assertThat(connection.sync().ping()).isEqualTo("PONG");
+        }
+    }
+
+    @Test
+    @DisabledOnOs(OS.WINDOWS)
+    void aPausedRedisCanStillBeClosed() {
+        RedisForTests redis = RedisForTests.startOwn();
+        redis.pause();
+        redis.close();
+        assertThat(isAlive(redis.pid())).isFalse();
+    }
+
+    @Test
+    @DisabledOnOs(OS.WINDOWS)
+    void aKilledRedisGetsNoSignalsForItsNumberMayBeAnothers() {
+        try (RedisForTests redis = RedisForTests.startOwn()) {
+            redis.kill();
+            assertThatExceptionOfType(UncheckedIOException.class)
+                    .isThrownBy(redis::pause)
+                    .withMessageContaining("expected one that runs");
+        }
+    }
+
+    @Test
+    void ownServersAreProcessesOfTheirOwnOnPortsOfTheirOwn() {
+        try (RedisForTests one = RedisForTests.startOwn();
+                RedisForTests other = RedisForTests.startOwn()) {
+            assertThat(one.uri().getPort()).isNotEqualTo(other.uri().getPort());
+            assertThat(one.pid()).isNotEqualTo(other.pid());
+        }
+    }
+
+    @Test
+    void aPortThatIsTakenMeanwhileIsGivenUpForAnother() throws IOException {
+        try (RedisForTests other = RedisForTests.startOwn()) {
+            int taken = other.uri().getPort();
+            int free;
+            try (RedisForTests closedAgain = RedisForTests.startOwn()) {
+                free = closedAgain.uri().getPort();
+            }
+            Iterator<Integer> ports = List.of(taken, taken, free).iterator();
+
+            // The other one answers PING on that port all the while.
+            RedisProcess redis = RedisProcess.start(other.own().binary(), ports::next);
+
+            assertThat(redis.port()).isEqualTo(free);
+            assertThat(redis.pid()).isNotEqualTo(other.pid());
+            redis.close();
+        }
+    }
+
+    @Test
+    void theUriOfTheEnvironmentGoesFirstAndItsPasswordStaysSecret() throws IOException {
+        try (RedisForTests redis = RedisForTests.startOwn();
+                RedisClient client = RedisClient.create(redis.uri());
+                StatefulRedisConnection<String, String> connection = client.connect()) {
+            connection.sync().configSet("requirepass", "s3cret");
+            String uri = "redis://:s3cret@127.0.0.1:" + redis.uri().getPort();
+
+            RedisForTests named = RedisCandidate.all(Map.of("SPILLGATE_REDIS_URI", uri)::get)
+                    .get(0)
+                    .start();
+
+            assertThat(ping(named)).isEqualTo("PONG");
+            assertThat(named.name())
+                    .isEqualTo(
+                            "SPILLGATE_REDIS_URI redis://127.0.0.1:%d (redis-server %s)",
+                            redis.uri().getPort(), redis.version());
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"redis://:s3cret@127.0.0.1:1", "no uri with s3cret", "redis://:s3cret@not a host"})
+    void theUriOfTheEnvironmentMustAnswerAndItsPasswordStaysSecret(String uri) {
+        List<RedisCandidate> candidates = RedisCandidate.all(Map.of("SPILLGATE_REDIS_URI", uri)::get);
+
+        assertThatIllegalStateException()
+                .isThrownBy(() -> attempts(candidates).all())
+                .withMessageContaining("SPILLGATE_REDIS_URI: ")
+                .satisfies(e -> assertThat(stackTrace(e)).doesNotContain("s3cret"));
+    }
+
+    @Test
+    @DisabledOnOs(OS.WINDOWS)
+    void whereNothingStartsTheErrorTellsWhatWasTriedWhatItSaidAndWhatToDo(@TempDir Path bin) throws IOException {
+        program(bin, "echo 'redis-server: error while loading shared libraries: libssl.so.3: cannot open'; exit 127");
+        List<RedisCandidate> candidates = List.of(onlyOnThe(bin.resolve("none")), onlyOnThe(bin));
+
+        assertThatIllegalStateException()
+                .isThrownBy(() -> attempts(candidates).first())
+                .withMessageContaining("redis-server on the PATH: there is none; the PATH is " + bin.resolve("none"))
+                .withMessageContaining("redis-server on the PATH: " + bin.resolve("redis-server"))
+                .withMessageContaining("exit code 127")
+                .withMessageContaining("| redis-server: error while loading shared libraries: libssl.so.3")
+                .withMessageContaining("apt-get install libssl3")
+                .withMessageContaining("apt-get install redis-server")
+                .withMessageContaining("set SPILLGATE_REDIS_URI");
+    }
+
+    @Test
+    @DisabledOnOs(OS.WINDOWS)
+    void aBinaryWhoseLoaderIsMissingIsToldFromOneThatIsNotThere(@TempDir Path bin) throws IOException {
+        Path program = program(bin, "");
+        Files.writeString(program, "#!/no/such/loader\n");
+
+        assertThatIllegalStateException()
+                .isThrownBy(() -> attempts(List.of(onlyOnThe(bin))).first())
+                .withMessageContaining("apk add redis");
+    }
+
+    @Test
+    @DisabledOnOs(OS.WINDOWS)
+    void onlyTheLastLinesOfATalkativeProcessAreKept(@TempDir Path bin) throws IOException {
+        program(bin, "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo line $i; done; exit 1");
+
+        assertThatIllegalStateException()
+                .isThrownBy(() -> attempts(List.of(onlyOnThe(bin))).first())
+                .withMessageContaining("| line 19951\n")
+                .withMessageContaining("| line 20000\n")
+                .satisfies(e -> assertThat(e).message().doesNotContain("line 19950"));
+    }
+
+    @Test
+    @DisabledOnOs(OS.WINDOWS)
+    void oneThatDoesNotStartIsLeftOutAloudAsLongAsAnotherDoes(@TempDir Path bin) throws IOException {
+        program(bin, "exit 1");
+        RedisCandidate working = new RedisCandidate("a working one", false, RedisForTests::startOwn);
+        List<String> said = new ArrayList<>();
+        RedisForTests.Attempts attempts =
+                new RedisForTests.Attempts(List.of(onlyOnThe(bin), working), UnaryOperator.identity(), said::add);
+
+        try (RedisForTests redis = attempts.first()) {
+            assertThat(ping(redis)).isEqualTo("PONG");
+            assertThat(attempts.all()).containsExactly(redis);
+            assertThat(said).hasSize(2);
+            assertThat(said.get(0)).startsWith("[spillgate] tests go without redis-server on the PATH: ");
+            assertThat(said.get(1))
+                    .isEqualTo(
+                            "[spillgate] tests use %s, 127.0.0.1:%d",
+                            redis, redis.uri().getPort());
+        }
+    }
+
+    @Test
+    void oneThatSomebodyAskedForIsNotLeftOut() {
+        RedisCandidate working = new RedisCandidate("a working one", false, RedisForTests::first);
+        RedisCandidate required = new RedisCandidate("a required one", true, () -> {
+            throw new IOException("it is not here");
+        });
+
+        assertThatIllegalStateException()
+                .isThrownBy(() -> attempts(List.of(working, required)).all())
+                .withMessageContaining("a required one: it is not here")
+                .withMessageContaining("or unset the variable");
+    }
+
+    @Test
+    void dockerIsLeftAloneRequiredOrTriedAsTheEnvironmentSays() {
+        String unused = "tcp://127.0.0.1:1";
+        assertThat(docker(Map.of("DOCKER_HOST", unused, "SPILLGATE_TEST_DOCKER", "false")))
+                .isEmpty();
+        assertThat(docker(Map.of("DOCKER_HOST", unused))).hasSize(3).noneMatch(RedisCandidate::required);
+        assertThat(docker(Map.of("SPILLGATE_TEST_DOCKER", "true"))).hasSize(3).allMatch(RedisCandidate::required);
+    }
+
+    private static List<RedisCandidate> docker(Map<String, String> environment) {
+        return RedisCandidate.all(environment::get).stream()
+                .filter(candidate -> candidate.what().contains("Docker"))
+                .toList();
+    }
+
+    private static RedisForTests.Attempts attempts(List<RedisCandidate> candidates) {
+        return new RedisForTests.Attempts(candidates, UnaryOperator.identity(), line -> {});
+    }
+
+    private static RedisCandidate onlyOnThe(Path directory) {
+        return RedisCandidate.binaries(Map.of("PATH", directory.toString())::get)
+                .get(0);
+    }
+
+    private static Path program(Path directory, String script) throws IOException {
+        Path program = Files.writeString(directory.resolve("redis-server"), "#!/bin/sh\n" + script + "\n");
+        Files.setPosixFilePermissions(program, PosixFilePermissions.fromString("rwx------"));
+        return program;
+    }
+
+    private static String ping(RedisForTests redis) {
+        try (RedisClient client = RedisClient.create(redis.uri());
+                StatefulRedisConnection<String, String> connection = client.connect()) {
+            return connection.sync().ping();
+        }
+    }
+
+    private static boolean isAlive(long pid) {
+        return ProcessHandle.of(pid).map(ProcessHandle::isAlive).orElse(false);
+    }
+
+    private static String stackTrace(Throwable thrown) {
+        StringWriter trace = new StringWriter();
+        thrown.printStackTrace(new PrintWriter(trace));
+        return trace.toString();
+    }
+}
