@@ -92,11 +92,11 @@ public record CounterState(long start, long previous, long current) {
     public long used(Limit limit, long now) {
         long window = limit.windowMillis();
         long left = window - (now - start);
-        long faded = (long) Math.ceil((double) previous * left / window);
+        long faded = Math.min(previous, (long) Math.ceil((double) previous * left / window));
         while (faded > 0 && covers(faded - 1, left, window)) {
             faded--;
         }
-        while (!covers(faded, left, window)) {
+        while (faded < previous && !covers(faded, left, window)) {
             faded++;
         }
         return current + faded;

@@ -32,6 +32,7 @@
 -- something else is written, never by a denial.
 
 local SHORT = 1024
+local LAST_OF_SHORT = '1023' -- as text: Redis takes long to write a number
 local HEAD = 33
 local ENTRY = 9
 
@@ -43,7 +44,7 @@ local function foreign(i)
 end
 
 local function read(i)
-  local bytes = redis.pcall('GETRANGE', KEYS[i], 0, SHORT - 1)
+  local bytes = redis.pcall('GETRANGE', KEYS[i], '0', LAST_OF_SHORT)
   if type(bytes) == 'table' then
     if string.find(bytes.err, 'WRONGTYPE', 1, true) then
       foreign(i)
@@ -90,6 +91,8 @@ local function putEntry(log, n, slot, count)
   if log.long then
     redis.call('SETRANGE', log.key, at, bytes)
     log.bytes = ''
+  elseif at == #log.bytes then
+    log.bytes = log.bytes .. bytes
   else
     log.bytes = string.sub(log.bytes, 1, at) .. bytes .. string.sub(log.bytes, at + ENTRY + 1)
   end
@@ -174,7 +177,11 @@ local function writeLog(log)
   local last = log.last - log.first
   local bytes = struct.pack('<c3I6I6I4I6I4I4', 'sgL', log.used, log.newest, log.count, log.base, 0, last)
     .. string.sub(log.bytes, HEAD + log.first * ENTRY + 1, HEAD + log.last * ENTRY)
-  redis.call('SET', log.key, bytes .. string.rep('\0', lengthOf(last) - #bytes), 'PX', life)
+  local spare = lengthOf(last) - #bytes
+  if spare > 0 then
+    bytes = bytes .. string.rep('\0', spare)
+  end
+  redis.call('SET', log.key, bytes, 'PX', life)
 end
 
 -- Counters -----------------------------------------------------------------------------------------------------------------

@@ -51,8 +51,8 @@ end
 -- EXACT, and rounding beyond never turns an order around. What is equal only by rounding does not fit.
 local function counterFits(counter, permits, cost)
   local free = permits - counter.current - cost
-  if free < 0 then
-    return false
+  if free < 0 or free >= counter.previous then
+    return free >= 0
   end
   local taken = counter.previous * (counter.window - (now - counter.start))
   local held = free * counter.window

@@ -11,7 +11,7 @@ import java.util.function.UnaryOperator;
 
 /**
  * A Redis store whose scripts read their time from a key, so that a test can set it. Everything else in them is what
- * production runs, but for three constants:
+ * production runs, but for two things:
  *
  * <ul>
  *   <li>counts live for a thousand seconds and more, so that Redis, whose own clock goes on, forgets nothing meanwhile;
@@ -42,7 +42,7 @@ final class ScriptedClock {
                 text.replace("'PX',", "'EX', 1000 +").replace("'PEXPIRE', log.key,", "'EXPIRE', log.key, 1000 +");
         UnaryOperator<String> length = text -> shortened
                 ? replaceOnce(
-                        replaceOnce(text, "local SHORT = 1024", "local SHORT = 64"),
+                        replaceOnce(replaceOnce(text, "local SHORT = 1024", "local SHORT = 64"), "'1023'", "'63'"),
                         "last < 2048 and 64 or 256",
                         "last < 12 and 4 or 8")
                 : text;

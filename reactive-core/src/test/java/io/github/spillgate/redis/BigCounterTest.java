@@ -1,0 +1,109 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisClient;
+import java.time.Duration;
+import java.util.List;
+import net.jqwik.api.Arbitraries;
+import net.jqwik.api.Arbitrary;
+import net.jqwik.api.Combinators;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.Provide;
+import net.jqwik.api.lifecycle.AfterContainer;
+import net.jqwik.api.lifecycle.BeforeContainer;
+
+/**
+ * Counters of a size at which doubles round: the script and the Java code still say the same. That what they say never is too
+ * much is shown of the Java code, beside exact arithmetic, in {@code CounterStateTest}.
+ */
+class BigCounterTest {
+
+    private static RedisClient client;
+
+    @BeforeContainer
+    static void connect() {
+        client = RedisClient.create(RedisForTests.first().uri());
+    }
+
+    @AfterContainer
+    static void shutdown() {
+        client.shutdown();
+    }
+
+    @Property(tries = 200)
+    void javaAndLuaSayTheSame(@ForAll("limits") Limit limit, @ForAll("traffic") List<Step> traffic) {
+        ManualClock clock = new ManualClock();
+        ScriptedClock scripted = new ScriptedClock(client);
+        try (RedisStore redis = scripted.store(client, false)) {
+            RateLimiter lua =
+                    RateLimiter.builder("big").store(redis).limit(limit).build();
+            RateLimiter java = RateLimiter.builder("big")
+                    .store(LocalStore.bounded(10, clock))
+                    .limit(limit)
+                    .build();
+            for (Step step : traffic) {
+                clock.advanceMillis((long) (step.pause * limit.window().toMillis()));
+                scripted.show(clock);
+                long remaining = java.peek("a").block().remaining();
+                // Just what remains, one more, and some part of all.
+                for (long cost : new long[] {remaining + 1, remaining, (long) (step.cost * limit.permits())}) {
+                    Decision expected = java.tryAcquire("a", cost).block();
+                    Decision decision = lua.tryAcquire("a", cost).block();
+                    assertThat(describe(decision)).isEqualTo(describe(expected));
+                    assertThat(decision.isAllowed()).isEqualTo(cost <= remaining);
+                    if (step.refund) {
+                        java.refund(expected).block();
+                        lua.refund(decision).block();
+                    }
+                    remaining = java.peek("a").block().remaining();
+                }
+            }
+        } finally {
+            scripted.close();
+        }
+    }
+
+    private static String describe(Decision decision) {
+        return decision.isAllowed() + " " + decision.retryAfter() + " " + decision.limits();
+    }
+
+    @Provide
+    Arbitrary<Limit> limits() {
+        Arbitrary<Long> permits = Arbitraries.oneOf(
+                Arbitraries.longs().between(1, 1_000_000),
+                Arbitraries.longs().between(1, Limit.MOST_COUNTER_PERMITS),
+                Arbitraries.just(Limit.MOST_COUNTER_PERMITS));
+        Arbitrary<Long> windows = Arbitraries.oneOf(
+                Arbitraries.longs().between(1, 100_000),
+                Arbitraries.longs().between(1, Limit.LONGEST_WINDOW.toMillis()),
+                Arbitraries.just(Limit.LONGEST_WINDOW.toMillis()));
+        return Combinators.combine(permits, windows, Arbitraries.of(true, false))
+                .as((n, window, aligned) -> {
+                    Limit limit = Limit.counter(n, Duration.ofMillis(window));
+                    return aligned ? limit.alignedToClock() : limit;
+                });
+    }
+
+    @Provide
+    Arbitrary<List<Step>> traffic() {
+        Arbitrary<Double> pause = Arbitraries.oneOf(
+                Arbitraries.doubles().between(0, 0.01),
+                Arbitraries.doubles().between(0, 2.5),
+                Arbitraries.of(0.5, 1.0, 2.0));
+        return Combinators.combine(pause, Arbitraries.doubles().between(0, 0.5), Arbitraries.of(false, false, true))
+                .as(Step::new)
+                .list()
+                .ofMinSize(1)
+                .ofMaxSize(20);
+    }
+
+    record Step(double pause, double cost, boolean refund) {}
+}
