@@ -42,7 +42,7 @@ public final class Decision {
      */
     public static Decision ofTake(Source source, long at, List<Usage> limits) {
         List<Limit> violated = violatedIn(limits);
-        return new Decision(source, at, violated.isEmpty(), List.copyOf(limits), violated);
+        return new Decision(source, at, violated.isEmpty() && asksForAny(limits), List.copyOf(limits), violated);
     }
 
     /**
@@ -60,6 +60,15 @@ public final class Decision {
     /** A denial that needs no store: these limits never hold so many permits. */
     static Decision neverFits(long at, List<Limit> tooSmall) {
         return new Decision(Source.LIMITER, at, false, List.of(), List.copyOf(tooSmall));
+    }
+
+    private static boolean asksForAny(List<Usage> limits) {
+        for (Usage usage : limits) {
+            if (usage.claim.permits() > 0) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private static List<Limit> violatedIn(List<Usage> limits) {
@@ -85,7 +94,7 @@ public final class Decision {
     /**
      * Returns whether this decision has taken permits, which a refund can give back.
      *
-     * @return true if it is allowed and was not a peek
+     * @return true if it is allowed, asked for at least one permit and was not a peek
      */
     public boolean isCharged() {
         return charged;

@@ -1,7 +1,7 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.LimitStoreException;
 import io.lettuce.core.RedisClient;
-import io.lettuce.core.RedisException;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.reactive.RedisReactiveCommands;
 import io.lettuce.core.codec.ByteArrayCodec;
@@ -67,9 +67,10 @@ final class Connection {
 
     private void checkOpen() {
         if (closed) {
-            throw new RedisException(
+            throw new LimitStoreException(
                     "the store is closed: expected it to be open, for example by closing it only after the"
-                            + " last limiter that decides with it");
+                            + " last limiter that decides with it",
+                    null);
         }
     }
 

@@ -23,6 +23,9 @@ final class Errors {
 
     /** Returns the exception of ours that says this, about a command that was given these keys. */
     static LimitStoreException translate(Throwable e, byte[][] keys) {
+        if (e instanceof LimitStoreException ours) {
+            return ours;
+        }
         String message = String.valueOf(e.getMessage());
         if (!(e instanceof RedisCommandExecutionException)) {
             return new LimitStoreUnavailableException("Redis cannot be asked: " + message, e);

@@ -9,7 +9,8 @@ import java.util.concurrent.atomic.AtomicInteger;
  * Runs what it is given at once, and one after another: whoever comes while somebody is inside leaves his task to him.
  *
  * <p>Lettuce takes a lock for each command that is written. Two threads that write at the same time would wait for each other
- * there, and ours are event loops; those that pass here never meet.
+ * there, and ours are event loops; those that pass here never meet. The tasks are those of a Reactor scheduler, which lets no
+ * exception of theirs out.
  */
 final class Turnstile implements Executor {
 

@@ -95,7 +95,6 @@ class OracleTest {
     }
 
     // What is generated
-    // ----------------------------------------------------------------------------------------------------
 
     @Provide
     Arbitrary<List<Form>> limits() {
@@ -238,7 +237,6 @@ class OracleTest {
     }
 
     // What is done to each
-    // -------------------------------------------------------------------------------------------------
 
     /** One store, the limiter on it, and what it has allowed so far. */
     private static final class Subject {

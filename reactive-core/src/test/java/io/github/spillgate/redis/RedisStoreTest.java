@@ -14,6 +14,8 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.cluster.SlotHash;
 import java.time.Duration;
 import java.time.Instant;
@@ -62,7 +64,6 @@ class RedisStoreTest {
     }
 
     // Exactness
-    // ------------------------------------------------------------------------------------------------------------
 
     @RepeatedTest(3)
     void eightConnectionsAndSixtyFourCallersOnOneKeyGetExactlyThePermits() {
@@ -121,7 +122,6 @@ class RedisStoreTest {
     }
 
     // What is left in Redis
-    // ------------------------------------------------------------------------------------------------
 
     @ParameterizedTest
     @ValueSource(strings = {"5/200ms", "5/200ms counter", "5/200ms counter aligned", "5/200ms counting-denied"})
@@ -208,7 +208,6 @@ class RedisStoreTest {
     }
 
     // Foreign values
-    // -------------------------------------------------------------------------------------------------------
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1h", "5/1h counter"})
@@ -262,7 +261,6 @@ class RedisStoreTest {
     }
 
     // Scripts
-    // --------------------------------------------------------------------------------------------------------------
 
     @Test
     void aDecisionIsOneCommand() {
@@ -344,7 +342,6 @@ class RedisStoreTest {
     }
 
     // Threads, settings, closing
-    // -------------------------------------------------------------------------------------------
 
     @Test
     void answersAreNotDeliveredOnTheConnectionsThread() {
@@ -394,20 +391,30 @@ class RedisStoreTest {
 
     @Test
     void closingTheStoreClosesItsConnectionAndNothingOfTheUsers() {
-        RateLimiter limiter = limiter(store, LIMIT);
+        RedisURI named = redis.uri();
+        named.setClientName(keyspace.namespace());
+        RedisClient users = RedisClient.create(named);
+        StatefulRedisConnection<String, String> usersOwn = users.connect();
+        RedisStore closed = RedisStore.create(users);
+        RateLimiter limiter = limiter(closed, LIMIT);
         limiter.tryAcquire("a").block();
-        long before = connections();
-        store.close();
-        await().until(() -> connections() == before - 1);
-        assertThat(keyspace.commands().ping()).isEqualTo("PONG");
+        assertThat(connectionsNamed(keyspace.namespace())).isEqualTo(2);
+        closed.close();
+        await().until(() -> connectionsNamed(keyspace.namespace()) == 1);
+        assertThat(usersOwn.sync().ping()).isEqualTo("PONG");
         assertThatThrownBy(() -> limiter.tryAcquire("a").block())
-                .isInstanceOf(LimitStoreException.class)
-                .hasMessageContaining("the store is closed");
-        store.close();
+                .isExactlyInstanceOf(LimitStoreException.class)
+                .hasMessageStartingWith("the store is closed");
+        closed.close();
+        users.shutdown();
     }
 
-    private long connections() {
-        return keyspace.commands().clientList().lines().count();
+    private long connectionsNamed(String name) {
+        return keyspace.commands()
+                .clientList()
+                .lines()
+                .filter(line -> line.contains("name=" + name + " "))
+                .count();
     }
 
     @Test

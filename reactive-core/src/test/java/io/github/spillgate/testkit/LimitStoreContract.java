@@ -56,7 +56,6 @@ public abstract class LimitStoreContract {
     }
 
     // How much is admitted
-    // -------------------------------------------------------------------------------------------------
 
     @ParameterizedTest
     @MethodSource("kinds")
@@ -111,6 +110,7 @@ public abstract class LimitStoreContract {
         now(limiter.tryAcquire("a", limit.permits()));
         Decision decision = now(limiter.tryAcquire("a", 0));
         assertThat(decision.isAllowed()).isTrue();
+        assertThat(decision.isCharged()).isFalse();
         assertThat(only(decision).used()).isEqualTo(limit.permits());
     }
 
@@ -173,7 +173,6 @@ public abstract class LimitStoreContract {
     }
 
     // Several limits and several keys
-    // --------------------------------------------------------------------------------------
 
     @Test
     void whenOneOfThreeLimitsDeniesTheOthersAreUnchanged() {
@@ -231,7 +230,6 @@ public abstract class LimitStoreContract {
     }
 
     // What is counted apart
-    // ------------------------------------------------------------------------------------------------
 
     @Test
     void keysThatLookAlikeAreCountedApart() {
@@ -354,7 +352,6 @@ public abstract class LimitStoreContract {
     }
 
     // Time
-    // -----------------------------------------------------------------------------------------------------------------
 
     @ParameterizedTest
     @MethodSource("costs")
@@ -414,7 +411,6 @@ public abstract class LimitStoreContract {
     }
 
     // Counting denied requests
-    // ---------------------------------------------------------------------------------------------
 
     @ParameterizedTest
     @MethodSource("kinds")
@@ -462,7 +458,6 @@ public abstract class LimitStoreContract {
     }
 
     // Peek, refund, reset
-    // --------------------------------------------------------------------------------------------------
 
     @ParameterizedTest
     @MethodSource("kinds")
@@ -562,7 +557,6 @@ public abstract class LimitStoreContract {
     }
 
     // Reactive
-    // -------------------------------------------------------------------------------------------------------------
 
     @Test
     void nothingHappensBeforeTheSubscriptionAndEachIsOneAttempt() {
@@ -595,7 +589,6 @@ public abstract class LimitStoreContract {
     }
 
     // Helpers
-    // --------------------------------------------------------------------------------------------------------------
 
     static Stream<Limit> kinds() {
         return Stream.of(
