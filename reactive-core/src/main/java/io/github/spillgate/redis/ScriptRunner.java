@@ -2,7 +2,6 @@ package io.github.spillgate.redis;
 
 import io.lettuce.core.RedisNoScriptException;
 import io.lettuce.core.ScriptOutputType;
-import java.util.Objects;
 import java.util.concurrent.atomic.AtomicReference;
 import reactor.core.publisher.Mono;
 
@@ -11,17 +10,27 @@ import reactor.core.publisher.Mono;
  * SCRIPT FLUSH.
  *
  * <p>Thousands of calls may be under way when Redis forgets the script, and each will hear of it. One of them loads it, the
- * others wait for that and ask again. So each call remembers the newest load that it knew of when it was sent: if there is a
- * newer one when it fails, somebody has taken care of it already.
+ * others wait for that and ask again.
  */
 final class ScriptRunner {
+    // Design notes.
+    //
+    // A call that fails has to know whether somebody has taken care of it already. So it remembers the last load that
+    // was through
+    // when it was sent. If a newer one exists by the time it fails, that one helps: it was not through when the call
+    // was sent,
+    // so it was not what Redis has lost, or if it was, the next failure tells. To remember the newest load, through or
+    // not,
+    // would be wrong: a call may overtake it on the way to Redis, and would then load a second time.
 
     /** How often one call asks again, should the script be lost as fast as it is loaded. */
     private static final int TRIES = 3;
 
     private final Connection connection;
     private final Script script;
-    private final AtomicReference<Mono<String>> newestLoad = new AtomicReference<>(Mono.empty());
+    private final Load none = new Load(Mono.empty());
+    private final AtomicReference<Load> newest = new AtomicReference<>(none);
+    private volatile Load through = none;
 
     ScriptRunner(Connection connection, Script script) {
         this.connection = connection;
@@ -35,7 +44,7 @@ final class ScriptRunner {
 
     private Mono<Object> run(byte[][] keys, byte[][] arguments, int tries) {
         return Mono.defer(() -> {
-            Mono<String> known = newestLoad();
+            Load known = through;
             Mono<Object> reply =
                     connection.ask(commands -> commands.evalsha(script.sha1(), ScriptOutputType.MULTI, keys, arguments)
                             .next());
@@ -46,15 +55,22 @@ final class ScriptRunner {
         });
     }
 
-    /** The load that follows the one that was known: the caller's own, or that of somebody who came before. */
-    private Mono<String> loadAfter(Mono<String> known) {
-        // Cached, so that it is sent once, whoever comes, and goes on, whoever leaves.
-        Mono<String> next =
-                connection.ask(commands -> commands.scriptLoad(script.text())).cache();
-        return newestLoad.compareAndSet(known, next) ? next : newestLoad();
+    /** A load that is newer than the known one: that of somebody who came before, or the caller's own. */
+    private Mono<String> loadAfter(Load known) {
+        Load next = new Load(connection.ask(commands -> commands.scriptLoad(script.text())));
+        Load current = newest.compareAndExchange(known, next);
+        return current == known ? next.done : current.done;
     }
 
-    private Mono<String> newestLoad() {
-        return Objects.requireNonNull(newestLoad.get());
+    private final class Load {
+
+        /** Cached, so that it is sent once, whoever comes, and goes on, whoever leaves. */
+        private final Mono<String> done;
+
+        Load(Mono<String> sent) {
+            done = sent.doOnSuccess(sha1 -> through = this)
+                    .doOnError(e -> newest.compareAndSet(this, through))
+                    .cache();
+        }
     }
 }
