@@ -30,7 +30,7 @@ class NonBlockingTest {
     @Test
     void theLocalStoreDoesNotBlockAlsoWhereItForgets() {
         RateLimiter limiter = RateLimiter.builder("test")
-                .store(LocalStore.bounded(50))
+                .store(LocalStore.bounded(64))
                 .limit(Limit.perMinute(20))
                 .limit(Limit.perDay(1_000).counter())
                 .build();

@@ -45,6 +45,16 @@ public final class LocalStore implements LimitStore {
     // would admit. So the cache retires a count in the same step in which it forgets it, and who finds that the count
     // he has
     // locked is retired looks again. Who locked it before has decided before it was forgotten.
+    //
+    // Where the cache is so small for what goes on that it forgets a count as fast as it is asked for, looking again
+    // would have no
+    // end. After a few times the verdict is over the counts that are in hand, as if they had been forgotten right after
+    // it.
+
+    /** No verdict has more claims, so a store of that size can remember all the counts of one. */
+    private static final int SMALLEST = 64;
+
+    private static final int LOOKS = 16;
 
     private final Cache<String, Count> counts;
     private final InstantSource clock;
@@ -65,7 +75,7 @@ public final class LocalStore implements LimitStore {
     /**
      * A store that remembers so many counts, on the system's clock.
      *
-     * @param maximumCounts at least 1
+     * @param maximumCounts at least 64
      * @return the store
      * @throws IllegalArgumentException if it is less
      */
@@ -76,15 +86,15 @@ public final class LocalStore implements LimitStore {
     /**
      * A store that remembers so many counts.
      *
-     * @param maximumCounts at least 1
+     * @param maximumCounts at least 64
      * @param clock what tells the time, to the millisecond; it may stand still, jump, and step back
      * @return the store
      * @throws IllegalArgumentException if it is less
      */
     public static LocalStore bounded(int maximumCounts, InstantSource clock) {
-        if (maximumCounts < 1) {
+        if (maximumCounts < SMALLEST) {
             throw new IllegalArgumentException("maximumCounts " + maximumCounts
-                    + " leaves nothing to count with: expected 1 or more, for example 100_000");
+                    + " is less than one verdict may need: expected " + SMALLEST + " or more, for example 100_000");
         }
         return new LocalStore(maximumCounts, Objects.requireNonNull(clock, "clock"));
     }
@@ -129,12 +139,12 @@ public final class LocalStore implements LimitStore {
     }
 
     private Decision decide(List<Claim> claims, boolean charging) {
-        while (true) {
+        for (int look = 1; ; look++) {
             List<Held> held = new ArrayList<>(claims.size());
             for (Claim claim : claims) {
                 held.add(new Held(claim, count(claim, charging)));
             }
-            Decision decision = lockFrom(0, inOrder(held), () -> decideLocked(held, charging));
+            Decision decision = lockFrom(0, inOrder(held), look == LOOKS, () -> decideLocked(held, charging));
             if (decision != null) {
                 return decision;
             }
@@ -157,13 +167,13 @@ public final class LocalStore implements LimitStore {
         return ordered;
     }
 
-    private static @Nullable Decision lockFrom(int i, List<Held> held, Deciding deciding) {
+    private static @Nullable Decision lockFrom(int i, List<Held> held, boolean insist, Deciding deciding) {
         if (i == held.size()) {
             return deciding.decide();
         }
         Count count = held.get(i).count;
         synchronized (count) {
-            return count.isRetired() ? null : lockFrom(i + 1, held, deciding);
+            return count.isRetired() && !insist ? null : lockFrom(i + 1, held, insist, deciding);
         }
     }
 

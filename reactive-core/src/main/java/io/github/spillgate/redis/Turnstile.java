@@ -3,30 +3,56 @@ package io.github.spillgate.redis;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executor;
-import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicBoolean;
+import reactor.core.scheduler.Schedulers;
 
 /**
  * Runs what it is given at once, and one after another: whoever comes while somebody is inside leaves his task to him.
  *
  * <p>Lettuce takes a lock for each command that is written. Two threads that write at the same time would wait for each other
- * there, and ours are event loops; those that pass here never meet. The tasks are those of a Reactor scheduler, which lets no
- * exception of theirs out.
+ * there, and ours are event loops; those that pass here never meet.
+ *
+ * <p>Nobody is kept for long: who has run {@value #LONGEST_STAY} tasks leaves the rest to another thread, or under load one
+ * event loop would write for all the others. And whoever goes, opens: if even a task's error should come out here, such as that
+ * of a stack that is full, the next one to come finds the way free.
  */
 final class Turnstile implements Executor {
 
+    static final int LONGEST_STAY = 64;
+
     private final Queue<Runnable> waiting = new ConcurrentLinkedQueue<>();
-    private final AtomicInteger present = new AtomicInteger();
+    private final AtomicBoolean inside = new AtomicBoolean();
 
     @Override
     public void execute(Runnable task) {
         waiting.add(task);
-        if (present.getAndIncrement() == 0) {
-            do {
-                Runnable next = waiting.poll();
-                if (next != null) {
-                    next.run();
-                }
-            } while (present.decrementAndGet() != 0);
+        pass();
+    }
+
+    private void pass() {
+        while (!waiting.isEmpty() && inside.compareAndSet(false, true)) {
+            boolean more;
+            try {
+                more = runSome();
+            } finally {
+                inside.set(false);
+            }
+            if (more) {
+                Schedulers.parallel().schedule(this::pass);
+                return;
+            }
         }
+    }
+
+    /** Returns whether the stay has been as long as it may be. */
+    private boolean runSome() {
+        for (int i = 0; i < LONGEST_STAY; i++) {
+            Runnable next = waiting.poll();
+            if (next == null) {
+                return false;
+            }
+            next.run();
+        }
+        return true;
     }
 }

@@ -13,6 +13,7 @@ import io.github.spillgate.testkit.ManualClock;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Flux;
@@ -45,10 +46,11 @@ class LocalStoreTest {
     }
 
     @Test
-    void aBoundOfNothingIsRefused() {
+    void aBoundBelowOneVerdictIsRefused() {
         assertThatIllegalArgumentException()
-                .isThrownBy(() -> LocalStore.bounded(0))
-                .withMessage("maximumCounts 0 leaves nothing to count with: expected 1 or more, for example 100_000");
+                .isThrownBy(() -> LocalStore.bounded(63))
+                .withMessage(
+                        "maximumCounts 63 is less than one verdict may need: expected 64 or more, for example 100_000");
     }
 
     /** Verdicts over the same keys in opposite orders: with monitors taken as they come, they would wait for each other. */
@@ -93,6 +95,25 @@ class LocalStoreTest {
         }
         caller.join();
         assertThat(late.get().isAllowed()).isFalse();
+    }
+
+    /** Several large verdicts over keys that are always new, in a store that can remember just one of them. */
+    @Test
+    void verdictsEndThoughTheirCountsAreForgottenAsFastAsTheyAreAskedFor() {
+        RateLimiter limiter = limiter(LocalStore.bounded(64, clock), Limit.perHour(1));
+        Flux.range(0, 500)
+                .concatMap(i -> limiter.tryAcquire("frequent-" + i % 50, 0))
+                .blockLast();
+        Long verdicts = Flux.range(0, 2_000)
+                .parallel(4)
+                .runOn(Schedulers.newParallel("large", 4))
+                .flatMap(verdict -> limiter.tryAcquire(IntStream.range(0, 64)
+                        .mapToObj(i -> Charge.of("key-" + verdict + "-" + i))
+                        .toList()))
+                .sequential()
+                .count()
+                .block(Duration.ofMinutes(1));
+        assertThat(verdicts).isEqualTo(2_000);
     }
 
     private static long remembered(LocalStore store) {

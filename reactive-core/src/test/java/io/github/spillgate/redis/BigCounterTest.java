@@ -46,7 +46,7 @@ class BigCounterTest {
             RateLimiter lua =
                     RateLimiter.builder("big").store(redis).limit(limit).build();
             RateLimiter java = RateLimiter.builder("big")
-                    .store(LocalStore.bounded(10, clock))
+                    .store(LocalStore.bounded(64, clock))
                     .limit(limit)
                     .build();
             for (Step step : traffic) {

@@ -1,0 +1,72 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+
+class TurnstileTest {
+
+    private final Turnstile turnstile = new Turnstile();
+
+    @Test
+    void neverTwoAtOnceAndNobodyForgotten() {
+        AtomicInteger inside = new AtomicInteger();
+        AtomicInteger most = new AtomicInteger();
+        AtomicInteger passed = new AtomicInteger();
+        List<Thread> threads = new ArrayList<>();
+        for (int i = 0; i < 8; i++) {
+            threads.add(new Thread(() -> {
+                for (int task = 0; task < 20_000; task++) {
+                    turnstile.execute(() -> {
+                        most.accumulateAndGet(inside.incrementAndGet(), Math::max);
+                        passed.incrementAndGet();
+                        inside.decrementAndGet();
+                    });
+                }
+            }));
+        }
+        threads.forEach(Thread::start);
+        await().until(() -> passed.get() == 160_000);
+        assertThat(most).hasValue(1);
+    }
+
+    @Test
+    void whoIsInsideIsLetGoThoughOthersKeepComing() throws Exception {
+        CountDownLatch returned = new CountDownLatch(1);
+        List<Thread> served = Collections.synchronizedList(new ArrayList<>());
+        Thread first = new Thread(() -> {
+            turnstile.execute(() -> again(returned, served));
+            returned.countDown();
+        });
+        first.start();
+        first.join();
+        await().until(() -> returned.getCount() == 0);
+        assertThat(served.stream().filter(thread -> thread == first)).hasSizeLessThanOrEqualTo(Turnstile.LONGEST_STAY);
+    }
+
+    /** Each task brings the next, until the first caller is back. */
+    private void again(CountDownLatch returned, List<Thread> served) {
+        served.add(Thread.currentThread());
+        if (returned.getCount() > 0) {
+            turnstile.execute(() -> again(returned, served));
+        }
+    }
+
+    @Test
+    void anErrorDoesNotLockOutThoseWhoComeAfter() {
+        assertThatThrownBy(() -> turnstile.execute(() -> {
+                    throw new StackOverflowError();
+                }))
+                .isInstanceOf(StackOverflowError.class);
+        AtomicInteger passed = new AtomicInteger();
+        turnstile.execute(passed::incrementAndGet);
+        assertThat(passed).hasValue(1);
+    }
+}
