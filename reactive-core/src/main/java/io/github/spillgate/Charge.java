@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
@@ -22,6 +23,8 @@ import org.jspecify.annotations.Nullable;
  */
 public final class Charge {
 
+    private static final String LIMIT = "Limit.perMinute(120)";
+
     private final String key;
     private final List<Limit> limits;
     private final long permits;
@@ -43,7 +46,7 @@ public final class Charge {
      * @throws IllegalArgumentException if the key is empty or two of the limits would share a count
      */
     public static Charge of(String key, Limit... limits) {
-        return of(key, List.of(limits));
+        return of(key, Arrays.asList(Checks.present(limits, "limits", LIMIT)));
     }
 
     /**
@@ -133,7 +136,7 @@ public final class Charge {
 
     /** Returns the limits as a list in which no two would share a count. */
     static List<Limit> distinct(Collection<Limit> limits) {
-        List<Limit> list = List.copyOf(limits);
+        List<Limit> list = Checks.allPresent(limits, "limits", LIMIT);
         Set<String> identities = new HashSet<>();
         for (Limit limit : list) {
             if (!identities.add(limit.identity())) {
@@ -142,12 +145,15 @@ public final class Charge {
                         + " own, for example with .named(\"burst\")");
             }
         }
+        if (list.size() > Claim.MOST_CLAIMS) {
+            throw new IllegalArgumentException(list.size() + " limits on one key are too many: expected at most "
+                    + Claim.MOST_CLAIMS + ", for example Limit.perSecond(10) and Limit.perDay(10_000)");
+        }
         return list;
     }
 
     private static String checkKey(String what, String key, String example) {
-        Objects.requireNonNull(key, what);
-        if (key.isEmpty()) {
+        if (Checks.present(key, what, example).isEmpty()) {
             throw new IllegalArgumentException(
                     what + " \"\" is empty: expected at least one character, for example " + example);
         }

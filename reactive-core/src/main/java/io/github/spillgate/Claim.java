@@ -11,14 +11,16 @@ import java.util.List;
 public final class Claim {
 
     /** The most claims in one verdict; each is a key that one script reads and writes. */
-    static final int MOST_CLAIMS = 64;
+    static final int MOST_CLAIMS = 16;
 
+    private final LimitStore store;
     private final String identity;
     private final String key;
     private final Limit limit;
     private final long permits;
 
-    private Claim(String identity, String key, Limit limit, long permits) {
+    private Claim(LimitStore store, String identity, String key, Limit limit, long permits) {
+        this.store = store;
         this.identity = identity;
         this.key = key;
         this.limit = limit;
@@ -63,8 +65,13 @@ public final class Claim {
         return permits;
     }
 
+    /** Returns whether this was made for the store to decide on. */
+    boolean isFor(LimitStore other) {
+        return store == other;
+    }
+
     /** Returns the claims of one charge, each with an identity of its own. */
-    static List<Claim> of(String limiter, List<Limit> defaults, Charge charge) {
+    static List<Claim> of(LimitStore store, String limiter, List<Limit> defaults, Charge charge) {
         List<Limit> limits = charge.limits().isEmpty() ? defaults : charge.limits();
         if (limits.isEmpty()) {
             throw new IllegalArgumentException("neither the charge nor limiter " + limiter
@@ -73,19 +80,19 @@ public final class Claim {
         }
         String key = charge.identity();
         if (limits.size() == 1) {
-            return List.of(claim(limiter, limits.get(0), key, charge));
+            return List.of(claim(store, limiter, limits.get(0), key, charge));
         }
         List<Claim> claims = new ArrayList<>(limits.size());
         for (Limit limit : limits) {
-            claims.add(claim(limiter, limit, key, charge));
+            claims.add(claim(store, limiter, limit, key, charge));
         }
         return checkNumber(claims);
     }
 
     /** Returns the claims of several charges; equal ones are summed, so that every identity is there once. */
-    static List<Claim> of(String limiter, List<Limit> defaults, List<Charge> charges) {
+    static List<Claim> of(LimitStore store, String limiter, List<Limit> defaults, List<Charge> charges) {
         if (charges.size() == 1) {
-            return of(limiter, defaults, charges.get(0));
+            return of(store, limiter, defaults, charges.get(0));
         }
         if (charges.isEmpty()) {
             throw new IllegalArgumentException(
@@ -93,7 +100,7 @@ public final class Claim {
         }
         List<Claim> claims = new ArrayList<>();
         for (Charge charge : charges) {
-            for (Claim claim : of(limiter, defaults, charge)) {
+            for (Claim claim : of(store, limiter, defaults, charge)) {
                 add(claims, claim);
             }
             checkNumber(claims);
@@ -101,8 +108,8 @@ public final class Claim {
         return claims;
     }
 
-    private static Claim claim(String limiter, Limit limit, String key, Charge charge) {
-        return new Claim(limiter + ":" + limit.identity() + ":" + key, charge.key(), limit, charge.permits());
+    private static Claim claim(LimitStore store, String limiter, Limit limit, String key, Charge charge) {
+        return new Claim(store, limiter + ":" + limit.identity() + ":" + key, charge.key(), limit, charge.permits());
     }
 
     private static void add(List<Claim> claims, Claim claim) {
@@ -124,14 +131,14 @@ public final class Claim {
                     + " differ in name, for example .named(\"burst\")");
         }
         long sum = permits + other.permits;
-        return new Claim(identity, key, limit, sum < 0 ? Long.MAX_VALUE : sum);
+        return new Claim(store, identity, key, limit, sum < 0 ? Long.MAX_VALUE : sum);
     }
 
     private static List<Claim> checkNumber(List<Claim> claims) {
         if (claims.size() > MOST_CLAIMS) {
             throw new IllegalArgumentException("a verdict over " + claims.size()
-                    + " or more limits of charges is too large: expected at most " + MOST_CLAIMS
-                    + ", for example 8 charges of 2 limits each");
+                    + " counts is too large: expected at most " + MOST_CLAIMS
+                    + ", for example 8 keys under 2 limits each");
         }
         return claims;
     }

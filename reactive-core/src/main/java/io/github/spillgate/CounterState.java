@@ -15,16 +15,28 @@ public record CounterState(long start, long previous, long current) {
     //
     // The estimate is compared without ever being divided: with h = permits − current − cost, the cost fits when
     // previous × (window − elapsed) ≤ h × window. All four factors are integers below 2^53, so each is exact as a
-    // double, and
-    // so is each product up to 2^53. Beyond, products are rounded; rounding never changes an order, it can only make
-    // two
-    // different products equal. So "less" is always true, and the only doubt is "equal" above 2^53, which counts as
-    // "no".
-    // The script that decides in Redis makes the same two multiplications and the same comparison, so both always
-    // agree.
+    // double, and so is each product up to 2^53. Beyond, products are rounded; rounding never changes an order, it
+    // can only make two different products equal. So "less" is always true, and the only doubt is "equal" above 2^53,
+    // which counts as "no". The script that decides in Redis makes the same two multiplications and the same
+    // comparison, so both always agree.
 
     /** Doubles hold every integer up to here. */
     private static final double EXACT = 9_007_199_254_740_992.0;
+
+    /**
+     * Checks that nothing is negative.
+     *
+     * @param start when the current window started, in milliseconds of the store's clock
+     * @param previous what was taken in the window before
+     * @param current what was taken in the current window
+     * @throws IllegalArgumentException if anything is
+     */
+    public CounterState {
+        if (start < 0 || previous < 0 || current < 0) {
+            throw new IllegalArgumentException("start " + start + ", previous " + previous + ", current " + current
+                    + " are no state of a counter: expected none to be negative, for example 1790000000000, 7, 3");
+        }
+    }
 
     /**
      * The state of a key that is not known yet, or not any more.
@@ -109,8 +121,13 @@ public record CounterState(long start, long previous, long current) {
      * @param cost at most the limit's permits
      * @param now milliseconds of the store's clock, within this state's window
      * @return the first millisecond at which the cost fits; now, if it fits now
+     * @throws IllegalArgumentException if the cost is more than the permits
      */
     public long fitsAt(Limit limit, long cost, long now) {
+        if (cost > limit.permits()) {
+            throw new IllegalArgumentException("cost " + cost + " never fits under " + limit
+                    + ": expected at most its permits, for example " + limit.permits());
+        }
         if (used(limit, now) + cost <= limit.permits()) {
             return now;
         }

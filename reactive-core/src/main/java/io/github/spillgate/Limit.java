@@ -92,11 +92,7 @@ public final class Limit {
      */
     public static Limit of(long permits, Duration window) {
         long windowMillis = checkWindow(window);
-        checkPermits(
-                permits,
-                MOST_LOG_PERMITS,
-                "a log, for example Limit.of(100, Duration.ofMinutes(1)); for more take"
-                        + " Limit.counter(permits, window)");
+        checkPermits(permits, MOST_LOG_PERMITS, "a log (a counter takes more)");
         return new Limit(
                 null, permits, windowMillis, Algorithm.LOG, defaultResolution(permits, windowMillis), false, false);
     }
@@ -111,7 +107,7 @@ public final class Limit {
      */
     public static Limit counter(long permits, Duration window) {
         long windowMillis = checkWindow(window);
-        checkPermits(permits, MOST_COUNTER_PERMITS, "a counter, for example Limit.counter(100, Duration.ofMinutes(1))");
+        checkPermits(permits, MOST_COUNTER_PERMITS, "a counter");
         return new Limit(null, permits, windowMillis, Algorithm.COUNTER, 1, false, false);
     }
 
@@ -163,7 +159,7 @@ public final class Limit {
      * @throws IllegalArgumentException if it means none; the message names the text and what was expected
      */
     public static Limit parse(String text) {
-        Objects.requireNonNull(text, "text");
+        Checks.present(text, "limit", EXAMPLE);
         try {
             return LimitText.parse(text);
         } catch (IllegalArgumentException e) {
@@ -331,8 +327,8 @@ public final class Limit {
     }
 
     static long defaultResolution(long permits, long windowMillis) {
-        // One slot more than fit into a window can be live at once, and a window may end within a slot: w/r + 2 rounded
-        // down.
+        // One slot more than fit into a window can be live at once, and a window may end within a slot: w/r + 2
+        // rounded down.
         return permits <= MOST_LOG_ENTRIES ? 1 : Math.max(1, ceilDiv(windowMillis, MOST_LOG_ENTRIES - 1));
     }
 
@@ -340,10 +336,10 @@ public final class Limit {
         return (dividend + divisor - 1) / divisor;
     }
 
-    private static void checkPermits(long permits, long most, String example) {
+    private static void checkPermits(long permits, long most, String what) {
         if (permits < 1 || permits > most) {
-            throw new IllegalArgumentException(
-                    "permits " + permits + " are out of range: expected 1 to " + most + " for " + example);
+            throw new IllegalArgumentException("permits " + permits + " are out of range: expected 1 to " + most
+                    + " for " + what + ", for example 100");
         }
     }
 
@@ -358,7 +354,7 @@ public final class Limit {
     }
 
     private static long wholeMillis(String what, Duration duration, String example) {
-        Objects.requireNonNull(duration, what);
+        Checks.present(duration, what, example);
         if (duration.isNegative() || duration.isZero() || duration.toNanosPart() % 1_000_000 != 0) {
             throw new IllegalArgumentException(what + " " + duration
                     + " is no positive number of whole milliseconds: expected at least 1 ms, for example " + example);

@@ -18,7 +18,8 @@ final class LimitText {
         String[] words = text.strip().split("\\s+", -1);
         Matcher rate = RATE.matcher(words[0]);
         if (!rate.matches()) {
-            throw new IllegalArgumentException("expected permits/window, but found " + Text.quote(words[0]));
+            throw new IllegalArgumentException(
+                    "expected permits/window, with at most 18 digits, but found " + Text.quote(words[0]));
         }
         long permits = Long.parseLong(rate.group(1));
         Duration window = duration("window", rate.group(2));
@@ -35,7 +36,7 @@ final class LimitText {
         Duration duration = Durations.parse(bareUnit ? "1" + text : text);
         if (duration == null) {
             throw new IllegalArgumentException(
-                    what + " " + Text.quote(text) + " is not a number and one of ms, s, m, h, d");
+                    what + " " + Text.quote(text) + " is not a number of at most 12 digits and one of ms, s, m, h, d");
         }
         return duration;
     }

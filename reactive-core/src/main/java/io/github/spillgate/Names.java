@@ -1,8 +1,6 @@
 package io.github.spillgate;
 
-import java.util.Objects;
 import java.util.regex.Pattern;
-import org.jspecify.annotations.Nullable;
 
 /**
  * What a limiter, a limit or a namespace may be called. Names become part of Redis keys, of HTTP headers and of metrics, so
@@ -14,9 +12,8 @@ final class Names {
 
     private Names() {}
 
-    static String check(String what, @Nullable String name, String example) {
-        Objects.requireNonNull(name, what);
-        if (!NAME.matcher(name).matches()) {
+    static String check(String what, String name, String example) {
+        if (!NAME.matcher(Checks.present(name, what, example)).matches()) {
             throw new IllegalArgumentException(what + " " + Text.quote(name)
                     + " is not a name: expected 1 to 64 of the characters A-Z a-z 0-9 . _ -, for example " + example);
         }

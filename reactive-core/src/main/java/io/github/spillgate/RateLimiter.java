@@ -2,9 +2,9 @@ package io.github.spillgate;
 
 import java.time.InstantSource;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
-import java.util.Objects;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -27,9 +27,11 @@ import reactor.core.publisher.Mono;
  *
  * <ul>
  *   <li>It is lazy: nothing happens before the subscription, and each subscription is one attempt of its own.
- *   <li>It never blocks. The answer comes on the thread that the store delivers on, never on that of the Redis connection.
+ *   <li>It never blocks. The answer comes on the thread that the store delivers on; unless the user asked for that, never on
+ *       that of the Redis connection.
  *   <li>A denial is a value. An error is a {@link LimitStoreException}, of a store that could not decide.
- *   <li>A wrong argument is an {@link IllegalArgumentException} at once, when the method is called.
+ *   <li>A wrong argument is an {@link IllegalArgumentException} at once, when the method is called; a missing one is a
+ *       {@link NullPointerException}.
  *   <li>Cancelled before its question left for the store, it has charged nothing. Cancelled later, it may have charged.
  * </ul>
  *
@@ -37,6 +39,8 @@ import reactor.core.publisher.Mono;
  * request.
  */
 public final class RateLimiter implements AutoCloseable {
+
+    private static final String CHARGE = "Charge.of(\"user:42\")";
 
     private final String name;
     private final LimitStore store;
@@ -93,7 +97,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(Charge... charges) {
-        return tryAcquire(List.of(charges));
+        return tryAcquire(Arrays.asList(Checks.present(charges, "charges", CHARGE)));
     }
 
     /**
@@ -103,7 +107,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(Collection<Charge> charges) {
-        return decide(List.copyOf(charges), store::take);
+        return decide(claims(charges), store::take);
     }
 
     /**
@@ -118,13 +122,14 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Tells what {@link #tryAcquire(Charge...)} would answer, and charges nothing.
+     * Tells what {@link #tryAcquire(Charge...)} would answer, and charges nothing. Like that, it asks no store about a cost that
+     * can never fit, and then has no usage to tell.
      *
      * @param charges as they would be charged
      * @return the decision that is not made
      */
     public Mono<Decision> peek(Charge... charges) {
-        return peek(List.of(charges));
+        return peek(Arrays.asList(Checks.present(charges, "charges", CHARGE)));
     }
 
     /**
@@ -134,7 +139,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision that is not made
      */
     public Mono<Decision> peek(Collection<Charge> charges) {
-        return decide(List.copyOf(charges), store::peek);
+        return decide(claims(charges), store::peek);
     }
 
     /**
@@ -144,9 +149,16 @@ public final class RateLimiter implements AutoCloseable {
      *
      * @param decision one of this limiter's
      * @return empty, when it is given back
+     * @throws IllegalArgumentException if another store has made the decision
      */
     public Mono<Void> refund(Decision decision) {
-        Objects.requireNonNull(decision, "decision");
+        Checks.present(decision, "decision", "the one that tryAcquire gave");
+        for (Decision.Usage usage : decision.limits()) {
+            if (!usage.claim().isFor(store)) {
+                throw new IllegalArgumentException(decision + " was made by another store than that of limiter " + name
+                        + ": expected a decision of this limiter, for example the one that its tryAcquire gave");
+            }
+        }
         return open(() -> decision.redeem() ? store.refund(decision) : Mono.empty());
     }
 
@@ -159,10 +171,6 @@ public final class RateLimiter implements AutoCloseable {
      * @return empty, when they are given back
      */
     public Mono<Void> refund(String key, long permits) {
-        if (permits < 1) {
-            throw new IllegalArgumentException(
-                    "permits " + permits + " cannot be given back: expected 1 or more, for example 1");
-        }
         return refund(Charge.of(key).permits(permits));
     }
 
@@ -173,7 +181,13 @@ public final class RateLimiter implements AutoCloseable {
      * @return empty, when they are given back
      */
     public Mono<Void> refund(Charge... charges) {
-        List<Claim> claims = Claim.of(name, limits, List.of(charges));
+        List<Claim> claims = claims(Arrays.asList(Checks.present(charges, "charges", CHARGE)));
+        for (Claim claim : claims) {
+            if (claim.permits() < 1) {
+                throw new IllegalArgumentException(
+                        "permits " + claim.permits() + " cannot be given back: expected 1 or more, for example 1");
+            }
+        }
         return open(() -> store.refund(claims));
     }
 
@@ -194,7 +208,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return empty, when it is forgotten
      */
     public Mono<Void> reset(Charge... charges) {
-        List<Claim> claims = Claim.of(name, limits, List.of(charges));
+        List<Claim> claims = claims(Arrays.asList(Checks.present(charges, "charges", CHARGE)));
         return open(() -> store.reset(claims));
     }
 
@@ -225,8 +239,11 @@ public final class RateLimiter implements AutoCloseable {
         closed = true;
     }
 
-    private Mono<Decision> decide(List<Charge> charges, Function<List<Claim>, Mono<Decision>> how) {
-        List<Claim> claims = Claim.of(name, limits, charges);
+    private List<Claim> claims(Collection<Charge> charges) {
+        return Claim.of(store, name, limits, Checks.allPresent(charges, "charges", CHARGE));
+    }
+
+    private Mono<Decision> decide(List<Claim> claims, Function<List<Claim>, Mono<Decision>> how) {
         List<Limit> tooSmall = tooSmall(claims);
         if (tooSmall.isEmpty()) {
             return open(() -> how.apply(claims));
@@ -277,7 +294,7 @@ public final class RateLimiter implements AutoCloseable {
          * @return this builder
          */
         public Builder store(LimitStore store) {
-            this.store = Objects.requireNonNull(store, "store");
+            this.store = Checks.present(store, "store", "RedisStore.create(redisClient)");
             return this;
         }
 
@@ -288,7 +305,7 @@ public final class RateLimiter implements AutoCloseable {
          * @return this builder
          */
         public Builder limit(Limit limit) {
-            limits.add(Objects.requireNonNull(limit, "limit"));
+            limits.add(Checks.present(limit, "limit", "Limit.perMinute(120)"));
             return this;
         }
 

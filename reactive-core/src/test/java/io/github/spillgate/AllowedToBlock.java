@@ -9,8 +9,7 @@ public final class AllowedToBlock implements BlockHoundIntegration {
     @Override
     public void applyTo(BlockHound.Builder builder) {
         // Caffeine hands its bookkeeping from thread to thread; when a flood of new keys fills the buffer for that, a
-        // writer
-        // waits until the one who is at it has emptied it.
+        // writer waits until the one who is at it has emptied it.
         builder.allowBlockingCallsInside("com.github.benmanes.caffeine.cache.BoundedLocalCache", "afterWrite");
         // A bucket of the JDK's map that has become a tree: who inserts into it waits until those who are reading it
         // are through.

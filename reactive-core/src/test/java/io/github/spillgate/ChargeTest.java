@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import java.util.List;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
 class ChargeTest {
@@ -38,7 +39,7 @@ class ChargeTest {
                 .withMessage("permits -1 are negative: expected 0 or more, for example 1");
         assertThatNullPointerException()
                 .isThrownBy(() -> Charge.of((String) null))
-                .withMessage("key");
+                .withMessage("key is null: expected one, for example \"user:42\"");
     }
 
     @Test
@@ -50,6 +51,44 @@ class ChargeTest {
         assertThat(Charge.of("a", Limit.perMinute(1), Limit.perMinute(2).named("burst"))
                         .limits())
                 .hasSize(2);
+    }
+
+    @Test
+    void chargesThatDifferInAnythingAreNotEqual() {
+        Charge charge = Charge.of("a", Limit.perDay(1));
+        assertThat(charge).isEqualTo(Charge.of("a", Limit.perDay(1))).isNotEqualTo(null);
+        for (Charge other : List.of(
+                Charge.of("b", Limit.perDay(1)),
+                Charge.of("a"),
+                Charge.of("a", Limit.perDay(2)),
+                charge.permits(2),
+                charge.group("g"))) {
+            assertThat(charge).isNotEqualTo(other);
+        }
+    }
+
+    @Test
+    void whatIsMissingIsNamed() {
+        assertThatNullPointerException()
+                .isThrownBy(() -> Charge.of("a", (Limit) null))
+                .withMessage("one of the limits is null: expected one, for example Limit.perMinute(120)");
+        assertThatNullPointerException()
+                .isThrownBy(() -> Charge.of("a", (Limit[]) null))
+                .withMessageStartingWith("limits is null");
+        assertThatNullPointerException()
+                .isThrownBy(() -> Charge.of("a").group(null))
+                .withMessageStartingWith("group is null");
+    }
+
+    @Test
+    void tooManyLimitsOnOneKeyAreRefused() {
+        List<Limit> limits = IntStream.range(0, 17)
+                .mapToObj(i -> Limit.perDay(1).named("limit-" + i))
+                .toList();
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Charge.of("a", limits))
+                .withMessageContaining("17 limits")
+                .withMessageContaining("expected at most 16");
     }
 
     @Test

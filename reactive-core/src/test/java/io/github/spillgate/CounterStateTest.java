@@ -1,6 +1,7 @@
 package io.github.spillgate;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
 import java.math.BigDecimal;
 import java.math.BigInteger;
@@ -73,6 +74,19 @@ class CounterStateTest {
         assertThat(state.used(limit, START + 500)).isEqualTo(5);
         assertThat(state.used(limit, START + 501)).isEqualTo(5);
         assertThat(state.used(limit, START + 600)).isEqualTo(4);
+    }
+
+    @Example
+    void whatIsNoStateAndWhatNeverFitsIsRefused() {
+        Limit limit = Limit.counter(5, Duration.ofSeconds(1));
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> new CounterState(START, -1, 0))
+                .withMessageContaining("previous -1")
+                .withMessageContaining("for example");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> CounterState.empty(limit, START).fitsAt(limit, 6, START))
+                .withMessageContaining(
+                        "cost 6 never fits under 5/1s counter: expected at most its permits, for example 5");
     }
 
     private static boolean fits(Case given, long cost, long at) {

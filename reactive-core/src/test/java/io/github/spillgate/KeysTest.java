@@ -2,6 +2,9 @@ package io.github.spillgate;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.util.Base64;
 import net.jqwik.api.Arbitraries;
 import net.jqwik.api.Arbitrary;
 import net.jqwik.api.Example;
@@ -22,6 +25,25 @@ class KeysTest {
     void differentKeysStayDifferent(@ForAll("pairs") Tuple2<String, String> pair) {
         boolean equal = pair.get1().equals(pair.get2());
         assertThat(Keys.encode(pair.get1()).equals(Keys.encode(pair.get2()))).isEqualTo(equal);
+    }
+
+    /** Long enough to be digested in several pieces: all of them count. */
+    @Example
+    void veryLongKeysThatDifferAnywhereStayDifferent() {
+        String same = "x".repeat(20_000);
+        assertThat(Keys.encode("a" + same)).isNotEqualTo(Keys.encode("b" + same));
+        assertThat(Keys.encode(same + "a")).isNotEqualTo(Keys.encode(same + "b"));
+        assertThat(Keys.encode(same)).isNotEqualTo(Keys.encode(same + "x"));
+        assertThat(Keys.encode("\ud800" + same)).isNotEqualTo(Keys.encode("?" + same));
+    }
+
+    /** What is stored under must not change from version to version. */
+    @Example
+    void theDigestIsTheSha256OfTheUtf16Text() throws Exception {
+        String key = "ä".repeat(5_000);
+        byte[] digest = MessageDigest.getInstance("SHA-256").digest(key.getBytes(StandardCharsets.UTF_16BE));
+        assertThat(Keys.encode(key))
+                .isEqualTo("#" + Base64.getUrlEncoder().withoutPadding().encodeToString(digest));
     }
 
     @Example

@@ -90,6 +90,7 @@ class LimitTest {
                 "100/1m log counter",
                 "100/1m counter counter",
                 "100/1m aligned",
+                "100/1m counting-denied counting-denied",
                 "100/1m resolution=1s counter",
                 "100/1m resolution=",
                 "100/1m resolution=2m",
@@ -145,7 +146,9 @@ class LimitTest {
                     .withMessageContaining("expected")
                     .withMessageContaining("for example Duration.ofMinutes(1)");
         }
-        assertThatNullPointerException().isThrownBy(() -> Limit.of(1, null)).withMessage("window");
+        assertThatNullPointerException()
+                .isThrownBy(() -> Limit.of(1, null))
+                .withMessageContaining("window is null: expected one, for example Duration.ofMinutes(1)");
     }
 
     @Test
@@ -194,6 +197,34 @@ class LimitTest {
                 .withMessageContaining("limit name " + Text.quote(name))
                 .withMessageContaining("for example \"burst\"");
         assertThatIllegalArgumentException().isThrownBy(() -> Limit.perDay(1).named("x".repeat(65)));
+    }
+
+    @Test
+    void whatIsNotChangedIsKept() {
+        Limit all = Limit.perDay(5).countingDenied().named("x").counter().alignedToClock();
+        assertThat(all).hasToString("5/24h counter aligned counting-denied name=x");
+        assertThat(Limit.perDay(5)
+                        .resolution(Duration.ofSeconds(1))
+                        .countingDenied()
+                        .named("x"))
+                .hasToString("5/24h resolution=1s counting-denied name=x");
+    }
+
+    @Test
+    void limitsThatDifferInAnythingAreNotEqual() {
+        Limit limit = Limit.perDay(5);
+        assertThat(limit).isEqualTo(Limit.perDay(5)).isNotEqualTo(null);
+        for (Limit other : new Limit[] {
+            Limit.perDay(6),
+            Limit.perHour(5),
+            limit.countingDenied(),
+            limit.named("x"),
+            limit.counter(),
+            limit.counter().alignedToClock(),
+            limit.resolution(Duration.ofSeconds(1))
+        }) {
+            assertThat(limit).isNotEqualTo(other);
+        }
     }
 
     @Test

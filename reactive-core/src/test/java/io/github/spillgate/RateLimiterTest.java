@@ -11,10 +11,13 @@ import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
 import java.util.stream.IntStream;
+import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 import reactor.test.StepVerifier;
 
 class RateLimiterTest {
@@ -33,10 +36,18 @@ class RateLimiterTest {
                 .isThrownBy(() -> limiter.refund("a", 0))
                 .withMessage("permits 0 cannot be given back: expected 1 or more, for example 1");
         assertThatIllegalArgumentException()
+                .isThrownBy(() -> limiter.refund(Charge.of("a").permits(0)))
+                .withMessageContaining("cannot be given back");
+        assertThatIllegalArgumentException()
                 .isThrownBy(limiter::tryAcquire)
                 .withMessage("no charge was given: expected at least one, for example Charge.of(\"user:42\")");
         assertThatNullPointerException().isThrownBy(() -> limiter.tryAcquire((String) null));
-        assertThatNullPointerException().isThrownBy(() -> limiter.refund((Decision) null));
+        assertThatNullPointerException()
+                .isThrownBy(() -> limiter.refund((Decision) null))
+                .withMessageStartingWith("decision is null: expected one");
+        assertThatNullPointerException()
+                .isThrownBy(() -> limiter.tryAcquire(Charge.of("a"), null))
+                .withMessageStartingWith("one of the charges is null");
     }
 
     @Test
@@ -65,11 +76,11 @@ class RateLimiterTest {
     void aVerdictThatIsTooLargeIsRefused() {
         RateLimiter limiter = limiter(Limit.perDay(1));
         List<Charge> charges =
-                IntStream.range(0, 65).mapToObj(i -> Charge.of("key-" + i)).toList();
+                IntStream.range(0, 17).mapToObj(i -> Charge.of("key-" + i)).toList();
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> limiter.tryAcquire(charges))
-                .withMessageContaining("expected at most 64");
-        assertThat(limiter.tryAcquire(Collections.nCopies(65, Charge.of("a")))
+                .withMessageContaining("expected at most 16");
+        assertThat(limiter.tryAcquire(Collections.nCopies(17, Charge.of("a")))
                         .block()
                         .isAllowed())
                 .as("equal charges are one claim, but more than the limit holds")
@@ -122,6 +133,35 @@ class RateLimiterTest {
         assertThat(limiter(Limit.perMinute(1)).tryAcquire("a").block().isAllowed())
                 .as("the store is not closed")
                 .isTrue();
+    }
+
+    @Test
+    void aDecisionOfAnotherStoreIsNotGivenBack() {
+        RateLimiter limiter = limiter(Limit.perMinute(5));
+        RateLimiter other = RateLimiter.builder("test")
+                .store(LocalStore.bounded(100, clock))
+                .limit(Limit.perMinute(5))
+                .build();
+        Decision decision = other.tryAcquire("a").block();
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> limiter.refund(decision))
+                .withMessageContaining("made by another store than that of limiter test")
+                .withMessageContaining("expected a decision of this limiter");
+        other.refund(decision).block();
+    }
+
+    @RepeatedTest(20)
+    void twoWhoGiveBackTheSameDecisionGiveItBackOnce() {
+        RateLimiter limiter = limiter(Limit.perMinute(100));
+        limiter.tryAcquire("a", 50).block();
+        Decision decision = limiter.tryAcquire("a", 2).block();
+        Flux.range(0, 8)
+                .parallel(4)
+                .runOn(Schedulers.boundedElastic())
+                .flatMap(i -> limiter.refund(decision).thenReturn(i))
+                .sequential()
+                .blockLast();
+        assertThat(limiter.peek("a").block().remaining()).isEqualTo(50);
     }
 
     @Test

@@ -59,6 +59,42 @@ class SnippetsTest {
             }
             """;
 
+    private static final String CLASS = """
+            import io.github.spillgate.*;
+            import io.github.spillgate.testkit.*;
+            import java.util.*;
+            import reactor.core.publisher.*;
+
+            %s
+
+            class MyStore implements LimitStore {
+                @Override
+                public Mono<Decision> take(List<Claim> claims) {
+                    return Mono.empty();
+                }
+
+                @Override
+                public Mono<Decision> peek(List<Claim> claims) {
+                    return Mono.empty();
+                }
+
+                @Override
+                public Mono<Void> refund(Decision decision) {
+                    return Mono.empty();
+                }
+
+                @Override
+                public Mono<Void> refund(List<Claim> claims) {
+                    return Mono.empty();
+                }
+
+                @Override
+                public Mono<Void> reset(List<Claim> claims) {
+                    return Mono.empty();
+                }
+            }
+            """;
+
     @TempDir
     Path temp;
 
@@ -70,7 +106,10 @@ class SnippetsTest {
             for (int i = 0; i < snippets.size(); i++) {
                 String snippet = snippets.get(i);
                 String name = ROOT.relativize(page) + " #" + (i + 1);
-                tests.add(DynamicTest.dynamicTest(name, () -> assertCompiles(AROUND.formatted(snippet))));
+                tests.add(DynamicTest.dynamicTest(
+                        name,
+                        () -> assertCompiles(
+                                snippet.startsWith("class ") ? CLASS.formatted(snippet) : AROUND.formatted(snippet))));
             }
         }
         assertThat(tests).isNotEmpty();

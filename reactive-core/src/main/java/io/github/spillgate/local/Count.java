@@ -10,8 +10,8 @@ import io.github.spillgate.Limit;
  * nanoseconds that a step takes.
  *
  * <p>A step starts with {@link #look(Limit, long)}; what the other methods say or do is of the time that it was given. Looking
- * drops nothing that has left, only changing does: so a denied request leaves no trace, and the scripts in Redis, which write
- * only when something changes, answer the same.
+ * drops nothing that has left, unless it is much; only changing does: so a denied request leaves no trace, and the scripts in
+ * Redis, which write only when something changes, answer the same.
  */
 abstract sealed class Count permits LogCount, CounterCount {
 

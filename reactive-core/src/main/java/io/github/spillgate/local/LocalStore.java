@@ -35,24 +35,19 @@ public final class LocalStore implements LimitStore {
     // Design notes.
     //
     // A count is guarded by its own monitor: uncontended, that is one compare-and-set, and a verdict over several
-    // counts takes
-    // their monitors in the order of their identities, so that no two verdicts wait for each other in a circle. No
-    // cache
-    // operation happens while a monitor is held, because the cache has locks of its own.
+    // counts takes their monitors in the order of their identities, so that no two verdicts wait for each other in a
+    // circle. No cache operation happens while a monitor is held, because the cache has locks of its own.
     //
     // The cache may forget a count while somebody is deciding on it. Then there could be two counts of one identity,
-    // and both
-    // would admit. So the cache retires a count in the same step in which it forgets it, and who finds that the count
-    // he has
-    // locked is retired looks again. Who locked it before has decided before it was forgotten.
+    // and both would admit. So the cache retires a count in the same step in which it forgets it, and who finds that
+    // the count he has locked is retired looks again. Who locked it before has decided before it was forgotten.
     //
     // Where the cache is so small for what goes on that it forgets a count as fast as it is asked for, looking again
-    // would have no
-    // end. After a few times the verdict is over the counts that are in hand, as if they had been forgotten right after
-    // it.
+    // would have no end. After a few times the verdict is over the counts that are in hand, as if they had been
+    // forgotten right after it.
 
     /** No verdict has more claims, so a store of that size can remember all the counts of one. */
-    private static final int SMALLEST = 64;
+    private static final int SMALLEST = 16;
 
     private static final int LOOKS = 16;
 
@@ -75,7 +70,7 @@ public final class LocalStore implements LimitStore {
     /**
      * A store that remembers so many counts, on the system's clock.
      *
-     * @param maximumCounts at least 64
+     * @param maximumCounts at least 16
      * @return the store
      * @throws IllegalArgumentException if it is less
      */
@@ -86,7 +81,7 @@ public final class LocalStore implements LimitStore {
     /**
      * A store that remembers so many counts.
      *
-     * @param maximumCounts at least 64
+     * @param maximumCounts at least 16
      * @param clock what tells the time, to the millisecond; it may stand still, jump, and step back
      * @return the store
      * @throws IllegalArgumentException if it is less
@@ -96,7 +91,9 @@ public final class LocalStore implements LimitStore {
             throw new IllegalArgumentException("maximumCounts " + maximumCounts
                     + " is less than one verdict may need: expected " + SMALLEST + " or more, for example 100_000");
         }
-        return new LocalStore(maximumCounts, Objects.requireNonNull(clock, "clock"));
+        return new LocalStore(
+                maximumCounts,
+                Objects.requireNonNull(clock, "clock is null: expected one, for example InstantSource.system()"));
     }
 
     @Override

@@ -9,11 +9,13 @@ import java.util.Arrays;
  * The count of a log: its hits in a ring, oldest first, those of one slot as one entry.
  *
  * <p>An entry is two longs that lie together: its slot and how many permits were taken in it, at least one. The first
- * {@code left} entries have left by the time that was looked at, but are dropped only by the next change.
+ * {@code left} entries have left by the time that was looked at, but are dropped only by the next change, or if they are more
+ * than {@value #MOST_LEFT}.
  */
 final class LogCount extends Count {
 
     private static final int SMALLEST = 4;
+    private static final int MOST_LEFT = 64;
 
     private long[] ring = new long[2 * SMALLEST];
     private int head;
@@ -32,13 +34,18 @@ final class LogCount extends Count {
         window = limit.window().toMillis();
         resolution = limit.resolution().toMillis();
         boolean pulled = pull(now / resolution);
+        if (size > 0 && leavesAt(slot(size - 1)) <= now) {
+            left = size;
+            used = 0;
+            return;
+        }
         left = 0;
         used = total;
         while (left < size && leavesAt(slot(left)) <= now) {
             used -= hits(left);
             left++;
         }
-        if (pulled) {
+        if (pulled || left > MOST_LEFT) {
             dropLeft();
         }
     }

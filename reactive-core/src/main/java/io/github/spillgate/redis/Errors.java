@@ -3,10 +3,7 @@ package io.github.spillgate.redis;
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
-import io.lettuce.core.RedisBusyException;
 import io.lettuce.core.RedisCommandExecutionException;
-import io.lettuce.core.RedisLoadingException;
-import io.lettuce.core.RedisReadOnlyException;
 import java.nio.charset.StandardCharsets;
 import java.util.Set;
 import java.util.regex.Matcher;
@@ -16,8 +13,21 @@ import java.util.regex.Pattern;
 final class Errors {
 
     private static final Pattern FOREIGN = Pattern.compile("FOREIGN (\\d+)");
+
+    /** The code of what went wrong; within a script, Redis 6 says it somewhere in the middle. */
+    private static final Pattern CODE = Pattern.compile("(?:^|: -)([A-Z]+) ");
+
     private static final Set<String> PASSING = Set.of(
-            "OOM", "BUSY", "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF");
+            "NOSCRIPT",
+            "OOM",
+            "BUSY",
+            "LOADING",
+            "READONLY",
+            "MASTERDOWN",
+            "CLUSTERDOWN",
+            "TRYAGAIN",
+            "NOREPLICAS",
+            "MISCONF");
 
     private Errors() {}
 
@@ -39,10 +49,7 @@ final class Errors {
                             + " it away (for example DEL \"" + key + "\"), or give the store a namespace of its own",
                     e);
         }
-        boolean passing = e instanceof RedisBusyException
-                || e instanceof RedisLoadingException
-                || e instanceof RedisReadOnlyException
-                || PASSING.contains(message.split(" ", 2)[0]);
+        boolean passing = CODE.matcher(message).results().anyMatch(code -> PASSING.contains(code.group(1)));
         return passing
                 ? new LimitStoreUnavailableException("Redis cannot decide now: " + message, e)
                 : new LimitStoreException("Redis refused the script: " + message, e);

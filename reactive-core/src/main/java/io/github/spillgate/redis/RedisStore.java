@@ -75,7 +75,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      * @return its builder
      */
     public static Builder builder(RedisClient client) {
-        return new Builder(Objects.requireNonNull(client, "client"));
+        return new Builder(
+                Objects.requireNonNull(client, "client is null: expected one, for example RedisClient.create(uri)"));
     }
 
     @Override
@@ -214,10 +215,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
          * @throws IllegalArgumentException if it has other characters, or too many
          */
         public Builder namespace(String namespace) {
+            Objects.requireNonNull(namespace, "namespace is null: expected one, for example \"shop:prod\"");
             if (!NAMESPACE.matcher(namespace).matches()) {
+                String shown = namespace.substring(0, Math.min(80, namespace.length()));
                 throw new IllegalArgumentException(
-                        "namespace \"" + namespace.replaceAll("[^ -~]", "?")
-                                + "\" is none: expected 1 to 64 of the characters A-Z a-z 0-9 . _ : -, for example \"shop:prod\"");
+                        "namespace \"" + shown.replaceAll("[^ -~]", "?")
+                                + "\" would need escaping in a key: expected 1 to 64 of the characters A-Z a-z 0-9 . _ : -, for example \"shop:prod\"");
             }
             this.namespace = namespace;
             return this;
@@ -232,7 +235,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
          * @return this builder
          */
         public Builder deliverOn(Scheduler scheduler) {
-            this.deliverOn = Objects.requireNonNull(scheduler, "scheduler");
+            this.deliverOn = Objects.requireNonNull(
+                    scheduler, "scheduler is null: expected one, for example Schedulers.parallel()");
             return this;
         }
 

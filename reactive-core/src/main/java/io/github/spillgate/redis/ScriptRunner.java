@@ -4,6 +4,7 @@ import io.lettuce.core.RedisNoScriptException;
 import io.lettuce.core.ScriptOutputType;
 import java.util.concurrent.atomic.AtomicReference;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 
 /**
  * Runs one script by its digest, and loads it where Redis does not know it: at first, and after a restart, a failover or a
@@ -16,12 +17,12 @@ final class ScriptRunner {
     // Design notes.
     //
     // A call that fails has to know whether somebody has taken care of it already. So it remembers the last load that
-    // was through
-    // when it was sent. If a newer one exists by the time it fails, that one helps: it was not through when the call
-    // was sent,
-    // so it was not what Redis has lost, or if it was, the next failure tells. To remember the newest load, through or
-    // not,
-    // would be wrong: a call may overtake it on the way to Redis, and would then load a second time.
+    // was through when it was sent. If a newer one exists by the time it fails, that one helps: it was not through
+    // when the call was sent, so it was not what Redis has lost, or if it was, the next failure tells. To remember
+    // the newest load, through or not, would be wrong: a call may overtake it on the way to Redis, and would then
+    // load a second time.
+    //
+    // Who asks again leaves the connection's thread first: it has replies to read.
 
     /** How often one call asks again, should the script be lost as fast as it is loaded. */
     private static final int TRIES = 3;
@@ -51,7 +52,10 @@ final class ScriptRunner {
             return tries == 0
                     ? reply
                     : reply.onErrorResume(
-                            RedisNoScriptException.class, e -> loadAfter(known).then(run(keys, arguments, tries - 1)));
+                            RedisNoScriptException.class,
+                            e -> loadAfter(known)
+                                    .publishOn(Schedulers.parallel())
+                                    .then(run(keys, arguments, tries - 1)));
         });
     }
 

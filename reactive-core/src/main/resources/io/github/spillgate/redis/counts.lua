@@ -29,12 +29,14 @@
 --
 -- The clock is Redis's own, read once. If it has stepped back, what is stamped later than now is pulled to now, and that is
 -- written whatever else happens, or a client would be kept out until the clock had caught up. What has left is dropped when
--- something else is written, never by a denial.
+-- something else is written; by a denial or a peek only if it is more than MOST_LEFT entries, which nobody should walk over
+-- again and again.
 
 local SHORT = 1024
 local LAST_OF_SHORT = '1023' -- as text: Redis takes long to write a number
 local HEAD = 33
 local ENTRY = 9
+local MOST_LEFT = 64
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -77,9 +79,13 @@ end
 local function entry(log, n)
   local at = HEAD + n * ENTRY - log.from
   if at < 0 or at + ENTRY > #log.bytes then
-    log.from = HEAD + n * ENTRY
-    log.bytes = redis.call('GETRANGE', log.key, log.from, log.from + SHORT - 1)
-    at = 0
+    -- A piece that starts here; or ends here, for who is on the way back.
+    local from = HEAD + n * ENTRY
+    if at + ENTRY == 0 then
+      from = HEAD + math.max(0, n + 1 - math.floor(SHORT / ENTRY)) * ENTRY
+    end
+    log.bytes = redis.call('GETRANGE', log.key, from, from + SHORT - 1)
+    at, log.from = HEAD + n * ENTRY - from, from
   end
   local offset, count = struct.unpack('<I5I4', log.bytes, at + 1)
   return log.base + offset, count
@@ -120,7 +126,7 @@ local function readLog(i, window, resolution)
   if log.newest > slot then
     takeInHand(log)
     log.newest = slot
-    log.pulled = true
+    log.mended = true
     while log.last > log.first do
       local older, count = entry(log, log.last - 1)
       if older < slot then
@@ -136,6 +142,7 @@ local function readLog(i, window, resolution)
     log.bytes, log.from, log.long, log.used, log.count, log.first, log.last = '', 0, false, 0, 0, 0, 0
     return log
   end
+  local stored = log.first
   while log.first < log.last do
     local older, count = entry(log, log.first)
     if (older + 1) * resolution + window > now then
@@ -144,6 +151,7 @@ local function readLog(i, window, resolution)
     log.used = log.used - count
     log.first = log.first + 1
   end
+  log.mended = log.mended or log.first - stored > MOST_LEFT
   return log
 end
 
@@ -167,7 +175,7 @@ local function writeLog(log)
     redis.call('DEL', log.key)
     return
   end
-  local life = (log.newest + 1) * log.resolution + log.window - now
+  local life = math.max(1, (log.newest + 1) * log.resolution + log.window - now)
   if log.long then
     redis.call('SETRANGE', log.key, 0, struct.pack('<c3I6I6I4I6I4I4', 'sgL', log.used, log.newest, log.count, log.base,
       log.first, log.last))
@@ -201,7 +209,7 @@ local function readCounter(i, kind, permits, window)
   if start > opening then
     -- All counts as taken now, and as one full window at most.
     counter.current = math.max(current, math.min(previous + current, permits))
-    counter.pulled = true
+    counter.mended = true
     return counter
   end
   if now - start >= 2 * window then

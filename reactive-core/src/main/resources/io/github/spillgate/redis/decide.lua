@@ -30,18 +30,30 @@ local function addToLog(log, cost)
   log.used = log.used + cost
 end
 
+-- When enough of the oldest hits have left. They are counted from the oldest on, or, if that is nearer, from the newest back.
 local function whenLogFits(log, permits, cost)
   local missing = log.used + cost - permits
   if missing <= 0 then
     return now
   end
   local leaving = log.newest
-  for n = log.first, log.last - 1 do
-    local slot, count = entry(log, n)
-    missing = missing - count
-    if missing <= 0 then
+  if missing <= log.used / 2 then
+    for n = log.first, log.last - 1 do
+      local slot, count = entry(log, n)
+      missing = missing - count
+      if missing <= 0 then
+        leaving = slot
+        break
+      end
+    end
+  else
+    local before = log.used - log.count
+    local n = log.last
+    while before >= missing do
+      n = n - 1
+      local slot, count = entry(log, n)
       leaving = slot
-      break
+      before = before - count
     end
   end
   return (leaving + 1) * log.resolution + log.window
@@ -78,7 +90,7 @@ for i = 1, #KEYS do
   local a = 6 * i - 4
   local count, permits, cost = counts[i], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 4])
   local isLog = ARGV[a] == 'log'
-  local changed = count.pulled
+  local changed = count.mended
   if ARGV[1] == 'take' and cost > 0 then
     if allowed then
       if isLog then

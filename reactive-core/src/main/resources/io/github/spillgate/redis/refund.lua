@@ -97,10 +97,10 @@ for i = 1, #KEYS do
   local a = 6 * i - 4
   local count, permits = counts[i], tonumber(ARGV[a + 4])
   if ARGV[a] == 'log' then
-    if count.used > 0 and refundLog(count, permits) or count.pulled then
+    if count.used > 0 and refundLog(count, permits) or count.mended then
       writeLog(count)
     end
-  elseif refundCounter(count, permits) or count.pulled then
+  elseif refundCounter(count, permits) or count.mended then
     writeCounter(count)
   end
 end

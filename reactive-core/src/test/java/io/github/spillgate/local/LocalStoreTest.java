@@ -48,9 +48,9 @@ class LocalStoreTest {
     @Test
     void aBoundBelowOneVerdictIsRefused() {
         assertThatIllegalArgumentException()
-                .isThrownBy(() -> LocalStore.bounded(63))
+                .isThrownBy(() -> LocalStore.bounded(15))
                 .withMessage(
-                        "maximumCounts 63 is less than one verdict may need: expected 64 or more, for example 100_000");
+                        "maximumCounts 15 is less than one verdict may need: expected 16 or more, for example 100_000");
     }
 
     /** Verdicts over the same keys in opposite orders: with monitors taken as they come, they would wait for each other. */
@@ -100,14 +100,14 @@ class LocalStoreTest {
     /** Several large verdicts over keys that are always new, in a store that can remember just one of them. */
     @Test
     void verdictsEndThoughTheirCountsAreForgottenAsFastAsTheyAreAskedFor() {
-        RateLimiter limiter = limiter(LocalStore.bounded(64, clock), Limit.perHour(1));
+        RateLimiter limiter = limiter(LocalStore.bounded(16, clock), Limit.perHour(1));
         Flux.range(0, 500)
-                .concatMap(i -> limiter.tryAcquire("frequent-" + i % 50, 0))
+                .concatMap(i -> limiter.tryAcquire("frequent-" + i % 12, 0))
                 .blockLast();
         Long verdicts = Flux.range(0, 2_000)
                 .parallel(4)
                 .runOn(Schedulers.newParallel("large", 4))
-                .flatMap(verdict -> limiter.tryAcquire(IntStream.range(0, 64)
+                .flatMap(verdict -> limiter.tryAcquire(IntStream.range(0, 16)
                         .mapToObj(i -> Charge.of("key-" + verdict + "-" + i))
                         .toList()))
                 .sequential()

@@ -10,7 +10,7 @@ public abstract class CountModel {
         return limit.algorithm() == Algorithm.LOG ? new LogModel() : new CounterModel();
     }
 
-    /** Where the clock stepped back: pulls what lies ahead to now. */
+    /** Where the clock stepped back: pulls what lies ahead to now. Drops what has left, if that is very much. */
     abstract void pull(Limit limit, long now);
 
     /** Permits that count as used. */

@@ -16,6 +16,11 @@ final class LogModel extends CountModel {
             hits.replaceAll(hit -> Math.min(hit, slot));
             forgetWhatHasLeft(limit, now);
         }
+        List<Long> live = live(limit, now);
+        if (!live.isEmpty()
+                && hits.stream().distinct().count() - live.stream().distinct().count() > 64) {
+            hits = live;
+        }
     }
 
     @Override

@@ -20,6 +20,7 @@ import java.util.stream.Stream;
 import net.jqwik.api.Arbitraries;
 import net.jqwik.api.Arbitrary;
 import net.jqwik.api.Combinators;
+import net.jqwik.api.Example;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.Provide;
@@ -58,6 +59,30 @@ class OracleTest {
     void modelAndJavaAndLuaSayTheSameOfLongLogs(
             @ForAll("longLogs") List<Form> forms, @ForAll("denseTraffic") List<Action> traffic) {
         assertSameAnswers(forms, traffic, true);
+    }
+
+    /** A denial leaves what has left where it is, but not if that is much; a clock that steps back brings the difference out. */
+    @Example
+    void modelAndJavaAndLuaSayTheSameOfWhatHasLeft() {
+        for (int hits : new int[] {60, 63, 64, 65, 66, 120}) {
+            for (int costOfLast : new int[] {1, 200}) {
+                List<Action> traffic = new ArrayList<>();
+                Asked one = new Asked(0, 1, 1);
+                for (int i = 0; i < hits; i++) {
+                    traffic.add(new Take(List.of(one)));
+                    traffic.add(new Tick(1));
+                }
+                traffic.add(new Tick(100));
+                traffic.add(new Take(List.of(one)));
+                traffic.add(new Tick(1_001 - 100));
+                traffic.add(new Peek(List.of(new Asked(0, 1, costOfLast))));
+                traffic.add(new Take(List.of(new Asked(0, 1, 200))));
+                traffic.add(new Tick(-80));
+                traffic.add(new Peek(List.of(one)));
+                assertSameAnswers(List.of(new Form("log", 200, 1_000, 1, false, 0)), traffic, true);
+                assertSameAnswers(List.of(new Form("log", 200, 1_000, 1, false, 0)), traffic, false);
+            }
+        }
     }
 
     private static void assertSameAnswers(List<Form> forms, List<Action> traffic, boolean shortened) {

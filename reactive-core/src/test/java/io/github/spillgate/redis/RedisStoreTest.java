@@ -10,6 +10,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.testkit.RedisForTests;
@@ -258,6 +259,29 @@ class RedisStoreTest {
         }
         limiter.reset("a").block();
         assertThat(limiter.tryAcquire("a").block().isAllowed()).isTrue();
+    }
+
+    /** What Redis says differs from version to version, within a script above all; what we make of it does not. */
+    @Test
+    void whatPassesIsToldFromWhatDoesNot() {
+        try (RedisForTests own = RedisForTests.startOwn()) {
+            RedisClient ownClient = RedisClient.create(own.uri());
+            Keyspace ownKeyspace = new Keyspace(ownClient);
+            RateLimiter limiter = limiter(RedisStore.create(ownClient), LIMIT);
+            limiter.tryAcquire("a").block();
+            ownKeyspace.commands().configSet("maxmemory", "1");
+            assertThatThrownBy(() -> limiter.tryAcquire("a").block())
+                    .isInstanceOf(LimitStoreUnavailableException.class)
+                    .hasMessageContaining("OOM");
+            ownKeyspace.commands().configSet("maxmemory", "0");
+            ownKeyspace.commands().replicaof("127.0.0.1", own.uri().getPort() == 1 ? 2 : 1);
+            assertThatThrownBy(() -> limiter.tryAcquire("a").block())
+                    .isInstanceOf(LimitStoreUnavailableException.class)
+                    .hasMessageContaining("READONLY");
+            ownKeyspace.commands().replicaofNoOne();
+            assertThat(limiter.tryAcquire("a").block().remaining()).isEqualTo(98);
+            ownClient.shutdown();
+        }
     }
 
     // Scripts

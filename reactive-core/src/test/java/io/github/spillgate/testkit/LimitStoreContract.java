@@ -4,6 +4,7 @@ import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
@@ -221,12 +222,89 @@ public abstract class LimitStoreContract {
         RateLimiter limiter =
                 limiter(Limit.of(5, NEVER), Limit.counter(5, NEVER).named("counter"));
         Charge[] charges = Stream.iterate(0, i -> i + 1)
-                .limit(32)
+                .limit(8)
                 .map(i -> Charge.of("key-" + i))
                 .toArray(Charge[]::new);
         Decision decision = now(limiter.tryAcquire(charges));
         assertThat(decision.isAllowed()).isTrue();
-        assertThat(decision.limits()).hasSize(64).extracting(Usage::used).containsOnly(1L);
+        assertThat(decision.limits()).hasSize(16).extracting(Usage::used).containsOnly(1L);
+    }
+
+    @Test
+    void verdictsAtOnceOverSeveralKeysAreWholeOrNotAtAll() {
+        RateLimiter limiter =
+                limiter(Limit.of(40, NEVER), Limit.counter(30, NEVER).named("counter"));
+        Charge a = Charge.of("a");
+        Charge b = Charge.of("b");
+        Charge c = Charge.of("c").permits(2);
+        List<List<Charge>> verdicts = List.of(List.of(a, b), List.of(b, c), List.of(c, a), List.of(c, b, a));
+        List<Decision> allowed = requireNonNull(Flux.range(0, 200)
+                .flatMap(i -> limiter.tryAcquire(verdicts.get(i % 4)).subscribeOn(Schedulers.boundedElastic()), 64)
+                .filter(Decision::isAllowed)
+                .collectList()
+                .block());
+        for (String key : List.of("a", "b", "c")) {
+            long taken = allowed.stream()
+                    .flatMap(decision -> decision.limits().stream())
+                    .filter(usage -> usage.key().equals(key))
+                    .mapToLong(usage -> usage.claim().permits())
+                    .sum();
+            // Each was counted under two limits.
+            assertThat(used(now(limiter.peek(key)))).containsExactly(taken / 2, taken / 2);
+            assertThat(taken / 2).isLessThanOrEqualTo(30);
+        }
+        assertThat(limiter.peek(a, b, c).block().remaining()).isLessThanOrEqualTo(1);
+    }
+
+    @Test
+    void retryAfterIsThatOfTheLimitThatTakesLongest() {
+        Limit short1 = Limit.of(1, Duration.ofHours(1)).named("short");
+        Limit long1 = Limit.of(1, Duration.ofHours(3)).named("long");
+        Limit roomy = Limit.of(100, Duration.ofHours(9)).named("roomy");
+        RateLimiter limiter = limiter(short1, long1, roomy);
+        Decision taken = now(limiter.tryAcquire("a"));
+        Decision denied = now(limiter.tryAcquire("a"));
+        assertThat(denied.violated()).containsExactly(short1, long1);
+        assertThat(denied.at().plus(retryAfter(denied)))
+                .isEqualTo(taken.at().plus(Duration.ofHours(3)).plusMillis(1));
+        assertThat(taken.limits())
+                .extracting(Usage::wholeAt)
+                .containsExactly(
+                        taken.at().plus(Duration.ofHours(1)).plusMillis(1),
+                        taken.at().plus(Duration.ofHours(3)).plusMillis(1),
+                        taken.at().plus(Duration.ofHours(9)).plusMillis(1));
+    }
+
+    @Test
+    void retryAfterCountsWhatTheDenialItselfHasRecorded() {
+        Limit tight = Limit.of(1, Duration.ofHours(1)).named("tight");
+        Limit counting = Limit.of(3, Duration.ofHours(4)).named("counting").countingDenied();
+        RateLimiter limiter = limiter(tight, counting);
+        now(limiter.tryAcquire("a"));
+        now(limiter.tryAcquire("a"));
+        Decision third = now(limiter.tryAcquire("a"));
+        assertThat(third.violated()).containsExactly(tight);
+        assertThat(used(third)).containsExactly(1L, 3L);
+        assertThat(retryAfter(third)).isGreaterThan(Duration.ofHours(3));
+    }
+
+    @Test
+    void whatIsDoneToSeveralKeysIsDoneToEach() {
+        RateLimiter limiter =
+                limiter(Limit.of(10, NEVER), Limit.counter(10, NEVER).named("counter"));
+        Charge[] both = {Charge.of("a").permits(4), Charge.of("b").permits(6)};
+        Decision decision = now(limiter.tryAcquire(both));
+        assertThat(used(now(limiter.peek(both)))).containsExactly(4L, 4L, 6L, 6L);
+        assertThat(now(limiter.peek(both)).limits()).extracting(Usage::key).containsExactly("a", "a", "b", "b");
+        limiter.refund(Charge.of("a").permits(1), Charge.of("b").permits(2)).block();
+        assertThat(used(now(limiter.peek(both)))).containsExactly(3L, 3L, 4L, 4L);
+        limiter.reset(both).block();
+        assertThat(used(now(limiter.peek(both)))).containsExactly(0L, 0L, 0L, 0L);
+
+        Decision again = now(limiter.tryAcquire(both));
+        limiter.refund(again).block();
+        assertThat(used(now(limiter.peek(both)))).containsExactly(0L, 0L, 0L, 0L);
+        assertThat(decision.limits()).hasSize(4);
     }
 
     // What is counted apart
@@ -357,7 +435,8 @@ public abstract class LimitStoreContract {
     @MethodSource("costs")
     void askedJustBeforeRetryAfterDeniesAndJustAfterAllows(String text, int cost) {
         RateLimiter limiter = limiter(Limit.parse(text));
-        // Three rounds, so that a counter is asked in its first window, in the one after it, and with both counts used.
+        // Three rounds, so that a counter is asked in its first window, in the one after it, and with both counts
+        // used.
         for (int round = 0; round < 3; round++) {
             Decision denied = takeUntilDenied(limiter, "a", cost);
             Instant due = denied.at().plus(retryAfter(denied));
@@ -435,7 +514,8 @@ public abstract class LimitStoreContract {
         Instant end = last.at().plus(SOON.multipliedBy(2));
         while (last.at().isBefore(end)) {
             Decision next = now(limiter.tryAcquire("a"));
-            // Two requests in the window before this one keep it out. A machine that slept so long lets it in, rightly.
+            // Two requests in the window before this one keep it out. A machine that slept so long lets it in,
+            // rightly.
             if (Duration.between(last.at(), next.at()).compareTo(SOON.dividedBy(2)) < 0) {
                 assertThat(next.isAllowed()).isFalse();
             }
@@ -572,6 +652,26 @@ public abstract class LimitStoreContract {
         assertThat(used(now(limiter.peek("a")))).containsExactly(1L);
         reset.block();
         assertThat(used(now(limiter.peek("a")))).containsExactly(0L);
+    }
+
+    @Test
+    void theStoreItselfIsLazyToo() {
+        RateLimiter limiter = limiter(Limit.of(10, NEVER));
+        Decision decision = now(limiter.tryAcquire("a", 5));
+        List<Claim> claims = decision.limits().stream().map(Usage::claim).toList();
+        Mono<Decision> take = store().take(claims);
+        Mono<Void> refund = store().refund(claims);
+        Mono<Void> exactly = store().refund(decision);
+        Mono<Void> reset = store().reset(claims);
+        assertThat(used(now(store().peek(claims)))).containsExactly(5L);
+        now(take);
+        assertThat(used(now(store().peek(claims)))).containsExactly(10L);
+        assertThat(now(take).isAllowed()).isFalse();
+        refund.block();
+        assertThat(used(now(store().peek(claims)))).containsExactly(5L);
+        exactly.block();
+        reset.block();
+        assertThat(used(now(store().peek(claims)))).containsExactly(0L);
     }
 
     @Test

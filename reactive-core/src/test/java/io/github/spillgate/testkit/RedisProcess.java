@@ -232,9 +232,8 @@ final class RedisProcess {
     }
 
     private static void end(Process process) throws IOException {
-        // SIGKILL, for SIGTERM would wait in the queue of a paused process. There is nothing to save. The descendants,
-        // for
-        // the binary may have been a script around it.
+        // SIGKILL, for SIGTERM would wait in the queue of a paused process. There is nothing to save. The
+        // descendants, for the binary may have been a script around it.
         process.descendants().forEach(ProcessHandle::destroyForcibly);
         process.destroyForcibly();
         awaitEnd(process);

@@ -1,0 +1,131 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.ClientOptions;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import java.io.IOException;
+import java.time.Duration;
+import org.awaitility.Awaitility;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/** What happens to what was sent when the connection breaks, and after that. */
+class BrokenConnectionTest {
+
+    private static final Limit LIMIT = Limit.perHour(100);
+
+    private RedisForTests redis;
+    private LosingProxy proxy;
+    private RedisClient client;
+    private RateLimiter limiter;
+
+    @BeforeEach
+    void connect() throws IOException {
+        redis = RedisForTests.startOwn();
+        proxy = new LosingProxy(redis.uri().getPort());
+        client = RedisClient.create(RedisURI.create("127.0.0.1", proxy.port()));
+        limiter = limiter(client);
+        limiter.tryAcquire("a", 5).block();
+        limiter.refund("never seen", 1).block();
+    }
+
+    @AfterEach
+    void shutdown() {
+        client.shutdown();
+        proxy.close();
+        redis.close();
+    }
+
+    @Test
+    void whatWasTakenAndNotAnsweredIsTakenOnce() {
+        proxy.loseTheNextReply();
+        assertThatThrownBy(() -> limiter.tryAcquire("a", 3).block()).isInstanceOf(LimitStoreUnavailableException.class);
+        assertThat(used()).isEqualTo(8);
+    }
+
+    @Test
+    void whatWasGivenBackAndNotAnsweredIsGivenBackOnce() {
+        proxy.loseTheNextReply();
+        assertThatThrownBy(() -> limiter.refund("a", 1).block()).isInstanceOf(LimitStoreUnavailableException.class);
+        assertThat(used()).isEqualTo(4);
+
+        Decision decision = limiter.tryAcquire("a", 2).block();
+        proxy.loseTheNextReply();
+        assertThatThrownBy(() -> limiter.refund(decision).block()).isInstanceOf(LimitStoreUnavailableException.class);
+        limiter.refund(decision).block();
+        assertThat(used()).isEqualTo(4);
+    }
+
+    @Test
+    void anErrorIsNotDeliveredOnTheConnectionsThread() {
+        proxy.loseTheNextReply();
+        String thread = limiter.tryAcquire("a")
+                .map(decision -> "no error")
+                .onErrorResume(
+                        e -> Mono.fromCallable(() -> Thread.currentThread().getName()))
+                .block();
+        assertThat(thread).startsWith("parallel-");
+    }
+
+    @Test
+    void theStoreComesBackAlsoWhereTheUsersClientDoesNotReconnect() {
+        RedisClient stubborn = RedisClient.create(redis.uri());
+        stubborn.setOptions(ClientOptions.builder().autoReconnect(false).build());
+        RateLimiter other = limiter(stubborn);
+        other.tryAcquire("a").block();
+        redis.restart();
+        Awaitility.await()
+                .atMost(Duration.ofSeconds(30))
+                .ignoreExceptionsInstanceOf(LimitStoreException.class)
+                .until(() -> other.tryAcquire("a").block().isAllowed());
+        stubborn.shutdown();
+    }
+
+    @Test
+    void aStoreThatIsClosedWhileItConnectsLeavesNoConnection() {
+        RedisURI named = redis.uri();
+        named.setClientName("closing");
+        RedisClient slow = RedisClient.create(named);
+        redis.pause();
+        RedisStore store = RedisStore.create(slow);
+        RateLimiter closing =
+                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        Mono<String> outcome = closing.tryAcquire("a")
+                .map(decision -> "decided")
+                .onErrorResume(LimitStoreException.class, e -> Mono.just(e.getMessage()))
+                .cache();
+        outcome.subscribe();
+        store.close();
+        redis.resume();
+        assertThat(outcome.block()).contains("the store is closed");
+        try (var looking = RedisClient.create(redis.uri()).connect()) {
+            Awaitility.await().until(() -> !looking.sync().clientList().contains("name=closing "));
+        }
+        slow.shutdown();
+    }
+
+    private long used() {
+        return limiter.peek("a").block().limits().get(0).used();
+    }
+
+    private static RateLimiter limiter(RedisClient client) {
+        return RateLimiter.builder("api")
+                .store(RedisStore.builder(client)
+                        .deliverOn(Schedulers.parallel())
+                        .build())
+                .limit(LIMIT)
+                .build();
+    }
+}

@@ -1,0 +1,81 @@
+package io.github.spillgate.redis;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+
+/** Stands before a Redis; when it is told to, it passes the next command on, and hangs up in place of the reply. */
+final class LosingProxy implements AutoCloseable {
+
+    private final ServerSocket server;
+    private final int behind;
+    private volatile boolean losing;
+
+    LosingProxy(int behind) throws IOException {
+        this.behind = behind;
+        this.server = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+        start(this::accept);
+    }
+
+    int port() {
+        return server.getLocalPort();
+    }
+
+    void loseTheNextReply() {
+        losing = true;
+    }
+
+    private void accept() throws IOException {
+        while (true) {
+            Socket front = server.accept();
+            Socket back = new Socket(InetAddress.getLoopbackAddress(), behind);
+            start(() -> pass(front, back, false));
+            start(() -> pass(back, front, true));
+        }
+    }
+
+    private void pass(Socket from, Socket to, boolean replies) throws IOException {
+        try (from;
+                to) {
+            InputStream in = from.getInputStream();
+            OutputStream out = to.getOutputStream();
+            byte[] buffer = new byte[8_192];
+            for (int read = in.read(buffer); read >= 0; read = in.read(buffer)) {
+                if (replies && losing) {
+                    losing = false;
+                    return;
+                }
+                out.write(buffer, 0, read);
+            }
+        }
+    }
+
+    private static void start(Io io) {
+        Thread thread = new Thread(() -> {
+            try {
+                io.run();
+            } catch (IOException closed) {
+                // One end has hung up, and so do we.
+            }
+        });
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    @Override
+    public void close() {
+        try {
+            server.close();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private interface Io {
+        void run() throws IOException;
+    }
+}
