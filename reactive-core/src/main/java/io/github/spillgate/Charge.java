@@ -137,6 +137,9 @@ public final class Charge {
     /** Returns the limits as a list in which no two would share a count. */
     static List<Limit> distinct(Collection<Limit> limits) {
         List<Limit> list = Checks.allPresent(limits, "limits", LIMIT);
+        if (list.size() < 2) {
+            return list;
+        }
         Set<String> identities = new HashSet<>();
         for (Limit limit : list) {
             if (!identities.add(limit.identity())) {

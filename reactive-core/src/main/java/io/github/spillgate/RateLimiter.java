@@ -74,7 +74,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(String key) {
-        return tryAcquire(Charge.of(key));
+        return decide(claims(Charge.of(key)), store::take);
     }
 
     /**
@@ -86,7 +86,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(String key, long permits) {
-        return tryAcquire(Charge.of(key).permits(permits));
+        return decide(claims(Charge.of(key).permits(permits)), store::take);
     }
 
     /**
@@ -118,7 +118,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision that {@link #tryAcquire(String)} would get
      */
     public Mono<Decision> peek(String key) {
-        return peek(Charge.of(key));
+        return decide(claims(Charge.of(key)), store::peek);
     }
 
     /**
@@ -237,6 +237,10 @@ public final class RateLimiter implements AutoCloseable {
     @Override
     public void close() {
         closed = true;
+    }
+
+    private List<Claim> claims(Charge charge) {
+        return Claim.of(store, name, limits, charge);
     }
 
     private List<Claim> claims(Collection<Charge> charges) {

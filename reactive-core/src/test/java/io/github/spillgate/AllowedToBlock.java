@@ -14,5 +14,9 @@ public final class AllowedToBlock implements BlockHoundIntegration {
         // A bucket of the JDK's map that has become a tree: who inserts into it waits until those who are reading it
         // are through.
         builder.allowBlockingCallsInside("java.util.concurrent.ConcurrentHashMap$TreeBin", "lockRoot");
+        // A user's client that is being shut down: Lettuce ends its own threads from one of them, and nobody is waiting
+        // for
+        // a decision any more.
+        builder.allowBlockingCallsInside("io.lettuce.core.resource.DefaultClientResources", "shutdown");
     }
 }
