@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The answer to a {@link Charge}: allowed or not, what is left of every limit that was asked, and when to come back.
@@ -17,17 +18,30 @@ public final class Decision {
     private static final AtomicIntegerFieldUpdater<Decision> REDEEMED =
             AtomicIntegerFieldUpdater.newUpdater(Decision.class, "redeemed");
 
+    private static final long NEVER = Long.MAX_VALUE;
+
     private final Source source;
     private final long at;
+    private final boolean allowed;
     private final boolean charged;
+    private final long fitsAt;
     private final List<Usage> limits;
     private final List<Limit> violated;
     private volatile int redeemed;
 
-    private Decision(Source source, long at, boolean charged, List<Usage> limits, List<Limit> violated) {
+    private Decision(
+            Source source,
+            long at,
+            boolean allowed,
+            boolean charged,
+            long fitsAt,
+            List<Usage> limits,
+            List<Limit> violated) {
         this.source = source;
         this.at = at;
+        this.allowed = allowed;
         this.charged = charged;
+        this.fitsAt = fitsAt;
         this.limits = limits;
         this.violated = violated;
     }
@@ -41,8 +55,7 @@ public final class Decision {
      * @return the decision
      */
     public static Decision ofTake(Source source, long at, List<Usage> limits) {
-        List<Limit> violated = violatedIn(limits);
-        return new Decision(source, at, violated.isEmpty() && asksForAny(limits), List.copyOf(limits), violated);
+        return ofStore(source, at, asksForAny(limits), limits);
     }
 
     /**
@@ -54,12 +67,44 @@ public final class Decision {
      * @return the decision
      */
     public static Decision ofPeek(Source source, long at, List<Usage> limits) {
-        return new Decision(source, at, false, List.copyOf(limits), violatedIn(limits));
+        return ofStore(source, at, false, limits);
+    }
+
+    private static Decision ofStore(Source source, long at, boolean takes, List<Usage> limits) {
+        List<Limit> violated = violatedIn(limits);
+        boolean allowed = violated.isEmpty();
+        long fitsAt = at;
+        for (Usage usage : limits) {
+            fitsAt = Math.max(fitsAt, usage.fitsAtMillis);
+        }
+        return new Decision(source, at, allowed, allowed && takes, fitsAt, List.copyOf(limits), violated);
     }
 
     /** A denial that needs no store: these limits never hold so many permits. */
     static Decision neverFits(long at, List<Limit> tooSmall) {
-        return new Decision(Source.LIMITER, at, false, List.of(), List.copyOf(tooSmall));
+        return new Decision(Source.LIMITER, at, false, false, NEVER, List.of(), List.copyOf(tooSmall));
+    }
+
+    /**
+     * A denial of one who would have to wait for longer than he wants to, or for whom there is no place to wait.
+     *
+     * @param at when, in milliseconds of the clock of {@code before}, or of the limiter's if there is none
+     * @param fitsAt before when he cannot be served
+     * @param claims what he asked for
+     * @param before what the store has last said about the same counts, if it has
+     */
+    static Decision mustWait(long at, long fitsAt, List<Claim> claims, @Nullable Decision before) {
+        if (before == null) {
+            return new Decision(Source.LIMITER, at, false, false, fitsAt, List.of(), List.of());
+        }
+        List<Usage> usages = new ArrayList<>(claims.size());
+        for (int i = 0; i < claims.size(); i++) {
+            Claim claim = claims.get(i);
+            Usage then = before.limits.get(i);
+            boolean violated = then.used + claim.permits() > claim.limit().permits();
+            usages.add(new Usage(claim, then.used, violated, fitsAt, then.wholeAtMillis));
+        }
+        return new Decision(Source.LIMITER, at, false, false, fitsAt, List.copyOf(usages), violatedIn(usages));
     }
 
     private static boolean asksForAny(List<Usage> limits) {
@@ -88,7 +133,7 @@ public final class Decision {
      * @return true if every limit agreed
      */
     public boolean isAllowed() {
-        return violated.isEmpty();
+        return allowed;
     }
 
     /**
@@ -107,14 +152,7 @@ public final class Decision {
      * @return the wait; empty if the charge is allowed, or if it is more than a limit ever holds and no wait helps
      */
     public Optional<Duration> retryAfter() {
-        if (isAllowed() || limits.isEmpty()) {
-            return Optional.empty();
-        }
-        long fitsAt = at;
-        for (Usage usage : limits) {
-            fitsAt = Math.max(fitsAt, usage.fitsAtMillis);
-        }
-        return Optional.of(Duration.ofMillis(fitsAt - at));
+        return allowed || fitsAt == NEVER ? Optional.empty() : Optional.of(Duration.ofMillis(fitsAt - at));
     }
 
     /**
@@ -174,7 +212,7 @@ public final class Decision {
     /** Returns the decision for a log: without keys. */
     @Override
     public String toString() {
-        StringBuilder text = new StringBuilder("Decision[").append(isAllowed() ? "allowed" : "denied");
+        StringBuilder text = new StringBuilder("Decision[").append(allowed ? "allowed" : "denied");
         text.append(", source=").append(source).append(", at=").append(at());
         retryAfter().ifPresent(wait -> text.append(", retryAfter=").append(wait));
         if (!violated.isEmpty()) {

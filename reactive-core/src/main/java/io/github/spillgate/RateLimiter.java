@@ -1,13 +1,17 @@
 package io.github.spillgate;
 
+import java.time.Duration;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.function.Function;
+import java.util.function.LongFunction;
 import java.util.function.Supplier;
+import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
@@ -40,19 +44,22 @@ import reactor.core.publisher.Mono;
  */
 public final class RateLimiter implements AutoCloseable {
 
+    private static final Duration FOREVER = Duration.ofSeconds(Long.MAX_VALUE);
     private static final String CHARGE = "Charge.of(\"user:42\")";
 
     private final String name;
     private final LimitStore store;
     private final List<Limit> limits;
     private final InstantSource clock;
+    private final Lines lines;
     private volatile boolean closed;
 
-    private RateLimiter(String name, LimitStore store, List<Limit> limits, InstantSource clock) {
-        this.name = name;
+    private RateLimiter(Builder builder, LimitStore store) {
+        this.name = builder.name;
         this.store = store;
-        this.limits = limits;
-        this.clock = clock;
+        this.limits = Charge.distinct(builder.limits);
+        this.clock = builder.clock;
+        this.lines = new Lines(store, clock, builder.mostInLine, builder.mostInAll);
     }
 
     /**
@@ -111,6 +118,134 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
+     * Takes one permit for the key, and waits for it if it has to; see {@link #acquire(Collection, Duration)}.
+     *
+     * @param key who is charged
+     * @param longestWait for how long to wait at most; zero takes what is there in its turn
+     * @return the decision
+     */
+    public Mono<Decision> acquire(String key, Duration longestWait) {
+        return acquire(Charge.of(key), longestWait);
+    }
+
+    /**
+     * Takes so many permits for the key, and waits for them if it has to; see {@link #acquire(Collection, Duration)}.
+     *
+     * @param key who is charged
+     * @param permits the cost; more than a limit ever holds is denied at once
+     * @param longestWait for how long to wait at most; zero takes what is there in its turn
+     * @return the decision
+     */
+    public Mono<Decision> acquire(String key, long permits, Duration longestWait) {
+        return acquire(Charge.of(key).permits(permits), longestWait);
+    }
+
+    /**
+     * Takes what the charge asks, and waits for it if it has to; see {@link #acquire(Collection, Duration)}.
+     *
+     * @param charge if it has no limits of its own, it falls under this limiter's
+     * @param longestWait for how long to wait at most; zero takes what is there in its turn
+     * @return the decision
+     */
+    public Mono<Decision> acquire(Charge charge, Duration longestWait) {
+        return decide(claims(charge), waiting(longestWait));
+    }
+
+    /**
+     * Takes what all the charges ask, in one atomic verdict, and waits until they all fit. No thread waits.
+     *
+     * <p><b>The turn.</b> Within this limiter, those who wait for the same counts are served first come, first served, however
+     * many permits they ask for; who asks for one waits until the one before him has got his hundred. The store is asked for
+     * those who are first, when it has said that there is something for them, and not for each of the others. Between
+     * processes, and between different sets of charges, whoever comes first to the store is first. {@link #tryAcquire(String)
+     * tryAcquire} does not wait, and so does not queue.
+     *
+     * <p><b>The wait</b> begins with the first request of the subscriber. He is denied at once when he would have to wait for
+     * longer than he wants, as far as is known: by what the store has said last, and by how many are before him. As long as
+     * those stay and nothing is given back, nobody is denied who would have been served. The time of the store's answer comes
+     * on top of the wait, as it does in {@code tryAcquire}. The decision of one who was denied in the line has
+     * {@link Source#LIMITER} as its source, and its {@link Decision#retryAfter()} is the shortest wait that may be enough.
+     *
+     * <p><b>The bound.</b> There is place for {@linkplain Builder#waiters(int, int) so many}; who comes when all are taken is
+     * denied at once.
+     *
+     * <p><b>Cancelled</b> while it waits, it leaves the line, charges nothing, and wakes the next. If the store is just being
+     * asked for it, the answer goes to the next who asks the same, or is given back.
+     *
+     * <p><b>An error</b> of the store ends the waiting of all in that line, with that error. {@link #close()} ends it with an
+     * {@link IllegalStateException}.
+     *
+     * <p><b>The answer</b> comes on the thread on which the store has answered, or on one of {@code Schedulers.parallel()}; it
+     * is emitted once there is demand, with the Reactor Context of its subscriber untouched. The store sees the Context of the
+     * one who was first when it was asked.
+     *
+     * <p>Where denied requests count, waiting does not: the store is asked with a peek until the charges fit, and nothing is
+     * recorded for one who was denied in the end.
+     *
+     * @param charges at least one; those without limits of their own fall under this limiter's
+     * @param longestWait for how long to wait at most; zero takes what is there in its turn
+     * @return the decision
+     * @throws IllegalArgumentException if the wait is negative
+     */
+    public Mono<Decision> acquire(Collection<Charge> charges, Duration longestWait) {
+        return decide(claims(charges), waiting(longestWait));
+    }
+
+    /**
+     * Slows a stream to what the key may have: one permit for each element; see {@link #throttle(String, ToLongFunction)}.
+     *
+     * <pre>{@code
+     * orders.transform(limiter.throttle("vies")).flatMap(this::call)
+     * }</pre>
+     *
+     * @param key who is charged
+     * @param <T> what flows
+     * @return what {@link Flux#transform(Function)} takes
+     */
+    public <T> Function<Flux<T>, Flux<T>> throttle(String key) {
+        return throttle(key, element -> 1);
+    }
+
+    /**
+     * Slows a stream to what the key may have. Every element waits for its permits, in the line of all who
+     * {@linkplain #acquire(Collection, Duration) wait} for that key, and goes on in its order.
+     *
+     * <p><b>Backpressure.</b> The source is asked for one element, and for more only as far as the last answer of the store has
+     * said that there are permits for them, up to 64. It is never asked for more than the subscriber has asked for, so no
+     * permit is taken for an element that has to wait for its subscriber. Nothing is dropped. A source that cannot be slowed,
+     * such as {@code Flux.interval}, needs one of Reactor's {@code onBackpressure} operators in front.
+     *
+     * <p><b>The rate.</b> By the clock of the store, never more is let through in any window than the limits say. An element
+     * goes out when the answer has come back, so by the clock of somebody else, two elements may be closer to each other than
+     * that by the difference of their ways.
+     *
+     * <p><b>Ends and errors.</b> The end of the source, or its error, comes after the elements that came before it. An error of
+     * the store, a function that throws or returns a negative cost, and a cost that a limit never holds, cancel the source and
+     * are the stream's error, in their order too. {@link #close()} ends the stream with an {@link IllegalStateException}; an
+     * {@code IllegalStateException} it is as well when there is {@linkplain Builder#waiters(int, int) no place} to wait.
+     *
+     * <p><b>Cancelled</b>, it cancels the source, discards what it has in hand to {@code doOnDiscard}, and leaves the line;
+     * permits that were granted and not used are given back.
+     *
+     * <p><b>Where it goes on.</b> Elements are emitted on the thread on which the source has emitted them if there is no wait,
+     * else on the one on which the store has answered or on one of {@code Schedulers.parallel()}; never on two at a time. The
+     * Reactor Context of the subscriber reaches the source, and the store.
+     *
+     * @param key who is charged
+     * @param permits what an element costs; 0 lets it go without asking
+     * @param <T> what flows
+     * @return what {@link Flux#transform(Function)} takes
+     */
+    public <T> Function<Flux<T>, Flux<T>> throttle(String key, ToLongFunction<? super T> permits) {
+        Checks.present(permits, "permits", "order -> order.lines()");
+        Charge one = Charge.of(key);
+        Mono<Decision> onePermit = decide(claims(one), waiting(FOREVER));
+        LongFunction<Mono<Decision>> acquire =
+                cost -> cost == 1 ? onePermit : decide(claims(one.permits(cost)), waiting(FOREVER));
+        return source -> Throttle.of(source, permits, acquire, lines::giveBack, Line.MOST_ASKS);
+    }
+
+    /**
      * Tells how much the key has used, and whether one more permit would be granted now. Charges nothing, also where denied
      * requests count.
      *
@@ -159,7 +294,7 @@ public final class RateLimiter implements AutoCloseable {
                         + ": expected a decision of this limiter, for example the one that its tryAcquire gave");
             }
         }
-        return open(() -> decision.redeem() ? store.refund(decision) : Mono.empty());
+        return open(() -> decision.redeem() ? freeing(claimsOf(decision), store.refund(decision)) : Mono.empty());
     }
 
     /**
@@ -188,7 +323,7 @@ public final class RateLimiter implements AutoCloseable {
                         "permits " + claim.permits() + " cannot be given back: expected 1 or more, for example 1");
             }
         }
-        return open(() -> store.refund(claims));
+        return open(() -> freeing(claims, store.refund(claims)));
     }
 
     /**
@@ -209,7 +344,7 @@ public final class RateLimiter implements AutoCloseable {
      */
     public Mono<Void> reset(Charge... charges) {
         List<Claim> claims = claims(Arrays.asList(Checks.present(charges, "charges", CHARGE)));
-        return open(() -> store.reset(claims));
+        return open(() -> freeing(claims, store.reset(claims)));
     }
 
     /**
@@ -231,12 +366,13 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Ends this limiter: from now on every subscription fails with an {@link IllegalStateException}. The store is not closed,
-     * for others may share it, and nor is anything else that was given to the builder.
+     * Ends this limiter: from now on every subscription fails with an {@link IllegalStateException}, and so does whoever is
+     * waiting. The store is not closed, for others may share it, and nor is anything else that was given to the builder.
      */
     @Override
     public void close() {
         closed = true;
+        lines.close(this::isClosed);
     }
 
     private List<Claim> claims(Charge charge) {
@@ -256,10 +392,35 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     private <T> Mono<T> open(Supplier<Mono<T>> answer) {
-        return Mono.defer(() -> closed
-                ? Mono.error(new IllegalStateException("limiter " + name + " is closed: expected it to be open, for"
-                        + " example by closing it only after the last request"))
-                : answer.get());
+        return Mono.defer(() -> closed ? Mono.error(isClosed()) : answer.get());
+    }
+
+    private IllegalStateException isClosed() {
+        return new IllegalStateException("limiter " + name
+                + " is closed: expected it to be open, for example by closing it" + " only after the last request");
+    }
+
+    private Function<List<Claim>, Mono<Decision>> waiting(Duration longestWait) {
+        long patience = nanos(longestWait);
+        return claims -> new Acquisition(lines, claims, patience);
+    }
+
+    private static long nanos(Duration longestWait) {
+        if (Checks.present(longestWait, "longestWait", "Duration.ofSeconds(2)").isNegative()) {
+            throw new IllegalArgumentException("longestWait " + longestWait
+                    + " is negative: expected zero or more, for example Duration.ofSeconds(2)");
+        }
+        // Some 292 years are for ever.
+        return longestWait.toSeconds() >= Waiter.FOREVER / 1_000_000_000 ? Waiter.FOREVER : longestWait.toNanos();
+    }
+
+    /** Lets those know who wait for what is given back here; also where it may have been, for all that is known. */
+    private Mono<Void> freeing(List<Claim> claims, Mono<Void> giveBack) {
+        return giveBack.doFinally(end -> lines.wake(claims));
+    }
+
+    private static List<Claim> claimsOf(Decision decision) {
+        return decision.limits().stream().map(Decision.Usage::claim).toList();
     }
 
     private static List<Limit> tooSmall(List<Claim> claims) {
@@ -273,6 +434,11 @@ public final class RateLimiter implements AutoCloseable {
         return tooSmall;
     }
 
+    /** Those who wait, for tests to look at. */
+    Lines lines() {
+        return lines;
+    }
+
     /** Returns the limiter for a log. */
     @Override
     public String toString() {
@@ -282,10 +448,14 @@ public final class RateLimiter implements AutoCloseable {
     /** What a {@link RateLimiter} is made of: a store, and the limits that hold where a charge names none. */
     public static final class Builder {
 
+        private static final int MOST_WAITERS = 1_000_000;
+
         private final String name;
         private final List<Limit> limits = new ArrayList<>();
         private @Nullable LimitStore store;
         private InstantSource clock = InstantSource.system();
+        private int mostInLine = 1_000;
+        private int mostInAll = 10_000;
 
         private Builder(String name) {
             this.name = name;
@@ -313,6 +483,26 @@ public final class RateLimiter implements AutoCloseable {
             return this;
         }
 
+        /**
+         * Bounds how many may wait; 1,000 for the same counts and 10,000 in all by default. Who comes when all places are taken
+         * is denied at once. A throttled stream takes a place for each element that it has in hand.
+         *
+         * @param forOneKey how many may wait for the same counts
+         * @param inAll how many may wait in this limiter, at least as many as for one key and at most 1,000,000
+         * @return this builder
+         * @throws IllegalArgumentException if one of them is out of its bounds
+         */
+        public Builder waiters(int forOneKey, int inAll) {
+            if (forOneKey < 1 || inAll < forOneKey || inAll > MOST_WAITERS) {
+                throw new IllegalArgumentException("waiters(" + forOneKey + ", " + inAll
+                        + ") are not a bound: expected 1 or more for one key, and in all no fewer, and no more than "
+                        + MOST_WAITERS + ", for example .waiters(1_000, 10_000)");
+            }
+            mostInLine = forOneKey;
+            mostInAll = inAll;
+            return this;
+        }
+
         /** For decisions that no store makes, and so have no store's clock. */
         Builder clock(InstantSource clock) {
             this.clock = clock;
@@ -331,7 +521,7 @@ public final class RateLimiter implements AutoCloseable {
                 throw new IllegalStateException("limiter " + name + " has no store: expected one, for example"
                         + " .store(RedisStore.create(redisClient))");
             }
-            return new RateLimiter(name, store, Charge.distinct(limits), clock);
+            return new RateLimiter(this, store);
         }
     }
 }

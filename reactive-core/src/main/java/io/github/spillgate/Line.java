@@ -1,0 +1,550 @@
+package io.github.spillgate;
+
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import java.util.Queue;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+import reactor.core.Disposable;
+import reactor.core.publisher.BaseSubscriber;
+import reactor.core.publisher.Operators;
+import reactor.util.context.Context;
+
+/** Those who wait for the same counts, first come first served. */
+final class Line {
+    // Design notes.
+    //
+    // What must hold, whatever happens in whatever order:
+    //
+    //  1. Only the first is served, and who is served, denied, failed or gone is in the line no more.
+    //  2. While somebody is in the line, the store is being asked, or an alarm is set, or somebody is about to do one
+    //     of these. So nobody is forgotten.
+    //  3. What the store has granted goes to the first, if it is what he asks; else it is given back. So no permit is
+    //     lost, however many have gone meanwhile.
+    //  4. A line in which nobody stands and for which nothing is under way is not in the table, and has no alarm.
+    //
+    // Who is asked for. The store is asked for the first only; and for those behind him who ask the same, as many as
+    // the last answer said there is room for. All these questions are alike, so it does not matter which answer comes
+    // first: each serves the one who then is first. After a denial nobody asks until the time that it names.
+    //
+    // How long it takes. A denial says when the first can be served at the earliest; and as a limit of N lets no more
+    // than N through in a window, whoever has more than N permits before him waits for another window, and so on. That
+    // is the lower bound of the wait, by which he is turned away at once if he does not want to wait for so long.
+    // Nobody is turned away while the store is being asked: only an answer shows that there is nothing for him.
+    //
+    // The monitor guards what is written here, and nothing is called under it that is not ours. What follows from a
+    // change is put into "due", and done by whoever made the change, after he has left. A store may answer before its
+    // "subscribe" returns: the thread that is asking sees to what follows when it has asked, not in between, or a line
+    // would be as deep on the stack as it is long. And it hands over the word before it serves anybody, because what
+    // those do then is their own, and may be to wait in this very line.
+
+    /** The most questions at once. */
+    static final int MOST_ASKS = 64;
+
+    /** After so many steps a thread leaves what remains to another one. */
+    private static final int LONGEST_STAY = 128;
+
+    /** More permits than this count as so many: thus no sum over a line overflows, and a lower bound remains one. */
+    private static final long MOST_SUMMED = 1L << 42;
+
+    private static final long MILLISECOND = TimeUnit.MILLISECONDS.toNanos(1);
+
+    private final Lines lines;
+    private final String name;
+    private final Queue<Runnable> due = new ArrayDeque<>();
+
+    private @Nullable Waiter first;
+    private @Nullable Waiter last;
+    private int waiting;
+    private int places;
+    private long[] sums = {};
+    private boolean mixed;
+
+    private int asks;
+    private @Nullable Thread asker;
+    private @Nullable Decision granted;
+    private @Nullable Denial denial;
+    private @Nullable Disposable alarm;
+
+    private int wakes;
+
+    private long clock = Long.MIN_VALUE;
+    private long steppedBack;
+
+    Line(Lines lines, String name) {
+        this.lines = lines;
+        this.name = name;
+    }
+
+    String name() {
+        return name;
+    }
+
+    /** Takes him in as the last, or turns him away. */
+    synchronized void join(Waiter waiter) {
+        waiter.line = this;
+        if (last == null) {
+            sums = new long[waiter.claims.size()];
+            mixed = false;
+        } else {
+            mixed |= !waiter.hasTheLimitsOf(last);
+        }
+        long now = now();
+        waiter.until = sum(now, waiter.patience);
+        long soonest = sum(denial == null ? now : Math.max(now, denial.opensAt), rounds(waiter));
+        if (soonest > waiter.until || waiting >= lines.mostInLine() || !hasPlace()) {
+            turnAway(waiter, now, soonest);
+            return;
+        }
+        waiter.ahead = last;
+        if (last == null) {
+            first = waiter;
+        } else {
+            last.behind = waiter;
+        }
+        last = waiter;
+        waiter.inLine = true;
+        waiting++;
+        count(waiter, 1);
+    }
+
+    /** Lets him go, and the next one come. */
+    void leave(Waiter waiter) {
+        synchronized (this) {
+            if (!waiter.inLine) {
+                return;
+            }
+            unlink(waiter);
+        }
+        go();
+    }
+
+    /** There may be more to get than was known, and than the answers to what has been asked so far will say. */
+    void wake() {
+        synchronized (this) {
+            wakes++;
+            if (denial != null) {
+                open();
+            }
+        }
+        go();
+    }
+
+    /** Ends the waiting of all with this error. */
+    void fail(Throwable error) {
+        synchronized (this) {
+            failAll(error);
+        }
+        go();
+    }
+
+    /** Returns whether nobody would miss this line. */
+    synchronized boolean isIdle() {
+        return first == null && asks == 0 && due.isEmpty() && asker == null;
+    }
+
+    /** Does what is to be done, step by step, until nothing is left that this thread may do. */
+    void go() {
+        for (int steps = 0; steps < LONGEST_STAY; steps++) {
+            Runnable next;
+            synchronized (this) {
+                if (asker == Thread.currentThread()) {
+                    return;
+                }
+                next = due.poll();
+                if (next == null && asker == null && first != null && denial == null) {
+                    int times = times(first);
+                    if (times > 0) {
+                        next = questions(first, times);
+                        steps += times;
+                    }
+                }
+            }
+            if (next == null) {
+                if (isIdle()) {
+                    lines.retire(this);
+                }
+                return;
+            }
+            boolean done = false;
+            try {
+                next.run();
+                done = true;
+            } finally {
+                if (!done) {
+                    lines.later(this::go);
+                }
+            }
+        }
+        lines.later(this::go);
+    }
+
+    private Runnable questions(Waiter head, int times) {
+        Question question = new Question(head.claims, head.context(), now(), wakes);
+        asks += times;
+        asker = Thread.currentThread();
+        return () -> ask(question, times);
+    }
+
+    /** Returns how many more times the store is to be asked for what the first asks. */
+    private int times(Waiter head) {
+        int room = room(head.claims);
+        int alike = 0;
+        for (Waiter one = head; one != null && alike < room && one.asksTheSameAs(head.claims); one = one.behind) {
+            alike++;
+        }
+        return Math.max(0, alike - asks);
+    }
+
+    /** Returns for how many who ask this there was room when the store last granted something; without that, for one. */
+    private int room(List<Claim> claims) {
+        if (granted == null) {
+            return 1;
+        }
+        long room = MOST_ASKS;
+        List<Decision.Usage> usages = granted.limits();
+        for (int i = 0; i < claims.size() && i < usages.size(); i++) {
+            long permits = claims.get(i).permits();
+            room = permits == 0 ? room : Math.min(room, usages.get(i).remaining() / permits);
+        }
+        return (int) Math.max(1, room);
+    }
+
+    private void ask(Question question, int times) {
+        int left = times;
+        try {
+            while (left > 0) {
+                Answer answer = new Answer(question);
+                left--;
+                try {
+                    lines.ask(question.claims).subscribe(answer);
+                } catch (Throwable e) {
+                    answer.hookOnError(e);
+                    throw e;
+                }
+            }
+        } finally {
+            synchronized (this) {
+                asks -= left;
+                asker = null;
+            }
+        }
+    }
+
+    private void answered(Question question, Decision decision) {
+        synchronized (this) {
+            asks--;
+            if (decision.isAllowed()) {
+                granted = decision;
+                serve(question.claims, decision);
+            } else {
+                refused(question, decision);
+            }
+            freePlaces();
+        }
+        go();
+    }
+
+    private void failed(Throwable error) {
+        synchronized (this) {
+            asks--;
+            failAll(error);
+        }
+        go();
+    }
+
+    private void serve(List<Claim> claims, Decision decision) {
+        Waiter head = first;
+        if (head != null && head.asksTheSameAs(claims)) {
+            unlink(head);
+            due.add(() -> {
+                if (!head.granted(decision)) {
+                    serveAnother(claims, decision);
+                }
+            });
+        } else if (decision.isCharged()) {
+            due.add(() -> lines.giveBack(decision));
+        }
+    }
+
+    private synchronized void serveAnother(List<Claim> claims, Decision decision) {
+        serve(claims, decision);
+    }
+
+    private void refused(Question question, Decision decision) {
+        Waiter head = first;
+        if (head == null || denial != null || question.wakes != wakes || !head.asksNoLessThan(question.claims)) {
+            return;
+        }
+        Optional<Duration> wait = decision.retryAfter();
+        if (wait.isEmpty()) {
+            // No wait helps, says the store; others may ask less, and are asked for in their turn.
+            unlink(head);
+            due.add(() -> head.denied(decision));
+            return;
+        }
+        long shortest =
+                Math.max(MILLISECOND, TimeUnit.MILLISECONDS.toNanos(wait.get().toMillis()));
+        Denial denied = new Denial(question, decision, shortest, now());
+        denial = denied;
+        granted = null;
+        due.add(() -> setAlarm(denied));
+        turnAwayTheImpatient(denied);
+    }
+
+    /** Denies all of whom it is known now that their wait would be too long. */
+    private void turnAwayTheImpatient(Denial denied) {
+        long opensAt = Math.max(denied.heardAt, denied.opensAt);
+        Arrays.fill(sums, 0);
+        boolean held = false;
+        for (Waiter one = first; one != null; ) {
+            Waiter next = one.behind;
+            // Who asks for less than was denied may be served earlier, once nobody stands before him.
+            boolean known = held || one.asksNoLessThan(denied.claims);
+            long soonest = sum(known ? opensAt : denied.heardAt, rounds(one));
+            if (soonest > one.until) {
+                detach(one);
+                if (one.ahead == null && one.asksTheSameAs(denied.claims)) {
+                    Waiter head = one;
+                    due.add(() -> head.denied(denied.decision));
+                } else {
+                    turnAway(one, denied.heardAt, soonest);
+                }
+            } else {
+                held |= known;
+                count(one, 1);
+            }
+            one = next;
+        }
+        firstHasChanged();
+        freePlaces();
+    }
+
+    private void turnAway(Waiter waiter, long now, long soonest) {
+        long nanos = soonest - now;
+        long wait = Math.max(1, nanos / MILLISECOND + (nanos % MILLISECOND == 0 ? 0 : 1));
+        Denial known = denial;
+        Decision decision;
+        if (known == null) {
+            long at = lines.clock().millis();
+            decision = Decision.mustWait(at, at + wait, waiter.claims, null);
+        } else {
+            long at = known.decision.at().toEpochMilli() + (now - known.heardAt) / MILLISECOND;
+            decision = Decision.mustWait(at, at + wait, waiter.claims, known.decision);
+        }
+        due.add(() -> waiter.denied(decision));
+    }
+
+    private void failAll(Throwable error) {
+        for (Waiter one = first; one != null; one = first) {
+            Waiter failed = one;
+            unlink(failed);
+            due.add(() -> failed.failed(error));
+        }
+        freePlaces();
+    }
+
+    private void setAlarm(Denial denied) {
+        long delay;
+        synchronized (this) {
+            if (denial != denied) {
+                return;
+            }
+            delay = Math.max(0, Math.min(denied.shortest, denied.opensAt - now()));
+        }
+        Disposable set;
+        try {
+            set = lines.later(() -> ring(denied), delay);
+        } catch (RejectedExecutionException e) {
+            fail(e);
+            return;
+        }
+        synchronized (this) {
+            if (denial == denied) {
+                alarm = set;
+                return;
+            }
+        }
+        set.dispose();
+    }
+
+    private void ring(Denial denied) {
+        synchronized (this) {
+            if (denial == denied) {
+                alarm = null;
+                open();
+            }
+        }
+        go();
+    }
+
+    /** Forgets the denial: who is first may be asked for again. */
+    private void open() {
+        denial = null;
+        Disposable set = alarm;
+        alarm = null;
+        if (set != null) {
+            due.add(set::dispose);
+        }
+    }
+
+    private void unlink(Waiter waiter) {
+        detach(waiter);
+        count(waiter, -1);
+        firstHasChanged();
+        freePlaces();
+    }
+
+    private void detach(Waiter waiter) {
+        if (waiter.ahead == null) {
+            first = waiter.behind;
+        } else {
+            waiter.ahead.behind = waiter.behind;
+        }
+        if (waiter.behind == null) {
+            last = waiter.ahead;
+        } else {
+            waiter.behind.ahead = waiter.ahead;
+        }
+        waiter.inLine = false;
+        waiting--;
+    }
+
+    /** What was denied to somebody else says nothing to one who asks for less. */
+    private void firstHasChanged() {
+        if (denial != null && (first == null || !first.asksNoLessThan(denial.claims))) {
+            open();
+        }
+    }
+
+    /** Everybody in the line has a place, and so has every question that nobody is waiting for any more. */
+    private boolean hasPlace() {
+        if (waiting < places) {
+            return true;
+        }
+        if (lines.takePlace()) {
+            places++;
+            return true;
+        }
+        return false;
+    }
+
+    private void freePlaces() {
+        int needed = Math.max(waiting, asks);
+        if (places > needed) {
+            lines.freePlaces(places - needed);
+            places = needed;
+        }
+    }
+
+    private void count(Waiter waiter, int sign) {
+        for (int i = 0; i < sums.length; i++) {
+            sums[i] += sign * Math.min(MOST_SUMMED, waiter.claims.get(i).permits());
+        }
+    }
+
+    /** Returns for how long he waits because of those before him, after the first of them is served; in nanoseconds. */
+    private long rounds(Waiter waiter) {
+        if (mixed) {
+            return 0;
+        }
+        long longest = 0;
+        for (int i = 0; i < sums.length; i++) {
+            Claim claim = waiter.claims.get(i);
+            Limit limit = claim.limit();
+            long permits = sums[i] + Math.min(MOST_SUMMED, claim.permits());
+            long windows = permits == 0 ? 0 : (permits - 1) / limit.permits();
+            if (limit.algorithm() == Algorithm.COUNTER) {
+                // Two windows of a counter touch: what is taken at the end of one and at the start of the next is
+                // taken at once.
+                windows = Math.max(0, windows - 1);
+            }
+            longest = Math.max(longest, windows * limit.window().toMillis());
+        }
+        return TimeUnit.MILLISECONDS.toNanos(longest);
+    }
+
+    /** Returns the time, in nanoseconds from anywhere; it never steps back, whatever the system's clock does. */
+    private long now() {
+        long system = lines.nanos();
+        if (system < clock) {
+            steppedBack += clock - system;
+        }
+        clock = system;
+        return system + steppedBack;
+    }
+
+    private static long sum(long instant, long duration) {
+        long sum = instant + duration;
+        return sum < instant ? Long.MAX_VALUE : sum;
+    }
+
+    /** What the store is asked. */
+    private record Question(List<Claim> claims, Context context, long sent, int wakes) {}
+
+    /** What the store has refused, and until when nobody asks again. */
+    private static final class Denial {
+
+        final Decision decision;
+        final List<Claim> claims;
+        final long heardAt;
+        final long shortest;
+        final long opensAt;
+
+        Denial(Question question, Decision decision, long wait, long now) {
+            this.decision = decision;
+            this.claims = question.claims;
+            this.heardAt = now;
+            this.shortest = wait;
+            // From when the question left: so the next one reaches the store when the permit is there, and whoever is
+            // far from it does not always come second.
+            this.opensAt = sum(question.sent, wait);
+        }
+    }
+
+    /** Hears one answer, and hears it once. */
+    private final class Answer extends BaseSubscriber<Decision> {
+
+        private final Question question;
+        private boolean heard;
+
+        Answer(Question question) {
+            this.question = question;
+        }
+
+        @Override
+        public Context currentContext() {
+            return question.context;
+        }
+
+        @Override
+        protected void hookOnNext(Decision decision) {
+            if (!heard) {
+                heard = true;
+                answered(question, decision);
+            }
+        }
+
+        @Override
+        protected void hookOnError(Throwable error) {
+            if (!heard) {
+                heard = true;
+                failed(error);
+            } else {
+                Operators.onErrorDropped(error, question.context);
+            }
+        }
+
+        @Override
+        protected void hookOnComplete() {
+            if (!heard) {
+                heard = true;
+                failed(new LimitStoreException("the store has given no decision on " + question.claims, null));
+            }
+        }
+    }
+}

@@ -1,0 +1,738 @@
+package io.github.spillgate;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatNullPointerException;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.local.LocalStore;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.reactivestreams.Subscription;
+import reactor.core.CoreSubscriber;
+import reactor.core.Disposable;
+import reactor.core.publisher.Hooks;
+import reactor.core.publisher.Mono;
+import reactor.test.StepVerifier;
+import reactor.util.context.Context;
+
+/** Waiting, by a time that passes when it is told to. */
+class AcquireTest {
+
+    private static final Duration LONG = Duration.ofHours(1);
+
+    private final VirtualTime time = new VirtualTime();
+    private final LocalStore store = LocalStore.bounded(100, time);
+    private final HeldStore held = new HeldStore(store);
+    private final List<String> served = new ArrayList<>();
+    private final List<Decision> decisions = new ArrayList<>();
+
+    @AfterEach
+    void realTimeAgain() {
+        time.close();
+    }
+
+    @Test
+    void whatIsThereIsTakenAtOnce() {
+        RateLimiter limiter = limiter(Limit.perSecond(2));
+        StepVerifier.create(limiter.acquire("a", LONG))
+                .assertNext(decision -> {
+                    assertThat(decision.isAllowed()).isTrue();
+                    assertThat(decision.isCharged()).isTrue();
+                    assertThat(decision.source()).isEqualTo(Source.LOCAL);
+                    assertThat(decision.remaining()).isEqualTo(1);
+                })
+                .verifyComplete();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whoHasToWaitIsServedWhenThePermitIsThere() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        wait(limiter, "first", 1, LONG);
+        time.passMillis(400);
+        wait(limiter, "second", 1, LONG);
+        time.passMillis(600);
+        assertThat(served).containsExactly("first");
+        time.passMillis(1);
+        assertThat(served).containsExactly("first", "second");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void thoseWhoWaitAreServedInTheirOrderWhateverTheyAskFor() {
+        RateLimiter limiter = limiter(Limit.perSecond(10));
+        limiter.tryAcquire("a", 9).block();
+        wait(limiter, "seven", 7, LONG);
+        wait(limiter, "one", 1, LONG);
+        wait(limiter, "three", 3, LONG);
+        assertThat(served).as("there is room for one, but seven came first").isEmpty();
+        time.pass(Duration.ofMillis(1_001));
+        assertThat(served).containsExactly("seven", "one");
+        time.pass(Duration.ofMillis(1_001));
+        assertThat(served).containsExactly("seven", "one", "three");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void aThousandAreServedInTheirOrderAndTheStoreIsAskedTwiceForEachAtMost() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(20));
+        for (int i = 0; i < 1_000; i++) {
+            wait(limiter, "w" + i, 1, LONG);
+        }
+        held.answerAll();
+        for (int seconds = 0; seconds < 50; seconds++) {
+            assertThat(served).as("after %d windows", seconds).hasSize(20 * (seconds + 1));
+            time.passMillis(1_001);
+            held.answerAll();
+        }
+        assertThat(served)
+                .containsExactlyElementsOf(
+                        IntStream.range(0, 1_000).mapToObj(i -> "w" + i).toList());
+        assertThat(held.takes()).isLessThan(1_100);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whoWouldWaitForTooLongIsDeniedAtOnceWithTheStoresAnswer() {
+        RateLimiter limiter = limiter(Limit.perMinute(1));
+        limiter.tryAcquire("a").block();
+        StepVerifier.create(limiter.acquire("a", Duration.ofSeconds(60)))
+                .assertNext(decision -> {
+                    assertThat(decision.isAllowed()).isFalse();
+                    assertThat(decision.source()).isEqualTo(Source.LOCAL);
+                    assertThat(decision.retryAfter()).contains(Duration.ofMillis(60_001));
+                })
+                .verifyComplete();
+        wait(limiter, "in time", 1, Duration.ofMillis(60_001));
+        assertThat(decisions).isEmpty();
+        time.passMillis(60_001);
+        assertThat(served).containsExactly("in time");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whoStandsTooFarBackIsDeniedAtOnce() {
+        RateLimiter limiter = limiter(Limit.perSecond(2));
+        limiter.tryAcquire("a", 2).block();
+        time.passMillis(300);
+        for (int i = 0; i < 4; i++) {
+            wait(limiter, "w" + i, 1, Duration.ofMillis(1_800));
+        }
+        assertThat(decisions).as("two more windows are one too many").isEmpty();
+        wait(limiter, "w4", 1, Duration.ofMillis(1_700));
+        Decision decision = decisions.get(0);
+        assertThat(decision.isAllowed()).isFalse();
+        assertThat(decision.source()).isEqualTo(Source.LIMITER);
+        assertThat(decision.retryAfter()).contains(Duration.ofMillis(2_701));
+        assertThat(decision.violated()).containsExactly(Limit.perSecond(2));
+        assertThat(decision.limits().get(0).remaining()).isZero();
+        assertThat(decision.at()).isEqualTo(time.instant());
+        time.passMillis(1_703);
+        assertThat(served).containsExactly("w0", "w1", "w2", "w3");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whoStandsTooFarBackIsDeniedAlsoBeforeTheStoreHasAnswered() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(2));
+        for (int i = 0; i < 5; i++) {
+            wait(limiter, "w" + i, 1, Duration.ofMillis(1_500));
+        }
+        assertThat(decisions).singleElement().satisfies(decision -> {
+            assertThat(decision.isAllowed()).isFalse();
+            assertThat(decision.retryAfter()).contains(Duration.ofSeconds(2));
+            assertThat(decision.limits()).isEmpty();
+            assertThat(decision.toString()).contains("denied, source=LIMITER");
+        });
+        held.answerAll();
+        time.passMillis(1_001);
+        held.answerAll();
+        assertThat(served).containsExactly("w0", "w1", "w2", "w3");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void theBoundOfACounterKnowsThatTwoOfItsWindowsTouch() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(4).counter());
+        store.take(claims(limiter, "a", 2)).block();
+        time.passMillis(999);
+        for (int i = 0; i < 5; i++) {
+            wait(limiter, "w" + i, 1, Duration.ofMillis(800));
+        }
+        assertThat(decisions).isEmpty();
+        for (int i = 0; i < 80; i++) {
+            held.answerAll();
+            time.passMillis(10);
+        }
+        assertThat(served).as("five permits of four in a window").containsExactly("w0", "w1", "w2", "w3", "w4");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void theBoundOfALogIsALowerBound() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(4));
+        for (int i = 0; i < 13; i++) {
+            wait(limiter, "w" + i, 1, Duration.ofSeconds(3));
+        }
+        assertThat(decisions).isEmpty();
+        wait(limiter, "too late", 4, Duration.ofMillis(2_999));
+        assertThat(decisions).hasSize(1);
+        for (int i = 0; i < 400; i++) {
+            held.answerAll();
+            time.passMillis(10);
+        }
+        assertThat(served)
+                .as("the last comes 3 ms late, for the slots of the log")
+                .hasSize(12);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void permitsThatChangeWhileSomebodyWaitsLengthenNoBound() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        Limit more = Limit.perSecond(100);
+        limiter.tryAcquire(Charge.of("a", more).permits(100)).block();
+        for (int i = 0; i < 50; i++) {
+            limiter.acquire(Charge.of("a", more), LONG).subscribe(decision -> served.add("more"));
+        }
+        wait(limiter, "less", 1, Duration.ofSeconds(3));
+        assertThat(decisions).isEmpty();
+        time.passMillis(1_001);
+        assertThat(served).hasSize(50).containsOnly("more");
+        time.passMillis(1_001);
+        assertThat(served).hasSize(51).endsWith("less");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void onlyForThoseWhoAskTheSameIsTheStoreAskedAtTheSameTime() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(100));
+        for (long permits : new long[] {1, 1, 1, 2, 1}) {
+            wait(limiter, "for " + permits, permits, LONG);
+        }
+        held.answer(0);
+        assertThat(held.held()).as("both that are left before the one for 2").isEqualTo(2);
+        held.answer(0);
+        assertThat(held.held()).isEqualTo(1);
+        held.answer(0);
+        assertThat(held.takes()).isEqualTo(4);
+        held.answerAll();
+        assertThat(served).containsExactly("for 1", "for 1", "for 1", "for 2", "for 1");
+        assertThat(held.takes()).isEqualTo(5);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void oneWhoAsksForLessBehindOneWhoWaitsForMuchIsDeniedAsLate() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(10));
+        store.take(claims(limiter, "a", 9)).block();
+        wait(limiter, "much", 5, LONG);
+        wait(limiter, "little", 1, Duration.ofMillis(500));
+        assertThat(decisions).isEmpty();
+        held.answerAll();
+        assertThat(decisions)
+                .singleElement()
+                .satisfies(decision -> assertThat(decision.retryAfter()).contains(Duration.ofMillis(1_001)));
+        time.passMillis(1_001);
+        held.answerAll();
+        assertThat(served).containsExactly("much");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whoSendsTheNextAwayWhenHeIsServedSendsHisPermitToTheOneBehind() {
+        RateLimiter limiter = limiter(Limit.perSecond(3));
+        limiter.tryAcquire("a", 3).block();
+        List<Disposable> next = new ArrayList<>();
+        wait(limiter, "first", 1, LONG);
+        limiter.acquire("a", LONG).subscribe(decision -> {
+            served.add("second");
+            next.get(0).dispose();
+        });
+        next.add(wait(limiter, "third", 1, LONG));
+        wait(limiter, "fourth", 1, LONG);
+        wait(limiter, "fifth", 1, LONG);
+        time.passMillis(1_001);
+        assertThat(served).containsExactly("first", "second", "fourth");
+        time.passMillis(1_001);
+        assertThat(served).containsExactly("first", "second", "fourth", "fifth");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void thoseWhoseWaitTurnsOutTooLongAreDeniedWithTheAnswerThatShowsIt() {
+        RateLimiter limiter = heldLimiter(Limit.perMinute(1));
+        store.take(claims(limiter, "a", 1)).block();
+        wait(limiter, "short", 1, Duration.ofSeconds(1));
+        for (int i = 0; i < 5; i++) {
+            wait(limiter, "long" + i, 1, Duration.ofMinutes(2 + i));
+        }
+        assertThat(decisions).isEmpty();
+        held.answerAll();
+        assertThat(decisions).hasSize(1);
+        assertThat(held.takes()).isEqualTo(1);
+        time.passMillis(60_001);
+        held.answerAll();
+        assertThat(served).containsExactly("long0");
+    }
+
+    @Test
+    void oneWhoAsksForLessIsNotHeldUpByOneWhoWasDenied() {
+        RateLimiter limiter = heldLimiter(Limit.perMinute(10));
+        store.take(claims(limiter, "a", 5)).block();
+        wait(limiter, "much", 8, Duration.ofSeconds(1));
+        wait(limiter, "little", 2, Duration.ofSeconds(1));
+        held.answer(0);
+        assertThat(decisions).hasSize(1);
+        held.answerAll();
+        assertThat(served).containsExactly("little");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void zeroTakesWhatIsThereInItsTurn() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(3));
+        for (int i = 0; i < 3; i++) {
+            wait(limiter, "w" + i, 1, Duration.ZERO);
+        }
+        held.answerAll();
+        assertThat(served).containsExactly("w0", "w1", "w2");
+        wait(limiter, "w3", 1, Duration.ZERO);
+        held.answerAll();
+        assertThat(decisions)
+                .singleElement()
+                .satisfies(decision -> assertThat(decision.retryAfter()).contains(Duration.ofMillis(1_001)));
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whatNeverFitsIsDeniedAtOnce() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(3));
+        Decision decision = limiter.acquire("a", 4, LONG).block();
+        assertThat(decision.isAllowed()).isFalse();
+        assertThat(decision.retryAfter()).isEmpty();
+        assertThat(held.takes()).isZero();
+    }
+
+    @Test
+    void aLineHasABoundAndWhoComesLaterIsDenied() {
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(store)
+                .limit(Limit.perSecond(1))
+                .waiters(2, 3)
+                .build();
+        for (String key : List.of("a", "b", "c")) {
+            limiter.tryAcquire(key).block();
+        }
+        time.passMillis(500);
+        Disposable first = waitFor(limiter, "a");
+        waitFor(limiter, "a");
+        waitFor(limiter, "a");
+        assertThat(decisions).singleElement().satisfies(decision -> {
+            assertThat(decision.isAllowed()).isFalse();
+            assertThat(decision.retryAfter()).contains(Duration.ofMillis(2_501));
+        });
+        waitFor(limiter, "b");
+        assertThat(decisions).hasSize(1);
+        waitFor(limiter, "c");
+        assertThat(decisions).as("three wait in all").hasSize(2);
+        assertThat(decisions.get(1).retryAfter()).contains(Duration.ofMillis(1));
+        assertThat(limiter.lines().size()).isEqualTo(2);
+        first.dispose();
+        waitFor(limiter, "c");
+        assertThat(decisions).hasSize(2);
+        time.passMillis(2_000);
+        assertThat(served).containsExactlyInAnyOrder("a", "b", "c");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void aQuestionThatNobodyWaitsForAnyMoreKeepsItsPlaceUntilItIsAnswered() {
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(held)
+                .limit(Limit.perSecond(1))
+                .waiters(1, 1)
+                .build();
+        waitFor(limiter, "a").dispose();
+        assertThat(limiter.lines().taken()).isOne();
+        waitFor(limiter, "b");
+        assertThat(decisions).hasSize(1);
+        waitFor(limiter, "a");
+        assertThat(decisions).as("the answer will do for him").hasSize(1);
+        held.answerAll();
+        assertThat(served).containsExactly("a");
+        assertThat(held.takes()).isOne();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whoHasGoneLeavesHisPlaceInTheLine() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        limiter.tryAcquire("a").block();
+        Disposable first = wait(limiter, "first", 1, LONG);
+        Disposable second = wait(limiter, "second", 1, LONG);
+        wait(limiter, "third", 1, LONG);
+        second.dispose();
+        first.dispose();
+        first.dispose();
+        time.passMillis(1_001);
+        assertThat(served).containsExactly("third");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whoHasGoneWakesTheNextWhoAsksForLess() {
+        RateLimiter limiter = limiter(Limit.perSecond(10));
+        limiter.tryAcquire("a", 8).block();
+        Disposable much = wait(limiter, "much", 5, LONG);
+        wait(limiter, "little", 2, LONG);
+        assertThat(served).isEmpty();
+        much.dispose();
+        assertThat(served).containsExactly("little");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whenAllHaveGoneNothingIsLeft() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        limiter.tryAcquire("a").block();
+        List<Disposable> waiters = new ArrayList<>();
+        for (int i = 0; i < 5; i++) {
+            waiters.add(wait(limiter, "w" + i, 1, LONG));
+        }
+        waiters.forEach(Disposable::dispose);
+        assertNobodyIsLeft(limiter);
+        assertThat(limiter.peek("a").block().limits().get(0).used()).isEqualTo(1);
+    }
+
+    @Test
+    void aPermitForOneWhoHasGoneGoesToTheNext() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(1));
+        Disposable first = wait(limiter, "first", 1, LONG);
+        wait(limiter, "second", 1, LONG);
+        first.dispose();
+        held.answer(0);
+        assertThat(served).containsExactly("second");
+        assertThat(held.takes()).isEqualTo(1);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void aPermitThatNobodyWaitsForAnyMoreIsGivenBack() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(5));
+        Disposable first = wait(limiter, "first", 3, LONG);
+        wait(limiter, "second", 4, LONG);
+        first.dispose();
+        held.answerAll();
+        assertThat(served).as("4 of 5 are free only once the 3 are given back").containsExactly("second");
+        assertThat(used("a")).isEqualTo(4);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whatIsGivenBackInThisProcessWakesThoseWhoWait() {
+        RateLimiter limiter = limiter(Limit.perSecond(2));
+        Decision taken = limiter.tryAcquire("a", 2).block();
+        wait(limiter, "first", 1, LONG);
+        wait(limiter, "second", 1, LONG);
+        wait(limiter, "third", 1, LONG);
+        limiter.refund("a", 1).block();
+        assertThat(served).containsExactly("first");
+        limiter.reset("a").block();
+        assertThat(served).containsExactly("first", "second", "third");
+        limiter.refund(taken).block();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void thoseWhoWaitForOtherCountsDoNotHoldEachOtherUp() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        limiter.tryAcquire("a").block();
+        wait(limiter, "a", 1, LONG);
+        limiter.acquire("b", LONG).subscribe(decision -> served.add("b"));
+        assertThat(served).containsExactly("b");
+    }
+
+    @Test
+    void severalChargesWaitUntilAllOfThemFit() {
+        RateLimiter limiter = limiter(Limit.perSecond(2));
+        limiter.tryAcquire("a", 2).block();
+        time.passMillis(500);
+        limiter.tryAcquire("b", 1).block();
+        List<Charge> both = List.of(Charge.of("a"), Charge.of("b").permits(2));
+        limiter.acquire(both, LONG).subscribe(decision -> served.add("both"));
+        time.passMillis(501);
+        assertThat(served).isEmpty();
+        time.passMillis(500);
+        assertThat(served).containsExactly("both");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void waitingIsNoDeniedRequest() {
+        Limit strict = Limit.perSecond(1).countingDenied();
+        RateLimiter limiter = heldLimiter(strict);
+        wait(limiter, "first", 1, LONG);
+        wait(limiter, "second", 1, LONG);
+        wait(limiter, "third", 1, Duration.ofMillis(1_500));
+        held.answerAll();
+        assertThat(served).containsExactly("first");
+        time.passMillis(1_001);
+        held.answerAll();
+        assertThat(served).containsExactly("first", "second");
+        assertThat(held.takes()).as("only what was taken was asked with a take").isEqualTo(2);
+        assertThat(decisions).hasSize(1);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void anErrorOfTheStoreEndsTheWaitingOfAll() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(5));
+        List<Throwable> errors = new ArrayList<>();
+        for (int i = 0; i < 3; i++) {
+            limiter.acquire("a", LONG).subscribe(decision -> served.add("?"), errors::add);
+        }
+        held.fail(0);
+        assertThat(errors).hasSize(3).hasOnlyElementsOfType(LimitStoreUnavailableException.class);
+        assertNobodyIsLeft(limiter);
+        wait(limiter, "later", 1, LONG);
+        held.answerAll();
+        assertThat(served).containsExactly("later");
+    }
+
+    @Test
+    void closingEndsTheWaitingOfAllAndGivesBackWhatIsUnderWay() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(5));
+        List<Throwable> errors = new ArrayList<>();
+        for (String key : List.of("a", "a", "b")) {
+            limiter.acquire(key, LONG).subscribe(decision -> served.add("?"), errors::add);
+        }
+        limiter.close();
+        assertThat(errors)
+                .hasSize(3)
+                .allSatisfy(error -> assertThat(error)
+                        .isInstanceOf(IllegalStateException.class)
+                        .hasMessageContaining("limiter test is closed"));
+        held.answerAll();
+        assertThat(used("a")).isZero();
+        assertThat(used("b")).isZero();
+        assertThat(served).isEmpty();
+        assertNobodyIsLeft(limiter);
+        StepVerifier.create(limiter.acquire("a", LONG)).verifyError(IllegalStateException.class);
+    }
+
+    @Test
+    void nothingIsAskedBeforeSomebodyRequestsIt() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(5));
+        Mono<Decision> permit = limiter.acquire("a", LONG);
+        StepVerifier.create(permit, 0)
+                .expectSubscription()
+                .then(() -> assertThat(held.takes()).isZero())
+                .thenRequest(1)
+                .then(() -> assertThat(held.takes()).isOne())
+                .then(held::answerAll)
+                .expectNextMatches(Decision::isAllowed)
+                .verifyComplete();
+        StepVerifier.create(permit, 0).thenCancel().verify();
+        assertThat(held.takes()).isOne();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void theContextOfTheFirstReachesTheStoreAndEachHasHisOwn() {
+        List<String> seen = new ArrayList<>();
+        LimitStore watching = new LimitStoreAround(store) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                return Mono.deferContextual(context -> {
+                    seen.add(context.get("who"));
+                    return super.take(claims);
+                });
+            }
+        };
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(watching)
+                .limit(Limit.perSecond(1))
+                .build();
+        for (String who : List.of("one", "two")) {
+            limiter.acquire("a", LONG)
+                    .flatMap(decision -> Mono.deferContextual(context -> Mono.just(context.<String>get("who"))))
+                    .contextWrite(Context.of("who", who))
+                    .subscribe(served::add);
+        }
+        time.passMillis(1_001);
+        assertThat(served).containsExactly("one", "two");
+        assertThat(seen).containsExactly("one", "two", "two");
+    }
+
+    @Test
+    void whoIsServedMayWaitInTheSameLineAgainAndEvenBlock() {
+        RateLimiter limiter = limiter(Limit.perSecond(3));
+        limiter.acquire("a", LONG)
+                .doOnNext(decision -> served.add("outer"))
+                .doOnNext(decision -> limiter.acquire("a", LONG).block())
+                .subscribe(decision -> served.add("inner"));
+        assertThat(served).containsExactly("outer", "inner");
+        limiter.acquire("a", LONG).repeat(2_000).subscribe(decision -> served.add("again"));
+        time.pass(Duration.ofMillis(1_001 * 667));
+        assertThat(served).hasSize(2_003);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void aLongLineDoesNotFillTheStack() {
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(store)
+                .limit(Limit.perSecond(10_000))
+                .waiters(10_000, 10_000)
+                .build();
+        limiter.tryAcquire("a", 10_000).block();
+        for (int i = 0; i < 10_000; i++) {
+            wait(limiter, "w" + i, 1, LONG);
+        }
+        time.passMillis(1_001);
+        assertThat(served).hasSize(10_000);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void oneWhoThrowsWhenHeIsServedDoesNotKeepTheOthersWaiting() {
+        time.close();
+        RateLimiter limiter = heldLimiter(Limit.perSecond(2));
+        List<String> dropped = new CopyOnWriteArrayList<>();
+        Hooks.onErrorDropped(error -> dropped.add(error.getMessage()));
+        limiter.acquire("a", LONG).subscribe(new CoreSubscriber<>() {
+            @Override
+            public void onSubscribe(Subscription subscription) {
+                subscription.request(1);
+            }
+
+            @Override
+            public void onNext(Decision decision) {
+                throw new IllegalStateException("of a user's");
+            }
+
+            @Override
+            public void onError(Throwable error) {
+                served.add("?");
+            }
+
+            @Override
+            public void onComplete() {
+                served.add("?");
+            }
+        });
+        Mono<Decision> next = limiter.acquire("a", LONG).cache();
+        next.subscribe();
+        held.answer(0);
+        Hooks.resetOnErrorDropped();
+        assertThat(dropped).containsExactly("of a user's");
+        assertThat(served).isEmpty();
+        await().until(() -> held.held() > 0);
+        held.answerAll();
+        assertThat(next.block(LONG).isAllowed()).isTrue();
+        await().untilAsserted(() -> assertNobodyIsLeft(limiter));
+    }
+
+    @Test
+    void aStoreThatThrowsOrAnswersNothingEndsTheWaiting() {
+        for (Mono<Decision> answer : new ArrayList<>(java.util.Arrays.asList(Mono.<Decision>empty(), null))) {
+            RateLimiter limiter = RateLimiter.builder("test")
+                    .store(new LimitStoreAround(store) {
+                        @Override
+                        public Mono<Decision> take(List<Claim> claims) {
+                            return answer;
+                        }
+                    })
+                    .limit(Limit.perSecond(1))
+                    .build();
+            StepVerifier.create(limiter.acquire("a", LONG)).verifyError();
+            assertNobodyIsLeft(limiter);
+        }
+    }
+
+    @Test
+    void wrongArgumentsAreRefusedWhenTheMethodIsCalled() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> limiter.acquire("a", Duration.ofMillis(-1)))
+                .withMessage("longestWait PT-0.001S is negative: expected zero or more, for example"
+                        + " Duration.ofSeconds(2)");
+        assertThatNullPointerException()
+                .isThrownBy(() -> limiter.acquire("a", null))
+                .withMessageContaining("Duration.ofSeconds(2)");
+        assertThatIllegalArgumentException().isThrownBy(() -> limiter.acquire("", LONG));
+        assertThatIllegalArgumentException().isThrownBy(() -> limiter.acquire("a", -1, LONG));
+        assertThatIllegalArgumentException().isThrownBy(() -> limiter.acquire(List.of(), LONG));
+        for (int[] bounds : new int[][] {{0, 1}, {2, 1}, {1, 1_000_001}}) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> RateLimiter.builder("a").waiters(bounds[0], bounds[1]))
+                    .withMessageContaining("waiters(" + bounds[0] + ", " + bounds[1] + ")")
+                    .withMessageContaining(".waiters(1_000, 10_000)");
+        }
+    }
+
+    @Test
+    void aWaitOfAnyLengthIsAWait() {
+        RateLimiter limiter = limiter(Limit.of(1, Duration.ofDays(366)));
+        wait(limiter, "first", 1, Duration.ofSeconds(Long.MAX_VALUE));
+        wait(limiter, "second", 1, Duration.ofSeconds(Long.MAX_VALUE));
+        time.pass(Duration.ofDays(367));
+        assertThat(served).containsExactly("first", "second");
+    }
+
+    private Disposable waitFor(RateLimiter limiter, String key) {
+        return limiter.acquire(key, LONG).subscribe(decision -> {
+            if (decision.isAllowed()) {
+                served.add(key);
+            } else {
+                decisions.add(decision);
+            }
+        });
+    }
+
+    private Disposable wait(RateLimiter limiter, String who, long permits, Duration longestWait) {
+        return limiter.acquire("a", permits, longestWait).subscribe(decision -> {
+            if (decision.isAllowed()) {
+                served.add(who);
+            } else {
+                decisions.add(decision);
+            }
+        });
+    }
+
+    private RateLimiter limiter(Limit limit) {
+        return RateLimiter.builder("test").store(store).limit(limit).build();
+    }
+
+    private RateLimiter heldLimiter(Limit limit) {
+        return RateLimiter.builder("test").store(held).limit(limit).clock(time).build();
+    }
+
+    private List<Claim> claims(RateLimiter limiter, String key, long permits) {
+        return Claim.of(store, limiter.name(), limiter.limits(), Charge.of(key).permits(permits));
+    }
+
+    private long used(String key) {
+        return RateLimiter.builder("test")
+                .store(store)
+                .limit(Limit.perSecond(5))
+                .build()
+                .peek(key)
+                .block()
+                .limits()
+                .get(0)
+                .used();
+    }
+
+    private static void assertNobodyIsLeft(RateLimiter limiter) {
+        assertThat(limiter.lines().size()).as("lines").isZero();
+        assertThat(limiter.lines().taken()).as("places").isZero();
+    }
+}

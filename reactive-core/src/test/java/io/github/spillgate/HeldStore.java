@@ -1,0 +1,99 @@
+package io.github.spillgate;
+
+import java.util.ArrayList;
+import java.util.List;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+
+/** A store that answers when it is told to, in any order, as one across a network does. */
+final class HeldStore implements LimitStore {
+
+    private final LimitStore store;
+    private final List<Held<?>> held = new ArrayList<>();
+    private boolean early = true;
+    private int takes;
+    private int peeks;
+
+    HeldStore(LimitStore store) {
+        this.store = store;
+    }
+
+    /** Whether questions reach the store when they are asked, or only when they are answered. */
+    void decidesEarly(boolean early) {
+        this.early = early;
+    }
+
+    int held() {
+        return held.size();
+    }
+
+    int takes() {
+        return takes;
+    }
+
+    int peeks() {
+        return peeks;
+    }
+
+    void answer(int which) {
+        held.remove(which).answer();
+    }
+
+    /** Gives all answers, also to what is asked because of them. */
+    void answerAll() {
+        while (!held.isEmpty()) {
+            answer(0);
+        }
+    }
+
+    void fail(int which) {
+        held.remove(which).sink.tryEmitError(new LimitStoreUnavailableException("told to fail", null));
+    }
+
+    @Override
+    public Mono<Decision> take(List<Claim> claims) {
+        return Mono.defer(() -> {
+            takes++;
+            return hold(store.take(claims));
+        });
+    }
+
+    @Override
+    public Mono<Decision> peek(List<Claim> claims) {
+        return Mono.defer(() -> {
+            peeks++;
+            return hold(store.peek(claims));
+        });
+    }
+
+    @Override
+    public Mono<Void> refund(Decision decision) {
+        return Mono.defer(() -> hold(store.refund(decision)));
+    }
+
+    @Override
+    public Mono<Void> refund(List<Claim> claims) {
+        return Mono.defer(() -> hold(store.refund(claims)));
+    }
+
+    @Override
+    public Mono<Void> reset(List<Claim> claims) {
+        return Mono.defer(() -> hold(store.reset(claims)));
+    }
+
+    private <T> Mono<T> hold(Mono<T> decision) {
+        Mono<T> decided = decision.cache();
+        if (early) {
+            decided.subscribe();
+        }
+        Held<T> one = new Held<>(decided, Sinks.one());
+        held.add(one);
+        return one.sink.asMono();
+    }
+
+    private record Held<T>(Mono<T> decided, Sinks.One<T> sink) {
+        void answer() {
+            decided.subscribe(sink::tryEmitValue, sink::tryEmitError, sink::tryEmitEmpty);
+        }
+    }
+}

@@ -1,0 +1,408 @@
+package io.github.spillgate;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatNullPointerException;
+
+import io.github.spillgate.local.LocalStore;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.IntStream;
+import java.util.stream.LongStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.reactivestreams.Subscription;
+import reactor.core.CoreSubscriber;
+import reactor.core.Disposable;
+import reactor.core.Scannable;
+import reactor.core.publisher.BaseSubscriber;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+import reactor.test.StepVerifier;
+import reactor.test.publisher.TestPublisher;
+import reactor.util.context.Context;
+
+/** Streams slowed to their limit, by a time that passes when it is told to. */
+class ThrottleTest {
+
+    private final VirtualTime time = new VirtualTime();
+    private final LocalStore store = LocalStore.bounded(100, time);
+    private final HeldStore held = new HeldStore(store);
+    private final List<Integer> out = new ArrayList<>();
+    private final List<Long> at = new ArrayList<>();
+
+    @AfterEach
+    void realTimeAgain() {
+        time.close();
+    }
+
+    @Test
+    void everythingGoesOutInItsOrderAtTheRateOfTheLimit() {
+        RateLimiter limiter = limiter(Limit.perSecond(5));
+        StepVerifier.create(Flux.range(0, 13).transform(limiter.throttle("a")))
+                .expectNext(0, 1, 2, 3, 4)
+                .then(() -> time.passMillis(1_000))
+                .then(() -> time.passMillis(1))
+                .expectNext(5, 6, 7, 8, 9)
+                .then(() -> time.passMillis(1_001))
+                .expectNext(10, 11, 12)
+                .verifyComplete();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void anEndlessSourceIsNeitherBufferedNorDroppedNorFasterThanItsLimitInAnyWindow() {
+        for (Limit limit :
+                List.of(Limit.perSecond(7), Limit.of(100, Duration.ofMillis(300)), Limit.of(1, Duration.ofMillis(3)))) {
+            at.clear();
+            out.clear();
+            RateLimiter limiter = RateLimiter.builder("of-" + limit.permits())
+                    .store(store)
+                    .limit(limit)
+                    .build();
+            List<Integer> given = new ArrayList<>();
+            Disposable running = Flux.range(0, Integer.MAX_VALUE)
+                    .doOnNext(given::add)
+                    .transform(limiter.throttle("a"))
+                    .subscribe(this::note);
+            for (int i = 0; i < 10_000; i++) {
+                time.passMillis(1);
+                assertThat(given.size() - out.size()).as("in hand").isLessThanOrEqualTo(Line.MOST_ASKS);
+            }
+            running.dispose();
+            assertThat(out)
+                    .containsExactlyElementsOf(
+                            IntStream.range(0, out.size()).boxed().toList());
+            assertNoWindowHoldsMoreThan(limit);
+            long windows = 10_000 / (limit.window().toMillis() + 1);
+            assertThat((long) out.size()).as("and no slower").isGreaterThanOrEqualTo(windows * limit.permits());
+            assertNobodyIsLeft(limiter);
+        }
+    }
+
+    @Test
+    void noMoreIsRequestedThanIsAskedForAndThanCanBeLetThrough() {
+        RateLimiter limiter = limiter(Limit.perSecond(3));
+        List<Long> requests = new ArrayList<>();
+        StepVerifier.create(Flux.range(0, 100).doOnRequest(requests::add).transform(limiter.throttle("a")), 0)
+                .expectSubscription()
+                .then(() -> assertThat(requests).isEmpty())
+                .thenRequest(1)
+                .expectNext(0)
+                .then(() -> assertThat(requests).containsExactly(1L))
+                .thenRequest(1_000)
+                .expectNext(1, 2)
+                .then(() -> assertThat(requests).as("one waits").containsExactly(1L, 2L, 1L))
+                .then(() -> time.passMillis(1_001))
+                .expectNext(3, 4, 5)
+                .then(() -> assertThat(LongStream.range(0, requests.size())
+                                .map(i -> requests.get((int) i))
+                                .sum())
+                        .isEqualTo(7))
+                .thenCancel()
+                .verify();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void asManyAreAskedForAtATimeAsThereIsRoomFor() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(100));
+        List<Long> requests = new ArrayList<>();
+        Flux.range(0, 1_000)
+                .doOnRequest(requests::add)
+                .transform(limiter.throttle("a"))
+                .subscribe(this::note);
+        assertThat(held.held()).isOne();
+        held.answer(0);
+        assertThat(requests).as("99 remain, and 64 is the most").containsExactly(1L, 64L);
+        held.answerAll();
+        assertThat(out).hasSize(100);
+        assertThat(held.takes()).isLessThan(105);
+    }
+
+    @Test
+    void nothingIsTakenForElementsThatNobodyHasAskedFor() {
+        RateLimiter limiter = limiter(Limit.perSecond(5));
+        StepVerifier.create(Flux.range(0, 10).transform(limiter.throttle("a")), 2)
+                .expectNext(0, 1)
+                .then(() -> assertThat(used(Limit.perSecond(5))).isEqualTo(2))
+                .thenCancel()
+                .verify();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void elementsCostWhatTheFunctionSays() {
+        RateLimiter limiter = limiter(Limit.perSecond(10));
+        StepVerifier.create(Flux.just(4, 0, 6, 0, 1, 10, 0).transform(limiter.throttle("a", cost -> cost)))
+                .expectNext(4, 0, 6, 0)
+                .then(() -> time.passMillis(1_001))
+                .expectNext(1)
+                .then(() -> time.passMillis(1_000))
+                .then(() -> time.passMillis(1))
+                .expectNext(10, 0)
+                .verifyComplete();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void severalStreamsAndCallersShareTheLine() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        List<String> order = new ArrayList<>();
+        Flux.just("a0", "a1").transform(limiter.throttle("a")).subscribe(order::add);
+        Flux.just("b0", "b1").transform(limiter.throttle("a")).subscribe(order::add);
+        limiter.acquire("a", Duration.ofHours(1)).subscribe(decision -> order.add("c"));
+        time.passMillis(5_005);
+        assertThat(order).containsExactly("a0", "a1", "b0", "c", "b1");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void theErrorOfTheSourceComesAfterWhatCameBeforeIt() {
+        RateLimiter limiter = limiter(Limit.perSecond(2));
+        StepVerifier.create(Flux.range(0, 3)
+                        .concatWith(Mono.error(new IllegalStateException("of the source")))
+                        .transform(limiter.throttle("a")))
+                .expectNext(0, 1)
+                .then(() -> time.passMillis(1_001))
+                .expectNext(2)
+                .verifyErrorMessage("of the source");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void cancellingCancelsTheSourceAndLeavesNothing() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(100));
+        TestPublisher<Integer> source = TestPublisher.create();
+        List<Object> discarded = new ArrayList<>();
+        Disposable stream = source.flux()
+                .transform(limiter.throttle("a"))
+                .doOnDiscard(Integer.class, discarded::add)
+                .subscribe(this::note);
+        source.next(0);
+        held.answerAll();
+        source.next(1, 2, 3);
+        assertThat(held.held()).isOne();
+        stream.dispose();
+        source.assertCancelled();
+        assertThat(discarded).containsExactly(1, 2, 3);
+        held.answerAll();
+        assertThat(out).containsExactly(0);
+        assertThat(used(Limit.perSecond(100)))
+                .as("only what went out is charged")
+                .isOne();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void aCostThatNeverFitsIsTheStreamsErrorAfterWhatCameBeforeIt() {
+        RateLimiter limiter = limiter(Limit.perSecond(5));
+        TestPublisher<Integer> source = TestPublisher.create();
+        StepVerifier.create(source.flux().transform(limiter.throttle("a", cost -> cost)))
+                .then(() -> source.next(5, 6))
+                .expectNext(5)
+                .expectErrorSatisfies(error -> assertThat(error)
+                        .isInstanceOf(IllegalArgumentException.class)
+                        .hasMessageContaining("an element costs 6 permits, which [5/1s] never hold: expected no more"))
+                .verify();
+        source.assertCancelled();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void aFunctionThatThrowsOrIsNegativeIsTheStreamsError() {
+        RateLimiter limiter = limiter(Limit.perSecond(5));
+        StepVerifier.create(Flux.just(1, 0).transform(limiter.throttle("a", element -> 1 / element)))
+                .expectNext(1)
+                .verifyError(ArithmeticException.class);
+        StepVerifier.create(Flux.just(1, -2).transform(limiter.throttle("a", element -> element)))
+                .expectNext(1)
+                .verifyErrorMessage("permits -2 are negative: expected 0 or more, for example 1");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void anErrorOfTheStoreIsTheStreamsError() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(5));
+        TestPublisher<Integer> source = TestPublisher.create();
+        StepVerifier.create(source.flux().transform(limiter.throttle("a")))
+                .then(() -> source.next(1))
+                .then(() -> held.fail(0))
+                .verifyError(LimitStoreUnavailableException.class);
+        source.assertCancelled();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void closingTheLimiterEndsTheStream() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        TestPublisher<Integer> source = TestPublisher.create();
+        StepVerifier.create(source.flux().transform(limiter.throttle("a")))
+                .then(() -> source.next(1))
+                .expectNext(1)
+                .then(() -> source.next(2))
+                .then(limiter::close)
+                .expectErrorSatisfies(error -> assertThat(error)
+                        .isInstanceOf(IllegalStateException.class)
+                        .hasMessageContaining("limiter test is closed"))
+                .verify();
+        source.assertCancelled();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whereNoPlaceIsFreeTheStreamSaysSo() {
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(store)
+                .limit(Limit.perSecond(1))
+                .waiters(1, 1)
+                .build();
+        limiter.tryAcquire("a").block();
+        limiter.acquire("a", Duration.ofHours(1)).subscribe();
+        StepVerifier.create(Flux.range(0, 3).transform(limiter.throttle("a")))
+                .expectErrorSatisfies(error -> assertThat(error)
+                        .isInstanceOf(IllegalStateException.class)
+                        .hasMessageContaining(".waiters(5_000, 50_000)"))
+                .verify();
+    }
+
+    @Test
+    void aSourceThatCannotBeSlowedIsTold() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        TestPublisher<Integer> source = TestPublisher.createNoncompliant(TestPublisher.Violation.REQUEST_OVERFLOW);
+        StepVerifier.create(source.flux().transform(limiter.throttle("a")))
+                .then(() -> IntStream.range(0, 1_000).forEach(source::next))
+                .expectNext(0)
+                .then(() -> time.pass(Duration.ofSeconds(200)))
+                .thenConsumeWhile(element -> true)
+                .expectErrorSatisfies(error -> assertThat(error).hasMessageContaining("onBackpressureBuffer"))
+                .verify();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void aWrongRequestIsAnError() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        TestPublisher<Integer> source = TestPublisher.create();
+        List<Throwable> errors = new ArrayList<>();
+        source.flux().transform(limiter.throttle("a")).subscribe(new CoreSubscriber<>() {
+            @Override
+            public void onSubscribe(Subscription subscription) {
+                subscription.request(0);
+            }
+
+            @Override
+            public void onNext(Integer element) {}
+
+            @Override
+            public void onError(Throwable error) {
+                errors.add(error);
+            }
+
+            @Override
+            public void onComplete() {}
+        });
+        assertThat(errors).hasSize(1).hasOnlyElementsOfType(IllegalArgumentException.class);
+        source.assertCancelled();
+    }
+
+    @Test
+    void theContextReachesTheSourceAndTheStore() {
+        List<String> seen = new ArrayList<>();
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(new LimitStoreAround(store) {
+                    @Override
+                    public Mono<Decision> take(List<Claim> claims) {
+                        return Mono.deferContextual(context -> {
+                            seen.add("store " + context.get("who"));
+                            return super.take(claims);
+                        });
+                    }
+                })
+                .limit(Limit.perSecond(1))
+                .build();
+        Flux.deferContextual(context -> Flux.just("source " + context.get("who")))
+                .transform(limiter.throttle("a"))
+                .contextWrite(Context.of("who", "me"))
+                .subscribe(seen::add);
+        assertThat(seen).containsExactly("store me", "source me");
+    }
+
+    @Test
+    void itCanBeScannedAsReactorsOwn() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        List<Scannable> seen = new ArrayList<>();
+        Flux.range(0, 3).hide().transform(limiter.throttle("a")).subscribe(new BaseSubscriber<>() {
+            @Override
+            protected void hookOnSubscribe(Subscription subscription) {
+                seen.add(Scannable.from(subscription));
+                request(2);
+            }
+        });
+        Scannable throttled = seen.get(0);
+        assertThat(throttled.scan(Scannable.Attr.BUFFERED)).isOne();
+        assertThat(throttled.scan(Scannable.Attr.REQUESTED_FROM_DOWNSTREAM)).isEqualTo(2);
+        assertThat(throttled.scan(Scannable.Attr.PREFETCH)).isEqualTo(64);
+        assertThat(throttled.scan(Scannable.Attr.RUN_STYLE)).isEqualTo(Scannable.Attr.RunStyle.ASYNC);
+        assertThat(throttled.scan(Scannable.Attr.TERMINATED)).isFalse();
+        assertThat(throttled.scan(Scannable.Attr.CANCELLED)).isFalse();
+        assertThat(throttled.scan(Scannable.Attr.ERROR)).isNull();
+        assertThat(throttled.parents()).isNotEmpty();
+        assertThat(throttled.scanUnsafe(Scannable.Attr.ACTUAL)).isInstanceOf(BaseSubscriber.class);
+        ((Subscription) throttled).cancel();
+        assertThat(throttled.scan(Scannable.Attr.CANCELLED)).isTrue();
+        assertThat(throttled.scan(Scannable.Attr.BUFFERED)).isZero();
+    }
+
+    @Test
+    void wrongArgumentsAreRefusedWhenTheMethodIsCalled() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        assertThatIllegalArgumentException().isThrownBy(() -> limiter.throttle(""));
+        assertThatNullPointerException()
+                .isThrownBy(() -> limiter.throttle("a", null))
+                .withMessageContaining("permits is null: expected one, for example order -> order.lines()");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> RateLimiter.builder("b").store(store).build().throttle("a"))
+                .withMessageContaining("has a limit");
+    }
+
+    private void note(int element) {
+        out.add(element);
+        at.add(time.millis());
+    }
+
+    private void assertNoWindowHoldsMoreThan(Limit limit) {
+        int permits = (int) limit.permits();
+        for (int i = permits; i < at.size(); i++) {
+            assertThat(at.get(i) - at.get(i - permits))
+                    .as("between %d and %d", i - permits, i)
+                    .isGreaterThanOrEqualTo(limit.window().toMillis());
+        }
+    }
+
+    private long used(Limit limit) {
+        return RateLimiter.builder("test")
+                .store(store)
+                .limit(limit)
+                .build()
+                .peek("a")
+                .block()
+                .limits()
+                .get(0)
+                .used();
+    }
+
+    private RateLimiter limiter(Limit limit) {
+        return RateLimiter.builder("test").store(store).limit(limit).build();
+    }
+
+    private RateLimiter heldLimiter(Limit limit) {
+        return RateLimiter.builder("test").store(held).limit(limit).clock(time).build();
+    }
+
+    private static void assertNobodyIsLeft(RateLimiter limiter) {
+        assertThat(limiter.lines().size()).as("lines").isZero();
+        assertThat(limiter.lines().taken()).as("places").isZero();
+    }
+}
