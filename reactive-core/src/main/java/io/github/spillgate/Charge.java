@@ -120,6 +120,11 @@ public final class Charge {
         return Optional.ofNullable(group);
     }
 
+    /** The same charge under these limits. */
+    Charge under(List<Limit> others) {
+        return new Charge(key, others, permits, group);
+    }
+
     /** The part of the identity that tells one key from another, with the hash tag of Redis Cluster in braces. */
     String identity() {
         String encoded = Keys.encode(key);

@@ -86,7 +86,8 @@ public final class Claim {
         for (Limit limit : limits) {
             claims.add(claim(store, limiter, limit, key, charge));
         }
-        return checkNumber(claims);
+        checkNumber(claims.size());
+        return claims;
     }
 
     /** Returns the claims of several charges; equal ones are summed, so that every identity is there once. */
@@ -103,7 +104,7 @@ public final class Claim {
             for (Claim claim : of(store, limiter, defaults, charge)) {
                 add(claims, claim);
             }
-            checkNumber(claims);
+            checkNumber(claims.size());
         }
         return claims;
     }
@@ -134,13 +135,11 @@ public final class Claim {
         return new Claim(store, identity, key, limit, sum < 0 ? Long.MAX_VALUE : sum);
     }
 
-    private static List<Claim> checkNumber(List<Claim> claims) {
-        if (claims.size() > MOST_CLAIMS) {
-            throw new IllegalArgumentException("a verdict over " + claims.size()
-                    + " counts is too large: expected at most " + MOST_CLAIMS
-                    + ", for example 8 keys under 2 limits each");
+    static void checkNumber(int counts) {
+        if (counts > MOST_CLAIMS) {
+            throw new IllegalArgumentException("a verdict over " + counts + " counts is too large: expected at most "
+                    + MOST_CLAIMS + ", for example 8 keys under 2 limits each");
         }
-        return claims;
     }
 
     /** Returns the claim for a log: with the key encoded. */

@@ -85,6 +85,16 @@ public final class Decision {
         return new Decision(Source.LIMITER, at, false, false, NEVER, List.of(), List.copyOf(tooSmall));
     }
 
+    /** What is allowed because no limit applies to it. */
+    static Decision unlimited(long at) {
+        return new Decision(Source.LIMITER, at, true, false, at, List.of(), List.of());
+    }
+
+    /** A denial by a setting, for want of limits to ask about. */
+    static Decision refused(long at) {
+        return new Decision(Source.LIMITER, at, false, false, NEVER, List.of(), List.of());
+    }
+
     /**
      * A denial of one who would have to wait for longer than he wants to, or for whom there is no place to wait.
      *
@@ -149,7 +159,8 @@ public final class Decision {
      * Returns how long to wait before the same charge fits, if nobody else takes anything meanwhile. Asked any earlier, it is
      * denied.
      *
-     * @return the wait; empty if the charge is allowed, or if it is more than a limit ever holds and no wait helps
+     * @return the wait; empty if the charge is allowed, or if no wait helps: it is more than a limit ever holds, or its limits
+     *     could not be looked up
      */
     public Optional<Duration> retryAfter() {
         return allowed || fitsAt == NEVER ? Optional.empty() : Optional.of(Duration.ofMillis(fitsAt - at));
@@ -158,10 +169,10 @@ public final class Decision {
     /**
      * Returns how many more permits every limit would grant now.
      *
-     * @return the smallest of what remains; 0 if no store was asked
+     * @return the smallest of what remains; if no limit was asked, 0 after a denial and {@link Long#MAX_VALUE} otherwise
      */
     public long remaining() {
-        long remaining = limits.isEmpty() ? 0 : Long.MAX_VALUE;
+        long remaining = allowed || !limits.isEmpty() ? Long.MAX_VALUE : 0;
         for (Usage usage : limits) {
             remaining = Math.min(remaining, usage.remaining());
         }

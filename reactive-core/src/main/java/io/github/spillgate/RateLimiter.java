@@ -51,6 +51,7 @@ public final class RateLimiter implements AutoCloseable {
     private final LimitStore store;
     private final List<Limit> limits;
     private final InstantSource clock;
+    private final Claims claims;
     private final Lines lines;
     private volatile boolean closed;
 
@@ -59,6 +60,7 @@ public final class RateLimiter implements AutoCloseable {
         this.store = store;
         this.limits = Charge.distinct(builder.limits);
         this.clock = builder.clock;
+        this.claims = new Claims(store, name, limits, builder.lookup);
         this.lines = new Lines(store, clock, builder.mostInLine, builder.mostInAll);
     }
 
@@ -81,7 +83,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(String key) {
-        return decide(claims(Charge.of(key)), store::take);
+        return decide(Charge.of(key), store::take);
     }
 
     /**
@@ -93,7 +95,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(String key, long permits) {
-        return decide(claims(Charge.of(key).permits(permits)), store::take);
+        return decide(Charge.of(key).permits(permits), store::take);
     }
 
     /**
@@ -114,7 +116,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(Collection<Charge> charges) {
-        return decide(claims(charges), store::take);
+        return decide(charges, store::take);
     }
 
     /**
@@ -148,7 +150,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> acquire(Charge charge, Duration longestWait) {
-        return decide(claims(charge), waiting(longestWait));
+        return decide(charge, waiting(longestWait));
     }
 
     /**
@@ -188,7 +190,7 @@ public final class RateLimiter implements AutoCloseable {
      * @throws IllegalArgumentException if the wait is negative
      */
     public Mono<Decision> acquire(Collection<Charge> charges, Duration longestWait) {
-        return decide(claims(charges), waiting(longestWait));
+        return decide(charges, waiting(longestWait));
     }
 
     /**
@@ -239,10 +241,12 @@ public final class RateLimiter implements AutoCloseable {
     public <T> Function<Flux<T>, Flux<T>> throttle(String key, ToLongFunction<? super T> permits) {
         Checks.present(permits, "permits", "order -> order.lines()");
         Charge one = Charge.of(key);
-        Mono<Decision> onePermit = decide(claims(one), waiting(FOREVER));
+        Mono<Decision> onePermit = decide(one, waiting(FOREVER));
         LongFunction<Mono<Decision>> acquire =
-                cost -> cost == 1 ? onePermit : decide(claims(one.permits(cost)), waiting(FOREVER));
-        return source -> Throttle.of(source, permits, acquire, lines::giveBack, Line.MOST_ASKS);
+                cost -> cost == 1 ? onePermit : decide(one.permits(cost), waiting(FOREVER));
+        // Elements whose limits are looked up at the same time would come to the line in any order.
+        int mostInHand = claims.areLookedUp() ? 1 : Line.MOST_ASKS;
+        return source -> Throttle.of(source, permits, acquire, lines::giveBack, mostInHand);
     }
 
     /**
@@ -253,7 +257,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision that {@link #tryAcquire(String)} would get
      */
     public Mono<Decision> peek(String key) {
-        return decide(claims(Charge.of(key)), store::peek);
+        return decide(Charge.of(key), store::peek);
     }
 
     /**
@@ -274,7 +278,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision that is not made
      */
     public Mono<Decision> peek(Collection<Charge> charges) {
-        return decide(claims(charges), store::peek);
+        return decide(charges, store::peek);
     }
 
     /**
@@ -316,14 +320,14 @@ public final class RateLimiter implements AutoCloseable {
      * @return empty, when they are given back
      */
     public Mono<Void> refund(Charge... charges) {
-        List<Claim> claims = claims(Arrays.asList(Checks.present(charges, "charges", CHARGE)));
-        for (Claim claim : claims) {
-            if (claim.permits() < 1) {
+        List<Charge> given = allPresent(Arrays.asList(Checks.present(charges, "charges", CHARGE)));
+        for (Charge charge : given) {
+            if (charge.permits() < 1) {
                 throw new IllegalArgumentException(
-                        "permits " + claim.permits() + " cannot be given back: expected 1 or more, for example 1");
+                        "permits " + charge.permits() + " cannot be given back: expected 1 or more, for example 1");
             }
         }
-        return open(() -> freeing(claims, store.refund(claims)));
+        return change(given, store::refund);
     }
 
     /**
@@ -343,8 +347,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return empty, when it is forgotten
      */
     public Mono<Void> reset(Charge... charges) {
-        List<Claim> claims = claims(Arrays.asList(Checks.present(charges, "charges", CHARGE)));
-        return open(() -> freeing(claims, store.reset(claims)));
+        return change(allPresent(Arrays.asList(Checks.present(charges, "charges", CHARGE))), store::reset);
     }
 
     /**
@@ -357,7 +360,7 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Returns what a charge falls under that has no limits of its own.
+     * Returns what a charge falls under that has no limits of its own, and for which none are looked up.
      *
      * @return the limits; may be empty
      */
@@ -375,20 +378,34 @@ public final class RateLimiter implements AutoCloseable {
         lines.close(this::isClosed);
     }
 
-    private List<Claim> claims(Charge charge) {
-        return Claim.of(store, name, limits, charge);
+    private static List<Charge> allPresent(Collection<Charge> charges) {
+        return Checks.allPresent(charges, "charges", CHARGE);
     }
 
-    private List<Claim> claims(Collection<Charge> charges) {
-        return Claim.of(store, name, limits, Checks.allPresent(charges, "charges", CHARGE));
+    private Mono<Decision> decide(Charge charge, Function<List<Claim>, Mono<Decision>> how) {
+        return decideOn(List.of(charge), how);
     }
 
-    private Mono<Decision> decide(List<Claim> claims, Function<List<Claim>, Mono<Decision>> how) {
-        List<Limit> tooSmall = tooSmall(claims);
-        if (tooSmall.isEmpty()) {
-            return open(() -> how.apply(claims));
-        }
-        return open(() -> Mono.just(Decision.neverFits(clock.millis(), tooSmall)));
+    private Mono<Decision> decide(Collection<Charge> charges, Function<List<Claim>, Mono<Decision>> how) {
+        return decideOn(allPresent(charges), how);
+    }
+
+    private Mono<Decision> decideOn(List<Charge> charges, Function<List<Claim>, Mono<Decision>> how) {
+        return open(claims.of(
+                charges,
+                claims -> {
+                    List<Limit> tooSmall = tooSmall(claims);
+                    return tooSmall.isEmpty()
+                            ? how.apply(claims)
+                            : Mono.just(Decision.neverFits(clock.millis(), tooSmall));
+                },
+                () -> Mono.just(Decision.refused(clock.millis())),
+                () -> Mono.just(Decision.unlimited(clock.millis()))));
+    }
+
+    /** Where nothing is counted, nothing is changed. */
+    private Mono<Void> change(List<Charge> charges, Function<List<Claim>, Mono<Void>> how) {
+        return open(claims.of(charges, claims -> freeing(claims, how.apply(claims)), Mono::empty, Mono::empty));
     }
 
     private <T> Mono<T> open(Supplier<Mono<T>> answer) {
@@ -445,7 +462,7 @@ public final class RateLimiter implements AutoCloseable {
         return "RateLimiter[" + name + ", limits=" + limits + ", store=" + store + "]";
     }
 
-    /** What a {@link RateLimiter} is made of: a store, and the limits that hold where a charge names none. */
+    /** What a {@link RateLimiter} is made of: a store, and what holds where a charge names no limits. */
     public static final class Builder {
 
         private static final int MOST_WAITERS = 1_000_000;
@@ -454,6 +471,7 @@ public final class RateLimiter implements AutoCloseable {
         private final List<Limit> limits = new ArrayList<>();
         private @Nullable LimitStore store;
         private InstantSource clock = InstantSource.system();
+        private @Nullable LimitLookup lookup;
         private int mostInLine = 1_000;
         private int mostInAll = 10_000;
 
@@ -480,6 +498,18 @@ public final class RateLimiter implements AutoCloseable {
          */
         public Builder limit(Limit limit) {
             limits.add(Checks.present(limit, "limit", "Limit.perMinute(120)"));
+            return this;
+        }
+
+        /**
+         * Looks up the limits of keys, instead of putting all of them under this limiter's own. Charges with limits of their own
+         * are not looked up.
+         *
+         * @param lookup where limits come from, and what holds when none come
+         * @return this builder
+         */
+        public Builder lookup(LimitLookup lookup) {
+            this.lookup = Checks.present(lookup, "lookup", "LimitLookup.of(key -> plans.of(key).map(Plan::limits))");
             return this;
         }
 
@@ -513,13 +543,19 @@ public final class RateLimiter implements AutoCloseable {
          * Makes the limiter.
          *
          * @return a limiter
-         * @throws IllegalStateException if no store was given
+         * @throws IllegalStateException if no store was given, or no limit where a lookup may need it
          * @throws IllegalArgumentException if two of the limits would share a count
          */
         public RateLimiter build() {
             if (store == null) {
                 throw new IllegalStateException("limiter " + name + " has no store: expected one, for example"
                         + " .store(RedisStore.create(redisClient))");
+            }
+            if (lookup != null && lookup.needsLimitsOfLimiter() && limits.isEmpty()) {
+                throw new IllegalStateException(
+                        "limiter " + name + " has no limit for keys whose lookup finds nothing, fails"
+                                + " or hangs: expected one, for example .limit(Limit.perMinute(60)), or another setting of "
+                                + lookup + ", for example .whenEmpty(Otherwise.deny())");
             }
             return new RateLimiter(this, store);
         }

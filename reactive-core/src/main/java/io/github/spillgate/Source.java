@@ -8,7 +8,10 @@ public enum Source {
     /** In this process, by the local store. */
     LOCAL,
 
-    /** In the limiter itself, which asked no store: more was asked for than a limit ever holds. */
+    /**
+     * In the limiter itself, which asked no store: more was asked for than a limit ever holds, the wait would have been too
+     * long, or it is a setting for limits that could not be looked up.
+     */
     LIMITER,
 
     /** In a store of the user's own. */

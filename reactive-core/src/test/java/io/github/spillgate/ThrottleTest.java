@@ -147,6 +147,17 @@ class ThrottleTest {
     }
 
     @Test
+    void whatCostsNothingAsksNobodyAndStillKeepsItsOrder() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(10));
+        Flux.just(0, 0, 3, 0).transform(limiter.throttle("a", cost -> cost)).subscribe(this::note);
+        assertThat(out).containsExactly(0, 0);
+        assertThat(held.takes()).isOne();
+        held.answerAll();
+        assertThat(out).containsExactly(0, 0, 3, 0);
+        assertThat(held.takes()).isOne();
+    }
+
+    @Test
     void severalStreamsAndCallersShareTheLine() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         List<String> order = new ArrayList<>();

@@ -1,0 +1,149 @@
+package io.github.spillgate.local;
+
+import com.github.benmanes.caffeine.cache.Cache;
+import com.github.benmanes.caffeine.cache.Caffeine;
+import com.github.benmanes.caffeine.cache.Ticker;
+import io.github.spillgate.Limit;
+import java.time.Duration;
+import java.time.InstantSource;
+import java.util.Collection;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
+
+/**
+ * Remembers the limits of keys that have been looked up, for a while and in memory that is bounded.
+ *
+ * <pre>{@code
+ * CachedLimits plans = CachedLimits.of(database::limitsOf, 10_000, Duration.ofMinutes(1));
+ * builder.lookup(LimitLookup.of(plans));
+ * }</pre>
+ *
+ * Also that nothing was found is remembered; a failure is not. Who asks for a key that is just being looked up waits for that
+ * answer instead of asking again, and sees the Reactor Context of whoever asked first. When all who wait for it have gone, the
+ * lookup is cancelled.
+ */
+public final class CachedLimits implements Function<String, Mono<Collection<Limit>>> {
+
+    private static final int ORDINARY_LENGTH = 256;
+
+    private final Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf;
+    private final Cache<String, Entry> entries;
+
+    private CachedLimits(
+            Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf,
+            int maximumKeys,
+            Duration expiry,
+            Ticker ticker) {
+        Objects.requireNonNull(
+                limitsOf, "limitsOf is null: expected one, for example key -> plans.of(key).map(Plan::limits)");
+        Objects.requireNonNull(expiry, "expiry is null: expected one, for example Duration.ofMinutes(1)");
+        if (maximumKeys < 1) {
+            throw new IllegalArgumentException(
+                    "maximumKeys " + maximumKeys + " remembers nothing: expected 1 or more, for example 10_000");
+        }
+        if (expiry.isNegative() || expiry.isZero()) {
+            throw new IllegalArgumentException("expiry " + expiry
+                    + " remembers nothing: expected more than zero, for example Duration.ofMinutes(1)");
+        }
+        this.limitsOf = limitsOf;
+        this.entries = Caffeine.newBuilder()
+                .maximumWeight(maximumKeys)
+                .weigher((String key, Entry entry) -> 1 + key.length() / ORDINARY_LENGTH)
+                .expireAfterWrite(expiry)
+                .ticker(ticker)
+                .executor(Runnable::run)
+                .build();
+    }
+
+    /**
+     * Remembers what the function returns, by the system's time.
+     *
+     * @param limitsOf returns the limits of a key; must not block
+     * @param maximumKeys how many keys are remembered; one of more than 256 characters counts for as many as it is longer
+     * @param expiry for how long, from when the lookup begins
+     * @return a lookup that remembers
+     * @throws IllegalArgumentException if the number or the expiry is not above zero
+     */
+    public static CachedLimits of(
+            Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf,
+            int maximumKeys,
+            Duration expiry) {
+        return new CachedLimits(limitsOf, maximumKeys, expiry, Ticker.systemTicker());
+    }
+
+    /**
+     * Remembers what the function returns, by a clock of the caller's.
+     *
+     * @param limitsOf returns the limits of a key; must not block
+     * @param maximumKeys how many keys are remembered; one of more than 256 characters counts for as many as it is longer
+     * @param expiry for how long, from when the lookup begins
+     * @param clock what tells the time, to the millisecond
+     * @return a lookup that remembers
+     * @throws IllegalArgumentException if the number or the expiry is not above zero
+     */
+    public static CachedLimits of(
+            Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf,
+            int maximumKeys,
+            Duration expiry,
+            InstantSource clock) {
+        Objects.requireNonNull(clock, "clock is null: expected one, for example InstantSource.system()");
+        return new CachedLimits(limitsOf, maximumKeys, expiry, () -> TimeUnit.MILLISECONDS.toNanos(clock.millis()));
+    }
+
+    /**
+     * Returns the limits of the key, remembered or looked up.
+     *
+     * @param key whose limits
+     * @return the limits; none if nothing was found
+     */
+    @Override
+    public Mono<Collection<Limit>> apply(String key) {
+        Entry entry = entries.get(key, Entry::new);
+        Mono<Collection<Limit>> found = entry.found;
+        return found == null ? entry.lookedUp : found;
+    }
+
+    /**
+     * Forgets the key, whose limits have changed; the next who asks looks it up. Who is waiting for an answer still gets it.
+     *
+     * @param key whose limits are to be looked up anew
+     */
+    public void forget(String key) {
+        entries.invalidate(key);
+    }
+
+    /** How many keys are remembered, for tests to look at. */
+    long size() {
+        entries.cleanUp();
+        return entries.estimatedSize();
+    }
+
+    private final class Entry {
+
+        private final Mono<Collection<Limit>> lookedUp;
+        private volatile @Nullable Mono<Collection<Limit>> found;
+
+        Entry(String key) {
+            Runnable forget = () -> entries.asMap().remove(key, this);
+            Mono<Collection<Limit>> shared = Mono.<Collection<Limit>>defer(
+                            () -> limitsOf.apply(key).map(List::<Limit>copyOf))
+                    .defaultIfEmpty(List.of())
+                    .doOnNext(limits -> found = Mono.just(limits))
+                    .doOnError(e -> forget.run())
+                    .doOnCancel(forget)
+                    .flux()
+                    .replay(1)
+                    .refCount()
+                    .singleOrEmpty();
+            // Who comes after the answer, with an entry that he got before, does not start another lookup.
+            lookedUp = Mono.defer(() -> {
+                Mono<Collection<Limit>> already = found;
+                return already == null ? shared : already;
+            });
+        }
+    }
+}

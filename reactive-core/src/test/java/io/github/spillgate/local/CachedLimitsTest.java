@@ -1,0 +1,205 @@
+package io.github.spillgate.local;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatNullPointerException;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitLookup;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.ManualClock;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+import reactor.core.Disposable;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+import reactor.core.scheduler.Schedulers;
+import reactor.test.StepVerifier;
+
+class CachedLimitsTest {
+
+    private static final List<Limit> LIMITS = List.of(Limit.perMinute(5));
+
+    private final ManualClock clock = new ManualClock();
+    private final List<String> asked = new ArrayList<>();
+
+    @Test
+    void aKeyIsLookedUpOnceUntilItExpires() {
+        CachedLimits limits = cached(Mono.just(LIMITS));
+        assertThat(limits.apply("a").block()).isEqualTo(LIMITS);
+        clock.advance(Duration.ofMillis(59_999));
+        assertThat(limits.apply("a").block()).isEqualTo(LIMITS);
+        limits.apply("b").block();
+        assertThat(asked).containsExactly("a", "b");
+        clock.advanceMillis(1);
+        limits.apply("a").block();
+        assertThat(asked).containsExactly("a", "b", "a");
+    }
+
+    @Test
+    void thatNothingWasFoundIsRememberedToo() {
+        CachedLimits limits = cached(Mono.empty());
+        assertThat(limits.apply("a").block()).isEmpty();
+        assertThat(limits.apply("a").block()).isEmpty();
+        assertThat(asked).containsExactly("a");
+    }
+
+    @Test
+    void aFailureIsNotRemembered() {
+        CachedLimits limits = cached(Mono.error(new IllegalStateException("no database")));
+        StepVerifier.create(limits.apply("a")).verifyErrorMessage("no database");
+        StepVerifier.create(limits.apply("a")).verifyErrorMessage("no database");
+        assertThat(asked).containsExactly("a", "a");
+        assertThat(limits.size()).isZero();
+        CachedLimits throwing = CachedLimits.of(
+                key -> {
+                    throw new IllegalStateException("broken");
+                },
+                10,
+                Duration.ofMinutes(1));
+        StepVerifier.create(throwing.apply("a")).verifyErrorMessage("broken");
+        assertThat(throwing.size()).isZero();
+    }
+
+    @Test
+    void whoComesWhileAKeyIsBeingLookedUpWaitsForThatAnswer() {
+        Sinks.One<Collection<Limit>> answer = Sinks.one();
+        CachedLimits limits = cached(answer.asMono());
+        List<Collection<Limit>> found = new ArrayList<>();
+        for (int i = 0; i < 3; i++) {
+            limits.apply("a").subscribe(found::add);
+        }
+        assertThat(asked).containsExactly("a");
+        answer.tryEmitValue(LIMITS);
+        assertThat(found).containsExactly(LIMITS, LIMITS, LIMITS);
+        Mono<Collection<Limit>> again = limits.apply("a");
+        assertThat(again.block()).isEqualTo(LIMITS);
+        assertThat(asked).containsExactly("a");
+    }
+
+    @Test
+    void aLookupIsCancelledWhenAllWhoWaitForItHaveGone() {
+        AtomicInteger cancelled = new AtomicInteger();
+        CachedLimits limits = cached(Mono.<Collection<Limit>>never().doOnCancel(cancelled::incrementAndGet));
+        Disposable first = limits.apply("a").subscribe();
+        Disposable second = limits.apply("a").subscribe();
+        first.dispose();
+        assertThat(cancelled).hasValue(0);
+        second.dispose();
+        assertThat(cancelled).hasValue(1);
+        assertThat(limits.size()).isZero();
+        limits.apply("a").subscribe().dispose();
+        assertThat(asked).containsExactly("a", "a");
+    }
+
+    @Test
+    void aKeyThatIsForgottenIsLookedUpAnewAlsoIfAnOldAnswerIsStillToCome() {
+        List<Sinks.One<Collection<Limit>>> answers = new ArrayList<>();
+        CachedLimits limits = CachedLimits.of(
+                key -> {
+                    Sinks.One<Collection<Limit>> answer = Sinks.one();
+                    answers.add(answer);
+                    return answer.asMono();
+                },
+                10,
+                Duration.ofMinutes(1),
+                clock);
+        List<Collection<Limit>> found = new ArrayList<>();
+        limits.apply("a").subscribe(found::add);
+        limits.forget("a");
+        limits.apply("a").subscribe(found::add);
+        List<Limit> newer = List.of(Limit.perMinute(9));
+        answers.get(1).tryEmitValue(newer);
+        answers.get(0).tryEmitValue(LIMITS);
+        assertThat(found).containsExactly(newer, LIMITS);
+        assertThat(limits.apply("a").block()).isEqualTo(newer);
+    }
+
+    @Test
+    void memoryIsBoundedAlsoForLongKeysAndForLookupsThatHang() {
+        CachedLimits limits = cached(Mono.just(LIMITS));
+        for (int i = 0; i < 1_000; i++) {
+            limits.apply("key-" + i).block();
+        }
+        assertThat(limits.size()).isLessThanOrEqualTo(100);
+        String longKey = "k".repeat(256 * 200);
+        limits.apply(longKey).block();
+        limits.size();
+        limits.apply(longKey).block();
+        assertThat(asked.stream().filter(longKey::equals).count())
+                .as("is more than all others together")
+                .isEqualTo(2);
+        CachedLimits hanging = cached(Mono.never());
+        for (int i = 0; i < 1_000; i++) {
+            hanging.apply("key-" + i).subscribe();
+        }
+        assertThat(hanging.size()).isLessThanOrEqualTo(100);
+    }
+
+    @Test
+    void aLimiterThatFallsBackDoesNotKeepALookupThatHangs() {
+        CachedLimits limits = CachedLimits.of(key -> Mono.never(), 10, Duration.ofMinutes(1));
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(LocalStore.bounded(100))
+                .limit(Limit.perDay(7))
+                .lookup(LimitLookup.of(limits).timeout(Duration.ofMillis(1)))
+                .build();
+        Decision decision = limiter.tryAcquire("a").block();
+        assertThat(decision.remaining()).isEqualTo(6);
+        await().until(() -> limits.size() == 0);
+    }
+
+    @Test
+    void manyWhoComeAtOnceFromManyThreadsLookUpOnce() {
+        AtomicInteger lookups = new AtomicInteger();
+        CachedLimits limits = CachedLimits.of(
+                key -> Mono.<Collection<Limit>>fromCallable(() -> {
+                            lookups.incrementAndGet();
+                            return LIMITS;
+                        })
+                        .subscribeOn(Schedulers.boundedElastic()),
+                1_000,
+                Duration.ofMinutes(1));
+        Flux.range(0, 20_000)
+                .parallel(4)
+                .runOn(Schedulers.parallel())
+                .flatMap(i -> limits.apply("key-" + i / 100))
+                .sequential()
+                .doOnNext(found -> assertThat(found).isEqualTo(LIMITS))
+                .blockLast(Duration.ofSeconds(30));
+        assertThat(lookups).hasValue(200);
+    }
+
+    @Test
+    void wrongArgumentsAreRefused() {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> CachedLimits.of(key -> Mono.empty(), 0, Duration.ofMinutes(1)))
+                .withMessage("maximumKeys 0 remembers nothing: expected 1 or more, for example 10_000");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> CachedLimits.of(key -> Mono.empty(), 1, Duration.ZERO))
+                .withMessage(
+                        "expiry PT0S remembers nothing: expected more than zero, for example Duration.ofMinutes(1)");
+        assertThatNullPointerException().isThrownBy(() -> CachedLimits.of(null, 1, Duration.ofMinutes(1)));
+        assertThatNullPointerException().isThrownBy(() -> CachedLimits.of(key -> Mono.empty(), 1, null));
+        assertThatNullPointerException()
+                .isThrownBy(() -> CachedLimits.of(key -> Mono.empty(), 1, Duration.ofMinutes(1), null));
+    }
+
+    private CachedLimits cached(Mono<? extends Collection<Limit>> answer) {
+        return CachedLimits.of(
+                key -> {
+                    asked.add(key);
+                    return answer;
+                },
+                100,
+                Duration.ofMinutes(1),
+                clock);
+    }
+}
