@@ -14,9 +14,13 @@ public final class AllowedToBlock implements BlockHoundIntegration {
         // A bucket of the JDK's map that has become a tree: who inserts into it waits until those who are reading it
         // are through.
         builder.allowBlockingCallsInside("java.util.concurrent.ConcurrentHashMap$TreeBin", "lockRoot");
+        // Netty's pool of buffers grows when two of its threads want one at the same instant, and waits then for the
+        // one
+        // who is still at a buffer that it replaces. Without this, a connection that is opened while another is would
+        // hang with its handshake.
+        builder.allowBlockingCallsInside("io.netty.buffer.AdaptivePoolingAllocator$Magazine", "free");
         // A user's client that is being shut down: Lettuce ends its own threads from one of them, and nobody is waiting
-        // for
-        // a decision any more.
+        // for a decision any more.
         builder.allowBlockingCallsInside("io.lettuce.core.resource.DefaultClientResources", "shutdown");
     }
 }

@@ -1,0 +1,284 @@
+package io.github.spillgate;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisClient;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.RepeatedTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import reactor.core.publisher.BaseSubscriber;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.SignalType;
+import reactor.core.scheduler.Schedulers;
+
+/** Waiting for permits that a real Redis grants, on its clock and in its time. */
+class WaitingOnRedisTest {
+
+    private static final AtomicInteger NAMES = new AtomicInteger();
+    private static final Duration LONG = Duration.ofMinutes(5);
+
+    private static RedisClient client;
+
+    @BeforeAll
+    static void connect() {
+        client = RedisClient.create(RedisForTests.first().uri());
+    }
+
+    @AfterAll
+    static void disconnect() {
+        client.shutdown();
+    }
+
+    private final String name = "waiting-" + NAMES.incrementAndGet() + "-" + System.nanoTime();
+
+    @Test
+    void aThousandAreServedInTheirOrderAndNoWindowGoesUnused() {
+        Limit limit = Limit.perSecond(400);
+        Watched store = new Watched(
+                RedisStore.builder(client).deliverOn(Schedulers.single()).build());
+        RateLimiter limiter = limiter(store, limit);
+        List<Integer> served = Collections.synchronizedList(new ArrayList<>());
+        List<Decision> decisions = Flux.range(0, 1_000)
+                .flatMap(i -> limiter.acquire("a", LONG).doOnNext(decision -> served.add(i)), 1_000)
+                .collectList()
+                .block(LONG);
+        assertThat(decisions).hasSize(1_000).allMatch(Decision::isAllowed);
+        assertThat(served)
+                .containsExactlyElementsOf(IntStream.range(0, 1_000).boxed().toList());
+        assertThat(store.takes()).as("questions for 1,000 permits").isLessThan(2_000);
+        assertNoWindowHoldsMore(limit, decisions);
+        long[] at = instants(decisions);
+        for (int i = 400; i < at.length; i++) {
+            assertThat(at[i] - at[i - 400])
+                    .as("a window between %d and %d", i - 400, i)
+                    .isLessThan(2 * limit.window().toMillis());
+        }
+        await().atMost(LONG).untilAsserted(() -> assertNobodyIsLeft(limiter));
+    }
+
+    /** Whoever is nearer to the store has more of a burst; but whoever waits is always there when its first permit is. */
+    @ParameterizedTest
+    @CsvSource({"1, 15, 0", "1, 15, 3", "20, 50, 0", "20, 50, 3"})
+    void neitherOfTwoProcessesStarvesAlsoIfOneIsFartherAway(int permits, int windowMillis, int delayMillis) {
+        Limit limit = Limit.of(permits, Duration.ofMillis(windowMillis));
+        int windows = 30;
+        int calls = windows * permits;
+        RedisClient other = RedisClient.create(RedisForTests.first().uri());
+        Watched near = new Watched(RedisStore.create(client));
+        Watched far = new Watched(new Distant(RedisStore.create(other), Duration.ofMillis(delayMillis)));
+        ConcurrentLinkedQueue<String> order = new ConcurrentLinkedQueue<>();
+        List<Decision> decisions = Flux.merge(
+                        calls(limiter(near, limit), calls).doOnNext(decision -> order.add("near")),
+                        calls(limiter(far, limit), calls).doOnNext(decision -> order.add("far")))
+                .collectList()
+                .block(LONG);
+        assertThat(decisions).hasSize(2 * calls).allMatch(Decision::isAllowed);
+        assertNoWindowHoldsMore(limit, decisions);
+        List<String> whileBothWait = order.stream().limit(calls).toList();
+        assertThat(Collections.frequency(whileBothWait, "far")).isGreaterThan(windows / 10);
+        assertThat(Collections.frequency(whileBothWait, "near")).isGreaterThan(windows / 10);
+        assertThat(near.takes() + far.takes())
+                .as("questions for %d permits", 2 * calls)
+                .isLessThan(2 * calls * 5);
+        other.shutdown();
+    }
+
+    @RepeatedTest(5)
+    void noPermitIsLostWhenManyComeAndGo() throws InterruptedException {
+        Limit limit = Limit.of(400, Duration.ofHours(1));
+        RateLimiter limiter = limiter(RedisStore.create(client), limit);
+        AtomicInteger granted = new AtomicInteger();
+        AtomicInteger ended = new AtomicInteger();
+        int threads = 4;
+        int each = 300;
+        CountDownLatch done = new CountDownLatch(threads);
+        for (int t = 0; t < threads; t++) {
+            Schedulers.boundedElastic().schedule(() -> {
+                for (int i = 0; i < each; i++) {
+                    BaseSubscriber<Decision> one = new BaseSubscriber<>() {
+                        @Override
+                        protected void hookOnNext(Decision decision) {
+                            if (decision.isAllowed()) {
+                                granted.addAndGet(
+                                        (int) decision.limits().get(0).claim().permits());
+                            }
+                        }
+
+                        @Override
+                        protected void hookFinally(SignalType type) {
+                            ended.incrementAndGet();
+                        }
+                    };
+                    ThreadLocalRandom random = ThreadLocalRandom.current();
+                    limiter.acquire("a", 1 + random.nextInt(2), Duration.ofMillis(random.nextInt(100)))
+                            .subscribe(one);
+                    if (random.nextBoolean()) {
+                        Schedulers.parallel().schedule(one::cancel, random.nextInt(400), TimeUnit.MICROSECONDS);
+                    }
+                }
+                done.countDown();
+            });
+        }
+        done.await();
+        await().atMost(LONG).until(() -> ended.get() == threads * each);
+        await().atMost(LONG).untilAsserted(() -> assertNobodyIsLeft(limiter));
+        await().atMost(LONG)
+                .untilAsserted(() -> assertThat(
+                                limiter.peek("a").block().limits().get(0).used())
+                        .isEqualTo(granted.get()));
+    }
+
+    @Test
+    void aStreamIsAsFastAsItsLimitAndNoFaster() {
+        Limit limit = Limit.of(500, Duration.ofMillis(100));
+        Watched store = new Watched(RedisStore.create(client));
+        RateLimiter limiter = limiter(store, limit);
+        AtomicInteger inHand = new AtomicInteger();
+        AtomicInteger most = new AtomicInteger();
+        AtomicBoolean inside = new AtomicBoolean();
+        AtomicInteger overlaps = new AtomicInteger();
+        List<Integer> out = Flux.range(0, Integer.MAX_VALUE)
+                .doOnNext(i -> most.accumulateAndGet(inHand.incrementAndGet(), Math::max))
+                .transform(limiter.throttle("a"))
+                .doOnNext(i -> {
+                    if (!inside.compareAndSet(false, true)) {
+                        overlaps.incrementAndGet();
+                    }
+                    inHand.decrementAndGet();
+                    inside.set(false);
+                })
+                .take(3_000)
+                .collectList()
+                .block(LONG);
+        assertThat(out)
+                .containsExactlyElementsOf(IntStream.range(0, 3_000).boxed().toList());
+        assertThat(overlaps).hasValue(0);
+        assertThat(most.get()).isLessThanOrEqualTo(Line.MOST_ASKS);
+        assertNoWindowHoldsMore(limit, store.granted());
+        assertThat(store.takes()).as("questions for 3,000 permits").isLessThan(6_000);
+        await().atMost(LONG).untilAsserted(() -> assertNobodyIsLeft(limiter));
+    }
+
+    @Test
+    void manyStreamsOfManyThreadsGoOnUntilTheirEnd() {
+        Limit limit = Limit.of(300, Duration.ofMillis(50));
+        RateLimiter limiter = limiter(RedisStore.create(client), limit);
+        List<Integer> ends = Flux.range(0, 40)
+                .flatMap(
+                        stream -> Flux.range(0, 50)
+                                .publishOn(Schedulers.parallel(), 1 + stream % 5)
+                                .transform(limiter.throttle("a", element -> element % 3))
+                                .publishOn(Schedulers.parallel(), 1 + stream % 7)
+                                .collectList()
+                                .doOnNext(list -> assertThat(list)
+                                        .containsExactlyElementsOf(
+                                                IntStream.range(0, 50).boxed().toList()))
+                                .map(List::size),
+                        40)
+                .collectList()
+                .block(LONG);
+        assertThat(ends).hasSize(40).containsOnly(50);
+        await().atMost(LONG).untilAsserted(() -> assertNobodyIsLeft(limiter));
+    }
+
+    private Flux<Decision> calls(RateLimiter limiter, int number) {
+        return Flux.range(0, number).flatMap(i -> limiter.acquire("a", LONG), number);
+    }
+
+    private RateLimiter limiter(LimitStore store, Limit limit) {
+        return RateLimiter.builder(name)
+                .store(store)
+                .limit(limit)
+                .waiters(2_000, 10_000)
+                .build();
+    }
+
+    private static long[] instants(List<Decision> decisions) {
+        return decisions.stream()
+                .mapToLong(decision -> decision.at().toEpochMilli())
+                .sorted()
+                .toArray();
+    }
+
+    private static void assertNoWindowHoldsMore(Limit limit, List<Decision> decisions) {
+        long[] at = instants(decisions);
+        int permits = (int) limit.permits();
+        for (int i = permits; i < at.length; i++) {
+            assertThat(at[i] - at[i - permits])
+                    .as("between %d and %d", i - permits, i)
+                    .isGreaterThanOrEqualTo(limit.window().toMillis());
+        }
+    }
+
+    private static void assertNobodyIsLeft(RateLimiter limiter) {
+        assertThat(limiter.lines().size()).as("lines").isZero();
+        assertThat(limiter.lines().taken()).as("places").isZero();
+    }
+
+    /** Remembers what was asked and what was granted. */
+    private static final class Watched extends LimitStoreAround {
+
+        private final AtomicInteger takes = new AtomicInteger();
+        private final ConcurrentLinkedQueue<Decision> granted = new ConcurrentLinkedQueue<>();
+
+        Watched(LimitStore store) {
+            super(store);
+        }
+
+        int takes() {
+            return takes.get();
+        }
+
+        List<Decision> granted() {
+            return List.copyOf(granted);
+        }
+
+        @Override
+        public Mono<Decision> take(List<Claim> claims) {
+            return Mono.defer(() -> {
+                takes.incrementAndGet();
+                return super.take(claims).doOnNext(decision -> {
+                    if (decision.isCharged()) {
+                        granted.add(decision);
+                    }
+                });
+            });
+        }
+    }
+
+    /** Stands between, as a long way does. */
+    private static final class Distant extends LimitStoreAround {
+
+        private final Duration way;
+
+        Distant(LimitStore store, Duration way) {
+            super(store);
+            this.way = way;
+        }
+
+        @Override
+        public Mono<Decision> take(List<Claim> claims) {
+            return way.isZero()
+                    ? super.take(claims)
+                    : Mono.delay(way).then(super.take(claims)).delayElement(way);
+        }
+    }
+}
