@@ -2,8 +2,11 @@ package io.github.spillgate;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.PrintStream;
 import java.io.StringWriter;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -13,6 +16,8 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import javax.tools.JavaCompiler;
 import javax.tools.ToolProvider;
+import org.jetbrains.kotlin.cli.common.ExitCode;
+import org.jetbrains.kotlin.cli.jvm.K2JVMCompiler;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
@@ -23,6 +28,7 @@ class SnippetsTest {
 
     private static final Path ROOT = Path.of("..").toAbsolutePath().normalize();
     private static final Pattern JAVA = Pattern.compile("```java\\R(.*?)```", Pattern.DOTALL);
+    private static final Pattern KOTLIN = Pattern.compile("```kotlin\\R(.*?)```", Pattern.DOTALL);
     private static final Pattern LIMIT = Pattern.compile("(?m)^\\| `([^`]+/[^`]+)` \\| `(Limit\\.[^`]+)` \\|");
 
     /** What the snippets take for granted. */
@@ -33,7 +39,10 @@ class SnippetsTest {
             import io.lettuce.core.RedisClient;
             import java.time.*;
             import java.util.*;
+            import java.util.concurrent.TimeUnit;
             import reactor.core.publisher.*;
+            import reactor.core.scheduler.Schedulers;
+            import reactor.test.StepVerifier;
 
             abstract class Snippet {
                 RedisClient redisClient;
@@ -42,16 +51,28 @@ class SnippetsTest {
                 String ip;
                 String apiKey;
                 Plan plan;
+                Plans plans;
+                Flux<Order> orders;
 
                 interface Plan {
                     List<Limit> limits();
                 }
+
+                interface Plans {
+                    Mono<Plan> of(String key);
+                }
+
+                record Order(int lines) {}
 
                 static final class TooManyRequests extends RuntimeException {
                     TooManyRequests(Optional<Duration> retryAfter) {}
                 }
 
                 abstract Mono<String> work();
+
+                abstract Mono<String> call(Order order);
+
+                abstract Mono<Boolean> passwordMatches();
 
                 void snippet() {
             %s
@@ -95,6 +116,22 @@ class SnippetsTest {
             }
             """;
 
+    /** What the snippets in Kotlin take for granted. */
+    private static final String KOTLIN_AROUND = """
+            import io.github.spillgate.*
+            import java.time.Duration
+            import kotlinx.coroutines.flow.Flow
+            import kotlinx.coroutines.reactive.asFlow
+            import kotlinx.coroutines.reactor.asFlux
+            import kotlinx.coroutines.reactor.awaitSingle
+
+            class Order(val lines: Long)
+
+            fun work() = "done"
+
+            %s
+            """;
+
     @TempDir
     Path temp;
 
@@ -114,6 +151,18 @@ class SnippetsTest {
         }
         assertThat(tests).isNotEmpty();
         return tests.stream();
+    }
+
+    @Test
+    void kotlinInTheDocumentationCompiles() throws IOException {
+        int compiled = 0;
+        for (Path page : pages()) {
+            for (String snippet : all(KOTLIN, Files.readString(page), 1)) {
+                assertKotlinCompiles(KOTLIN_AROUND.formatted(snippet));
+                compiled++;
+            }
+        }
+        assertThat(compiled).isPositive();
     }
 
     @Test
@@ -151,7 +200,7 @@ class SnippetsTest {
                         "Snippet")
                 .redirectErrorStream(true)
                 .start();
-        String said = new String(check.getInputStream().readAllBytes(), java.nio.charset.StandardCharsets.UTF_8);
+        String said = new String(check.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         assertThat(said).doesNotContain("AssertionError");
         assertThat(waitFor(check)).as(said).isZero();
     }
@@ -170,6 +219,26 @@ class SnippetsTest {
                         compiler.getStandardFileManager(null, null, null).getJavaFileObjects(file))
                 .call();
         assertThat(compiled).as("%s%n%s", output, source).isTrue();
+    }
+
+    private void assertKotlinCompiles(String source) throws IOException {
+        Path file = temp.resolve("Snippet.kt");
+        Files.writeString(file, source);
+        ByteArrayOutputStream output = new ByteArrayOutputStream();
+        ExitCode result = new K2JVMCompiler()
+                .exec(
+                        new PrintStream(output, true, StandardCharsets.UTF_8),
+                        "-no-stdlib",
+                        "-no-reflect",
+                        "-Werror",
+                        "-classpath",
+                        System.getProperty("java.class.path"),
+                        "-d",
+                        temp.toString(),
+                        file.toString());
+        assertThat(result)
+                .as("%s%n%s", output.toString(StandardCharsets.UTF_8), source)
+                .isEqualTo(ExitCode.OK);
     }
 
     private static int waitFor(Process process) {

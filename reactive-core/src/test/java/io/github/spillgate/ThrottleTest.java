@@ -6,8 +6,10 @@ import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import io.github.spillgate.local.LocalStore;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.AfterEach;
@@ -19,6 +21,7 @@ import reactor.core.Scannable;
 import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 import reactor.test.StepVerifier;
 import reactor.test.publisher.TestPublisher;
 import reactor.util.context.Context;
@@ -338,6 +341,27 @@ class ThrottleTest {
                 .contextWrite(Context.of("who", "me"))
                 .subscribe(seen::add);
         assertThat(seen).containsExactly("store me", "source me");
+    }
+
+    @Test
+    void theRecipeForVirtualTimeWorks() {
+        time.close();
+        StepVerifier.withVirtualTime(() -> {
+                    RateLimiter inTest = RateLimiter.builder("test")
+                            .store(LocalStore.bounded(
+                                    100,
+                                    () -> Instant.ofEpochMilli(
+                                            Schedulers.parallel().now(TimeUnit.MILLISECONDS))))
+                            .limit(Limit.perSecond(1))
+                            .build();
+                    return Flux.range(0, 3).transform(inTest.throttle("a"));
+                })
+                .expectSubscription()
+                .expectNext(0)
+                .expectNoEvent(Duration.ofSeconds(1))
+                .thenAwait(Duration.ofSeconds(2))
+                .expectNext(1, 2)
+                .verifyComplete();
     }
 
     @Test

@@ -1,42 +1,58 @@
 package io.github.spillgate.examples.pipeline;
 
-import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.redis.RedisStore;
 import io.lettuce.core.RedisClient;
 import java.io.IOException;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
-import java.time.Instant;
-import java.util.List;
 import java.util.Locale;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * Two instances of a service call one partner, who allows five calls a second, and no more in any second, wherever it starts.
- * Both ask the same Redis; whoever is denied comes back when the decision says.
+ * Two instances of a service call one slow partner, who lets in five calls within any second, from whomever they come. Both
+ * slow their stream of calls to one limit, which they share in Redis.
  */
 public final class PartnerCalls {
 
-    private static final Limit PARTNER_ALLOWS = Limit.perSecond(5);
+    /**
+     * The partner counts when calls arrive, and we when they leave. So that the difference cannot matter, we let a little more
+     * than his second pass.
+     */
+    private static final Limit WE_ALLOW = Limit.of(Partner.CALLS_A_SECOND, Duration.ofMillis(1_100));
+
     private static final int CALLS_OF_EACH = 12;
 
-    private PartnerCalls() {}
+    private final Partner partner;
+    private final HttpClient http = HttpClient.newHttpClient();
+    private final long start;
+
+    private PartnerCalls(Partner partner) {
+        this.partner = partner;
+        this.start = System.nanoTime();
+    }
 
     public static void main(String[] args) throws IOException {
-        try (ExampleRedis redis = ExampleRedis.start()) {
+        try (ExampleRedis redis = ExampleRedis.start();
+                Partner partner = new Partner()) {
             System.out.printf("Redis: %s%n", redis.name());
             System.out.printf(
-                    "The partner allows %s; instances A and B have %d calls to make each.%n%n",
-                    PARTNER_ALLOWS, CALLS_OF_EACH);
+                    "The partner lets in %d calls a second and takes 300 ms for each; we allow %s."
+                            + " Instances A and B have %d calls to make each.%n%n",
+                    Partner.CALLS_A_SECOND, WE_ALLOW, CALLS_OF_EACH);
             RedisClient clientOfA = RedisClient.create(redis.uri());
             RedisClient clientOfB = RedisClient.create(redis.uri());
             try {
-                Flux.merge(instance("A", clientOfA), instance("B", clientOfB))
-                        .collectList()
-                        .doOnNext(PartnerCalls::report)
+                PartnerCalls calls = new PartnerCalls(partner);
+                calls.sayHello();
+                Flux.merge(calls.instance("A", clientOfA), calls.instance("B", clientOfB))
+                        .then()
                         .block(Duration.ofMinutes(1));
+                calls.report();
             } finally {
                 clientOfA.shutdown();
                 clientOfB.shutdown();
@@ -45,45 +61,45 @@ public final class PartnerCalls {
     }
 
     /** One instance of the service: its own client and its own limiter. They share a limit because they share its name. */
-    private static Flux<Decision> instance(String instance, RedisClient client) {
+    private Flux<Integer> instance(String instance, RedisClient client) {
         RateLimiter limiter = RateLimiter.builder("partner")
                 .store(RedisStore.create(client))
-                .limit(PARTNER_ALLOWS)
+                .limit(WE_ALLOW)
                 .build();
-        return Flux.range(1, CALLS_OF_EACH).concatMap(number -> permit(limiter, instance, number));
+        return Flux.range(1, CALLS_OF_EACH)
+                .transform(limiter.throttle("vat-service"))
+                .flatMap(number -> call(instance, number));
     }
 
-    private static Mono<Decision> permit(RateLimiter limiter, String instance, int number) {
-        return limiter.tryAcquire("vat-service").flatMap(decision -> {
-            if (decision.isAllowed()) {
-                say(decision, instance, "call " + number + ", " + decision.remaining() + " left for now");
-                return Mono.just(decision);
-            }
-            Duration wait = decision.retryAfter().orElseThrow();
-            say(decision, instance, "call " + number + " has to wait " + wait.toMillis() + " ms");
-            return Mono.delay(wait).then(Mono.defer(() -> permit(limiter, instance, number)));
-        });
+    private Mono<Integer> call(String instance, int number) {
+        say("%s  call %d goes out", instance, number);
+        return send("/check").doOnNext(status -> say("%s  call %d is answered with %d", instance, number, status));
     }
 
-    private static void say(Decision decision, String instance, String text) {
-        System.out.printf("%tT.%<tL  %s  %s%n", decision.at().toEpochMilli(), instance, text);
+    private Mono<Integer> send(String path) {
+        HttpRequest request = HttpRequest.newBuilder(partner.uri(path)).build();
+        return Mono.fromFuture(() -> http.sendAsync(request, BodyHandlers.discarding()))
+                .map(response -> response.statusCode());
     }
 
-    /** The instants are Redis's own, so they tell the truth about any second. */
-    private static void report(List<Decision> allowed) {
-        List<Instant> calls = allowed.stream().map(Decision::at).sorted().toList();
-        long most = calls.stream()
-                .mapToLong(first -> calls.stream()
-                        .filter(call -> !call.isBefore(first) && call.isBefore(first.plusSeconds(1)))
-                        .count())
-                .max()
-                .orElse(0);
-        Duration took = Duration.between(calls.get(0), calls.get(calls.size() - 1));
+    /** The first call of a client takes longer than others, and is not to come late among them. */
+    private void sayHello() {
+        send("/hello").block(Duration.ofSeconds(10));
+    }
+
+    private void say(String text, Object... values) {
+        double seconds = (System.nanoTime() - start) / 1e9;
+        System.out.printf("%6.3f s  %s%n", seconds, String.format(Locale.ROOT, text, values));
+    }
+
+    private void report() {
+        double seconds = (System.nanoTime() - start) / 1e9;
         System.out.printf(
                 Locale.ROOT,
-                "%n%d calls in %.1f s; the fullest second held %d.%n",
-                calls.size(),
-                took.toMillis() / 1000.0,
-                most);
+                "%n%d calls in %.1f s; the partner let in %d and turned %d away.%n",
+                2 * CALLS_OF_EACH,
+                seconds,
+                partner.let(),
+                partner.turnedAway());
     }
 }

@@ -1,0 +1,87 @@
+package io.github.spillgate.examples.pipeline;
+
+import com.sun.net.httpserver.HttpExchange;
+import com.sun.net.httpserver.HttpServer;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.URI;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+
+/**
+ * Somebody else's service: slow to answer, and strict. It lets a few calls in within any second, by its own clock and as they
+ * arrive, and turns the others away.
+ */
+final class Partner implements AutoCloseable {
+
+    static final int CALLS_A_SECOND = 5;
+
+    private static final Duration SECOND = Duration.ofSeconds(1);
+    private static final Duration TAKES = Duration.ofMillis(300);
+
+    private final ExecutorService threads = Executors.newCachedThreadPool();
+    private final HttpServer server;
+    private final List<Long> arrivals = new ArrayList<>();
+    private int turnedAway;
+
+    Partner() throws IOException {
+        server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 50);
+        server.setExecutor(threads);
+        server.createContext("/hello", exchange -> answer(exchange, 200));
+        server.createContext("/check", this::check);
+        server.start();
+    }
+
+    URI uri(String path) {
+        return URI.create("http://127.0.0.1:" + server.getAddress().getPort() + path);
+    }
+
+    private void check(HttpExchange exchange) throws IOException {
+        if (!lets(System.nanoTime())) {
+            answer(exchange, 429);
+            return;
+        }
+        try {
+            Thread.sleep(TAKES.toMillis());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+        answer(exchange, 200);
+    }
+
+    private synchronized boolean lets(long now) {
+        long within = arrivals.stream()
+                .filter(arrival -> now - arrival < SECOND.toNanos())
+                .count();
+        if (within >= CALLS_A_SECOND) {
+            turnedAway++;
+            return false;
+        }
+        arrivals.add(now);
+        return true;
+    }
+
+    private static void answer(HttpExchange exchange, int status) throws IOException {
+        try (exchange) {
+            exchange.sendResponseHeaders(status, -1);
+        }
+    }
+
+    synchronized int let() {
+        return arrivals.size();
+    }
+
+    synchronized int turnedAway() {
+        return turnedAway;
+    }
+
+    @Override
+    public void close() {
+        server.stop(0);
+        threads.shutdownNow();
+    }
+}
