@@ -33,13 +33,19 @@ import reactor.core.publisher.Mono;
  *   <li>It is lazy: nothing happens before the subscription, and each subscription is one attempt of its own.
  *   <li>It never blocks. The answer comes on the thread that the store delivers on; unless the user asked for that, never on
  *       that of the Redis connection.
- *   <li>A denial is a value. An error is a {@link LimitStoreException}, of a store that could not decide.
+ *   <li>A denial is a value. An error is a {@link LimitStoreException}, of a store that could not decide; or a
+ *       {@link LimitLookupException}, where a lookup of limits was told to fail.
  *   <li>A wrong argument is an {@link IllegalArgumentException} at once, when the method is called; a missing one is a
  *       {@link NullPointerException}.
  *   <li>Cancelled before its question left for the store, it has charged nothing. Cancelled later, it may have charged.
+ *   <li>The answer is emitted once it is requested. The Reactor Context of the subscriber reaches the store, and the lookup of
+ *       limits, if there is one.
  * </ul>
  *
- * A limiter is immutable and may be shared by all threads; a service has one for each set of limits, not one for each
+ * {@link #acquire(Collection, Duration) acquire} and {@link #throttle(String, ToLongFunction) throttle} wait, and say for
+ * themselves what that means for a subscriber who cancels, and on which thread he is answered.
+ *
+ * <p>A limiter is immutable and may be shared by all threads; a service has one for each set of limits, not one for each
  * request.
  */
 public final class RateLimiter implements AutoCloseable {
@@ -284,7 +290,8 @@ public final class RateLimiter implements AutoCloseable {
     /**
      * Gives back exactly what this decision took, as far as it is still within its window. A decision is given back once:
      * further calls do nothing, as does the refund of a denial or of a peek. If the outcome of a refund is unknown, it is not
-     * tried again, because what is given back twice would be over-admitted.
+     * tried again, because what is given back twice would be over-admitted. Cancelled, it may have been given back. Those who
+     * wait for the same counts in this limiter are woken.
      *
      * @param decision one of this limiter's
      * @return empty, when it is given back
@@ -303,7 +310,8 @@ public final class RateLimiter implements AutoCloseable {
 
     /**
      * Gives back so many permits of the key under each of this limiter's limits, the oldest first: taking the newest first
-     * would let more through within a window than the limit says. No more is given back than is recorded.
+     * would let more through within a window than the limit says. No more is given back than is recorded. Cancelled, it may have
+     * been given back. Those who wait for the same counts in this limiter are woken.
      *
      * @param key who gets them back
      * @param permits how many, at least 1
@@ -341,7 +349,8 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Forgets what the keys of the charges have used under their limits.
+     * Forgets what the keys of the charges have used under their limits. Those who wait for the same counts in this limiter are
+     * woken.
      *
      * @param charges at least one; those without limits of their own fall under this limiter's
      * @return empty, when it is forgotten
