@@ -6,7 +6,6 @@ import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
-import reactor.util.context.Context;
 
 /** Waits in a line for each of its subscribers, from when he requests his decision until he has it or cancels. */
 final class Acquisition extends Mono<Decision> {
@@ -40,7 +39,7 @@ final class Acquisition extends Mono<Decision> {
         private volatile int state;
 
         Subscriber(Lines lines, List<Claim> claims, long patience, CoreSubscriber<? super Decision> actual) {
-            super(claims, patience);
+            super(claims, patience, actual.currentContext());
             this.lines = lines;
             this.actual = actual;
         }
@@ -83,13 +82,8 @@ final class Acquisition extends Mono<Decision> {
             if (STATE.compareAndSet(this, WAITING, ENDED)) {
                 actual.onError(error);
             } else {
-                Operators.onErrorDropped(error, context());
+                Operators.onErrorDropped(error, context);
             }
-        }
-
-        @Override
-        Context context() {
-            return actual.currentContext();
         }
     }
 }

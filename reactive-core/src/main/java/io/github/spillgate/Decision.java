@@ -104,7 +104,7 @@ public final class Decision {
      * @param before what the store has last said about the same counts, if it has
      */
     static Decision mustWait(long at, long fitsAt, List<Claim> claims, @Nullable Decision before) {
-        if (before == null) {
+        if (before == null || before.limits.size() != claims.size()) {
             return new Decision(Source.LIMITER, at, false, false, fitsAt, List.of(), List.of());
         }
         List<Usage> usages = new ArrayList<>(claims.size());

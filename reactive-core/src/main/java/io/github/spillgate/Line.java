@@ -184,7 +184,7 @@ final class Line {
     }
 
     private Runnable questions(Waiter head, int times) {
-        Question question = new Question(head.claims, head.context(), now(), wakes);
+        Question question = new Question(head.claims, head.context, now(), wakes);
         asks += times;
         asker = Thread.currentThread();
         return () -> ask(question, times);

@@ -15,6 +15,9 @@ abstract class Waiter {
     /** For how long he wants to wait, in nanoseconds. */
     final long patience;
 
+    /** What a store gets to see when it is asked for him. */
+    final Context context;
+
     /** Where he stands, or has stood; read without a lock by him who leaves. */
     volatile @Nullable Line line;
 
@@ -28,9 +31,10 @@ abstract class Waiter {
     boolean inLine;
     long until;
 
-    Waiter(List<Claim> claims, long patience) {
+    Waiter(List<Claim> claims, long patience, Context context) {
         this.claims = claims;
         this.patience = patience;
+        this.context = context;
     }
 
     /** His claims are taken. Returns false if he has gone meanwhile; then they are somebody else's. */
@@ -41,9 +45,6 @@ abstract class Waiter {
 
     /** Nobody can decide. */
     abstract void failed(Throwable error);
-
-    /** Returns what a store gets to see when it is asked for him. */
-    abstract Context context();
 
     /** Lets him go, wherever he stands. */
     final void leave() {

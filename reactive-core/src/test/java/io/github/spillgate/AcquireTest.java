@@ -679,6 +679,35 @@ class AcquireTest {
     }
 
     @Test
+    void aStoreThatTellsLittleIsEnough() {
+        int[] asked = {0};
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(new LimitStoreAround(store) {
+                    @Override
+                    public Mono<Decision> take(List<Claim> claims) {
+                        asked[0]++;
+                        Decision.Usage usage = Decision.Usage.of(claims.get(0), 1, asked[0] < 3, time.millis(), 0);
+                        return Mono.just(Decision.ofTake(Source.OTHER, time.millis(), List.of(usage)));
+                    }
+                })
+                .limit(Limit.perSecond(1))
+                .limit(Limit.perHour(100))
+                .clock(time)
+                .build();
+        wait(limiter, "first", 1, LONG);
+        wait(limiter, "second", 1, Duration.ofMillis(10));
+        assertThat(decisions)
+                .as("he would have to wait for a second, of which the store has said nothing")
+                .singleElement()
+                .satisfies(decision -> assertThat(decision.limits()).isEmpty());
+        assertThat(asked[0]).as("a wait of nothing is a wait of a millisecond").isOne();
+        time.passMillis(2);
+        assertThat(served).containsExactly("first");
+        assertThat(asked[0]).isEqualTo(3);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
     void aWaitOfAnyLengthIsAWait() {
         RateLimiter limiter = limiter(Limit.of(1, Duration.ofDays(366)));
         wait(limiter, "first", 1, Duration.ofSeconds(Long.MAX_VALUE));
