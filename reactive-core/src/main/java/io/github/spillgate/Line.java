@@ -2,7 +2,6 @@ package io.github.spillgate;
 
 import java.time.Duration;
 import java.util.ArrayDeque;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.Queue;
@@ -48,21 +47,14 @@ final class Line {
     /** After so many steps a thread leaves what remains to another one. */
     private static final int LONGEST_STAY = 128;
 
-    /** More permits than this count as so many: thus no sum over a line overflows, and a lower bound remains one. */
-    private static final long MOST_SUMMED = 1L << 42;
-
     private static final long MILLISECOND = TimeUnit.MILLISECONDS.toNanos(1);
 
     private final Lines lines;
     private final String name;
     private final Queue<Runnable> due = new ArrayDeque<>();
 
-    private @Nullable Waiter first;
-    private @Nullable Waiter last;
-    private int waiting;
+    private final Row row = new Row();
     private int places;
-    private long[] sums = {};
-    private boolean mixed;
 
     private int asks;
     private @Nullable Thread asker;
@@ -87,38 +79,23 @@ final class Line {
     /** Takes him in as the last, or turns him away. */
     synchronized void join(Waiter waiter) {
         waiter.line = this;
-        if (last == null) {
-            sums = new long[waiter.claims.size()];
-            mixed = false;
-        } else {
-            mixed |= !waiter.hasTheLimitsOf(last);
-        }
         long now = now();
         waiter.until = sum(now, waiter.patience);
-        long soonest = sum(denial == null ? now : Math.max(now, denial.opensAt), rounds(waiter));
-        if (soonest > waiter.until || waiting >= lines.mostInLine() || !hasPlace()) {
+        long soonest = sum(denial == null ? now : Math.max(now, denial.opensAt), row.windowsUntil(waiter));
+        if (soonest > waiter.until || row.size() >= lines.mostInLine() || !hasPlace()) {
             turnAway(waiter, now, soonest);
             return;
         }
-        waiter.ahead = last;
-        if (last == null) {
-            first = waiter;
-        } else {
-            last.behind = waiter;
-        }
-        last = waiter;
-        waiter.inLine = true;
-        waiting++;
-        count(waiter, 1);
+        row.append(waiter);
     }
 
     /** Lets him go, and the next one come. */
     void leave(Waiter waiter) {
         synchronized (this) {
-            if (!waiter.inLine) {
+            if (!waiter.inRow) {
                 return;
             }
-            unlink(waiter);
+            remove(waiter);
         }
         go();
     }
@@ -144,7 +121,7 @@ final class Line {
 
     /** Returns whether nobody would miss this line. */
     synchronized boolean isIdle() {
-        return first == null && asks == 0 && due.isEmpty() && asker == null;
+        return row.isEmpty() && asks == 0 && due.isEmpty() && asker == null;
     }
 
     /** Does what is to be done, step by step, until nothing is left that this thread may do. */
@@ -156,10 +133,11 @@ final class Line {
                     return;
                 }
                 next = due.poll();
-                if (next == null && asker == null && first != null && denial == null) {
-                    int times = times(first);
+                Waiter head = row.first();
+                if (next == null && asker == null && head != null && denial == null) {
+                    int times = times(head);
                     if (times > 0) {
-                        next = questions(first, times);
+                        next = questions(head, times);
                         steps += times;
                     }
                 }
@@ -258,9 +236,9 @@ final class Line {
     }
 
     private void serve(List<Claim> claims, Decision decision) {
-        Waiter head = first;
+        Waiter head = row.first();
         if (head != null && head.asksTheSameAs(claims)) {
-            unlink(head);
+            remove(head);
             due.add(() -> {
                 if (!head.granted(decision)) {
                     serveAnother(claims, decision);
@@ -276,14 +254,14 @@ final class Line {
     }
 
     private void refused(Question question, Decision decision) {
-        Waiter head = first;
+        Waiter head = row.first();
         if (head == null || denial != null || question.wakes != wakes || !head.asksNoLessThan(question.claims)) {
             return;
         }
         Optional<Duration> wait = decision.retryAfter();
         if (wait.isEmpty()) {
             // No wait helps, says the store; others may ask less, and are asked for in their turn.
-            unlink(head);
+            remove(head);
             due.add(() -> head.denied(decision));
             return;
         }
@@ -299,26 +277,22 @@ final class Line {
     /** Denies all of whom it is known now that their wait would be too long. */
     private void turnAwayTheImpatient(Denial denied) {
         long opensAt = Math.max(denied.heardAt, denied.opensAt);
-        Arrays.fill(sums, 0);
+        if (row.isPatientUntil(opensAt)) {
+            return;
+        }
         boolean held = false;
-        for (Waiter one = first; one != null; ) {
-            Waiter next = one.behind;
+        for (Waiter one : row.clear()) {
             // Who asks for less than was denied may be served earlier, once nobody stands before him.
             boolean known = held || one.asksNoLessThan(denied.claims);
-            long soonest = sum(known ? opensAt : denied.heardAt, rounds(one));
-            if (soonest > one.until) {
-                detach(one);
-                if (one.ahead == null && one.asksTheSameAs(denied.claims)) {
-                    Waiter head = one;
-                    due.add(() -> head.denied(denied.decision));
-                } else {
-                    turnAway(one, denied.heardAt, soonest);
-                }
-            } else {
+            long soonest = sum(known ? opensAt : denied.heardAt, row.windowsUntil(one));
+            if (soonest <= one.until) {
                 held |= known;
-                count(one, 1);
+                row.append(one);
+            } else if (row.isEmpty() && one.asksTheSameAs(denied.claims)) {
+                due.add(() -> one.denied(denied.decision));
+            } else {
+                turnAway(one, denied.heardAt, soonest);
             }
-            one = next;
         }
         firstHasChanged();
         freePlaces();
@@ -340,11 +314,10 @@ final class Line {
     }
 
     private void failAll(Throwable error) {
-        for (Waiter one = first; one != null; one = first) {
-            Waiter failed = one;
-            unlink(failed);
-            due.add(() -> failed.failed(error));
+        for (Waiter one : row.clear()) {
+            due.add(() -> one.failed(error));
         }
+        firstHasChanged();
         freePlaces();
     }
 
@@ -392,38 +365,23 @@ final class Line {
         }
     }
 
-    private void unlink(Waiter waiter) {
-        detach(waiter);
-        count(waiter, -1);
+    private void remove(Waiter waiter) {
+        row.remove(waiter);
         firstHasChanged();
         freePlaces();
     }
 
-    private void detach(Waiter waiter) {
-        if (waiter.ahead == null) {
-            first = waiter.behind;
-        } else {
-            waiter.ahead.behind = waiter.behind;
-        }
-        if (waiter.behind == null) {
-            last = waiter.ahead;
-        } else {
-            waiter.behind.ahead = waiter.ahead;
-        }
-        waiter.inLine = false;
-        waiting--;
-    }
-
     /** What was denied to somebody else says nothing to one who asks for less. */
     private void firstHasChanged() {
-        if (denial != null && (first == null || !first.asksNoLessThan(denial.claims))) {
+        Waiter head = row.first();
+        if (denial != null && (head == null || !head.asksNoLessThan(denial.claims))) {
             open();
         }
     }
 
     /** Everybody in the line has a place, and so has every question that nobody is waiting for any more. */
     private boolean hasPlace() {
-        if (waiting < places) {
+        if (row.size() < places) {
             return true;
         }
         if (lines.takePlace()) {
@@ -434,38 +392,11 @@ final class Line {
     }
 
     private void freePlaces() {
-        int needed = Math.max(waiting, asks);
+        int needed = Math.max(row.size(), asks);
         if (places > needed) {
             lines.freePlaces(places - needed);
             places = needed;
         }
-    }
-
-    private void count(Waiter waiter, int sign) {
-        for (int i = 0; i < sums.length; i++) {
-            sums[i] += sign * Math.min(MOST_SUMMED, waiter.claims.get(i).permits());
-        }
-    }
-
-    /** Returns for how long he waits because of those before him, after the first of them is served; in nanoseconds. */
-    private long rounds(Waiter waiter) {
-        if (mixed) {
-            return 0;
-        }
-        long longest = 0;
-        for (int i = 0; i < sums.length; i++) {
-            Claim claim = waiter.claims.get(i);
-            Limit limit = claim.limit();
-            long permits = sums[i] + Math.min(MOST_SUMMED, claim.permits());
-            long windows = permits == 0 ? 0 : (permits - 1) / limit.permits();
-            if (limit.algorithm() == Algorithm.COUNTER) {
-                // Two windows of a counter touch: what is taken at the end of one and at the start of the next is
-                // taken at once.
-                windows = Math.max(0, windows - 1);
-            }
-            longest = Math.max(longest, windows * limit.window().toMillis());
-        }
-        return TimeUnit.MILLISECONDS.toNanos(longest);
     }
 
     /** Returns the time, in nanoseconds from anywhere; it never steps back, whatever the system's clock does. */

@@ -28,7 +28,7 @@ abstract class Waiter {
     @Nullable
     Waiter behind;
 
-    boolean inLine;
+    boolean inRow;
     long until;
 
     Waiter(List<Claim> claims, long patience, Context context) {
