@@ -6,6 +6,7 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -72,6 +73,37 @@ class WaitingOnRedisTest {
                     .isLessThan(2 * limit.window().toMillis());
         }
         await().atMost(LONG).untilAsserted(() -> assertNobodyIsLeft(limiter));
+    }
+
+    @Test
+    void twoProcessesShareOneLimitAndNeitherStarves() throws IOException {
+        Limit limit = Limit.of(10, Duration.ofMillis(50));
+        int calls = 300;
+        RateLimiter limiter = limiter(RedisStore.create(client), limit);
+        limiter.peek("a").block();
+        String uri = RedisForTests.first().uri().toURI().toString();
+        try (AnotherProcess other = AnotherProcess.start(uri, name, limit, calls)) {
+            other.go();
+            List<Long> ours = calls(limiter, calls)
+                    .map(decision -> decision.at().toEpochMilli())
+                    .collectList()
+                    .block(LONG);
+            List<Long> theirs = other.grants();
+            assertThat(ours).hasSize(calls);
+            assertThat(theirs).hasSize(calls);
+            long bothWaitUntil = Math.min(Collections.max(ours), Collections.max(theirs));
+            long bothWaitFrom = Math.max(Collections.min(ours), Collections.min(theirs));
+            for (List<Long> one : List.of(ours, theirs)) {
+                assertThat(one)
+                        .as("permits of one while the other waits, from %d to %d", bothWaitFrom, bothWaitUntil)
+                        .filteredOn(at -> bothWaitFrom <= at && at <= bothWaitUntil)
+                        .hasSizeGreaterThan(calls / 20);
+            }
+            List<Long> all = new ArrayList<>(ours);
+            all.addAll(theirs);
+            assertNoWindowHoldsMore(
+                    limit, all.stream().mapToLong(at -> at).sorted().toArray());
+        }
     }
 
     /** Whoever is nearer to the store has more of a burst; but whoever waits is always there when its first permit is. */
@@ -219,7 +251,10 @@ class WaitingOnRedisTest {
     }
 
     private static void assertNoWindowHoldsMore(Limit limit, List<Decision> decisions) {
-        long[] at = instants(decisions);
+        assertNoWindowHoldsMore(limit, instants(decisions));
+    }
+
+    private static void assertNoWindowHoldsMore(Limit limit, long[] at) {
         int permits = (int) limit.permits();
         for (int i = permits; i < at.length; i++) {
             assertThat(at[i] - at[i - permits])
