@@ -89,15 +89,21 @@ final class Line {
         row.append(waiter);
     }
 
-    /** Lets him go, and the next one come. */
+    /** Lets him go, and the next one come; but not on the thread of him who goes, which has nothing to do with the next. */
     void leave(Waiter waiter) {
+        boolean nextMayCome;
         synchronized (this) {
             if (!waiter.inRow) {
                 return;
             }
             remove(waiter);
+            nextMayCome = denial == null && !row.isEmpty();
         }
-        go();
+        if (nextMayCome) {
+            lines.later(this::go);
+        } else {
+            go();
+        }
     }
 
     /** There may be more to get than was known, and than the answers to what has been asked so far will say. */

@@ -399,6 +399,23 @@ class AcquireTest {
     }
 
     @Test
+    void whoGoesDoesNotRunWhatFollowsForTheNext() {
+        time.close();
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(LocalStore.bounded(100))
+                .limit(Limit.perMinute(10))
+                .build();
+        limiter.tryAcquire("a", 8).block();
+        Disposable much = wait(limiter, "much", 5, LONG);
+        List<String> threads = new CopyOnWriteArrayList<>();
+        limiter.acquire("a", 2, LONG)
+                .subscribe(decision -> threads.add(Thread.currentThread().getName()));
+        much.dispose();
+        await().until(() -> !threads.isEmpty());
+        assertThat(threads.get(0)).startsWith("parallel-");
+    }
+
+    @Test
     void whenAllHaveGoneNothingIsLeft() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         limiter.tryAcquire("a").block();
