@@ -81,9 +81,8 @@ final class Acquisition extends Mono<Decision> {
         void failed(Throwable error) {
             if (STATE.compareAndSet(this, WAITING, ENDED)) {
                 actual.onError(error);
-            } else {
-                Operators.onErrorDropped(error, context);
             }
+            // Else he has gone; the error is that of the line, and those who are left are told.
         }
     }
 }

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
+import reactor.core.Exceptions;
 import reactor.core.Fuseable;
 import reactor.core.publisher.Mono;
 
@@ -35,6 +36,7 @@ import reactor.core.publisher.Mono;
 public final class LimitLookup {
 
     private static final Duration DEFAULT_TIMEOUT = Duration.ofMillis(50);
+    private static final Duration LONGEST_TIMEOUT = Duration.ofDays(366); // a timer counts in nanoseconds
 
     private final Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf;
     private final Duration timeout;
@@ -84,7 +86,8 @@ public final class LimitLookup {
             throw new IllegalArgumentException(
                     "timeout " + given + " leaves no time: expected more than zero, for example Duration.ofMillis(20)");
         }
-        return new LimitLookup(limitsOf, given, whenEmpty, whenFailed, whenHanging);
+        Duration held = given.compareTo(LONGEST_TIMEOUT) > 0 ? LONGEST_TIMEOUT : given;
+        return new LimitLookup(limitsOf, held, whenEmpty, whenFailed, whenHanging);
     }
 
     /**
@@ -133,7 +136,9 @@ public final class LimitLookup {
             try {
                 answer = Objects.requireNonNull(
                         limitsOf.apply(key), "the lookup has returned null: expected a Mono, for example Mono.empty()");
-            } catch (RuntimeException e) {
+            } catch (Throwable e) {
+                // Also what is checked: a function in Kotlin may throw it.
+                Exceptions.throwIfFatal(e);
                 answer = Mono.error(e);
             }
             Mono<Found> found = answer.map(Charge::distinct)

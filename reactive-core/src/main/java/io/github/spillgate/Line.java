@@ -2,6 +2,8 @@ package io.github.spillgate;
 
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import java.util.Queue;
@@ -9,6 +11,7 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Disposable;
+import reactor.core.Exceptions;
 import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Operators;
 import reactor.util.context.Context;
@@ -47,6 +50,9 @@ final class Line {
     /** After so many steps a thread leaves what remains to another one. */
     private static final int LONGEST_STAY = 128;
 
+    /** How often a thread may come back to what it is doing, before it leaves that to another one. */
+    private static final int DEEPEST = 8;
+
     private static final long MILLISECOND = TimeUnit.MILLISECONDS.toNanos(1);
 
     private final Lines lines;
@@ -57,7 +63,9 @@ final class Line {
     private int places;
 
     private int asks;
+    private long askedSince;
     private @Nullable Thread asker;
+    private final List<Thread> busy = new ArrayList<>();
     private @Nullable Decision granted;
     private @Nullable Denial denial;
     private @Nullable Disposable alarm;
@@ -81,7 +89,7 @@ final class Line {
         waiter.line = this;
         long now = now();
         waiter.until = sum(now, waiter.patience);
-        long soonest = sum(denial == null ? now : Math.max(now, denial.opensAt), row.windowsUntil(waiter));
+        long soonest = sum(firstIsServed(now), row.windowsUntil(waiter));
         if (soonest > waiter.until || row.size() >= lines.mostInLine() || !hasPlace()) {
             turnAway(waiter, now, soonest);
             return;
@@ -100,7 +108,7 @@ final class Line {
             nextMayCome = denial == null && !row.isEmpty();
         }
         if (nextMayCome) {
-            lines.later(this::go);
+            later();
         } else {
             go();
         }
@@ -132,12 +140,52 @@ final class Line {
 
     /** Does what is to be done, step by step, until nothing is left that this thread may do. */
     void go() {
+        go(false);
+    }
+
+    private void later() {
+        lines.later(() -> go(true));
+    }
+
+    /**
+     * What is done may lead here again, on the same thread: who is served waits anew, or tries again after an error. That goes
+     * some steps deep, because who is served may even block until he is served again; and then it is left to another thread, or
+     * the stack would be as deep as the line is long.
+     */
+    private void go(boolean onAnotherThread) {
+        Thread me = Thread.currentThread();
+        boolean tooDeep;
+        synchronized (this) {
+            if (asker == me) {
+                return;
+            }
+            tooDeep = Collections.frequency(busy, me) >= DEEPEST;
+            if (!tooDeep) {
+                busy.add(me);
+            }
+        }
+        if (!tooDeep) {
+            boolean done = false;
+            try {
+                done = goOn();
+            } finally {
+                synchronized (this) {
+                    busy.remove(me);
+                }
+                if (!done) {
+                    later();
+                }
+            }
+        } else if (!onAnotherThread) {
+            later();
+        }
+    }
+
+    /** Returns whether nothing is left that this thread may do. */
+    private boolean goOn() {
         for (int steps = 0; steps < LONGEST_STAY; steps++) {
             Runnable next;
             synchronized (this) {
-                if (asker == Thread.currentThread()) {
-                    return;
-                }
                 next = due.poll();
                 Waiter head = row.first();
                 if (next == null && asker == null && head != null && denial == null) {
@@ -152,23 +200,22 @@ final class Line {
                 if (isIdle()) {
                     lines.retire(this);
                 }
-                return;
+                return true;
             }
-            boolean done = false;
             try {
                 next.run();
-                done = true;
-            } finally {
-                if (!done) {
-                    lines.later(this::go);
-                }
+            } catch (Throwable e) {
+                // Of a subscriber who should not throw, and who is not the one whose thread this may be.
+                Exceptions.throwIfFatal(e);
+                Operators.onErrorDropped(e, Context.empty());
             }
         }
-        lines.later(this::go);
+        return false;
     }
 
     private Runnable questions(Waiter head, int times) {
         Question question = new Question(head.claims, head.context, now(), wakes);
+        askedSince = asks == 0 ? question.sent : askedSince;
         asks += times;
         asker = Thread.currentThread();
         return () -> ask(question, times);
@@ -215,6 +262,7 @@ final class Line {
             synchronized (this) {
                 asks -= left;
                 asker = null;
+                freePlaces();
             }
         }
     }
@@ -227,6 +275,9 @@ final class Line {
                 serve(question.claims, decision);
             } else {
                 refused(question, decision);
+            }
+            if (denial != null && asks == 0) {
+                turnAwayTheImpatient(denial);
             }
             freePlaces();
         }
@@ -277,7 +328,17 @@ final class Line {
         denial = denied;
         granted = null;
         due.add(() -> setAlarm(denied));
-        turnAwayTheImpatient(denied);
+    }
+
+    /**
+     * Returns when the first can be served at the earliest. While the store is being asked, its answer may be of any time since
+     * the question left, and one that grants may come after one that denies.
+     */
+    private long firstIsServed(long now) {
+        if (asks > 0) {
+            return askedSince;
+        }
+        return denial == null ? now : Math.max(now, denial.opensAt);
     }
 
     /** Denies all of whom it is known now that their wait would be too long. */
@@ -286,13 +347,17 @@ final class Line {
         if (row.isPatientUntil(opensAt)) {
             return;
         }
-        boolean held = false;
         for (Waiter one : row.clear()) {
-            // Who asks for less than was denied may be served earlier, once nobody stands before him.
-            boolean known = held || one.asksNoLessThan(denied.claims);
-            long soonest = sum(known ? opensAt : denied.heardAt, row.windowsUntil(one));
+            // Who asks for less than was denied may be served earlier, once nobody stands before him; and then those
+            // behind
+            // him wait for windows from now, and those who ask for no less for no less than that.
+            Waiter head = row.isEmpty() ? one : row.first();
+            boolean headWaits = head != null && head.asksNoLessThan(denied.claims);
+            long soonest = sum(headWaits ? opensAt : denied.heardAt, row.windowsUntil(one));
+            if (one.asksNoLessThan(denied.claims)) {
+                soonest = Math.max(soonest, opensAt);
+            }
             if (soonest <= one.until) {
-                held |= known;
                 row.append(one);
             } else if (row.isEmpty() && one.asksTheSameAs(denied.claims)) {
                 due.add(() -> one.denied(denied.decision));

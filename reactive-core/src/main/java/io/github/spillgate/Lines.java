@@ -37,6 +37,11 @@ final class Lines {
 
     /** Lets him wait, or tells him at once that he does not have to, or may not. */
     void join(Waiter waiter) {
+        Supplier<? extends RuntimeException> before = closed;
+        if (before != null) {
+            waiter.failed(before.get());
+            return;
+        }
         // Joined inside of compute, so that who came first is first, also where a line ends and the next one begins.
         Line joined = lines.compute(name(waiter.claims), (name, there) -> {
             Line line = there == null ? new Line(this, name) : there;

@@ -162,7 +162,7 @@ public final class RateLimiter implements AutoCloseable {
     /**
      * Takes what all the charges ask, in one atomic verdict, and waits until they all fit. No thread waits.
      *
-     * <p><b>The turn.</b> Within this limiter, those who wait for the same counts are served first come, first served, however
+     * <p><b>The turn.</b> Within this limiter, those who wait for the same charges are served first come, first served, however
      * many permits they ask for; who asks for one waits until the one before him has got his hundred. The store is asked for
      * those who are first, when it has said that there is something for them, and not for each of the others. Between
      * processes, and between different sets of charges, whoever comes first to the store is first. {@link #tryAcquire(String)
@@ -183,12 +183,15 @@ public final class RateLimiter implements AutoCloseable {
      * <p><b>An error</b> of the store ends the waiting of all in that line, with that error. {@link #close()} ends it with an
      * {@link IllegalStateException}.
      *
-     * <p><b>The answer</b> comes on the thread on which the store has answered, or on one of {@code Schedulers.parallel()}; it
-     * is emitted once there is demand, with the Reactor Context of its subscriber untouched. The store sees the Context of the
-     * one who was first when it was asked.
+     * <p><b>The answer</b> comes on the thread on which the store has answered, on one of {@code Schedulers.parallel()}, or on that
+     * of somebody else who comes to the line at that moment. Several may be answered there one after another; so what follows an
+     * answer should be short, as on any event loop, or go on elsewhere with {@code publishOn}. It is emitted once there is demand,
+     * with the Reactor Context of its subscriber untouched. The store sees the Context of the one who was first when it was asked.
      *
-     * <p>Where denied requests count, waiting does not: the store is asked with a peek until the charges fit, and nothing is
-     * recorded for one who was denied in the end.
+     * <p>Where denied requests count, waiting does not: the store is asked with a peek until the charges fit, and then with a take.
+     * Only where somebody else comes in between is that take denied, and recorded.
+     *
+     * <p>Charges are the same if they are given in the same order.
      *
      * @param charges at least one; those without limits of their own fall under this limiter's
      * @param longestWait for how long to wait at most; zero takes what is there in its turn
@@ -219,18 +222,20 @@ public final class RateLimiter implements AutoCloseable {
      * {@linkplain #acquire(Collection, Duration) wait} for that key, and goes on in its order.
      *
      * <p><b>Backpressure.</b> The source is asked for one element, and for more only as far as the last answer of the store has
-     * said that there are permits for them, up to 64. It is never asked for more than the subscriber has asked for, so no
+     * said that there are permits for them, up to 16. It is never asked for more than the subscriber has asked for, so no
      * permit is taken for an element that has to wait for its subscriber. Nothing is dropped. A source that cannot be slowed,
      * such as {@code Flux.interval}, needs one of Reactor's {@code onBackpressure} operators in front.
      *
-     * <p><b>The rate.</b> By the clock of the store, never more is let through in any window than the limits say. An element
-     * goes out when the answer has come back, so by the clock of somebody else, two elements may be closer to each other than
-     * that by the difference of their ways.
+     * <p><b>The rate.</b> By the clock of the store, never more permits are taken in any window than the limits say. An element
+     * goes out when the answer has come back. If the subscriber is busy then, and for longer than 10 milliseconds, the permit is
+     * given back and another waited for. So by the clock of somebody else, two elements may be closer to each other than a window
+     * says by those 10 milliseconds, and by the difference of the ways of their answers.
      *
      * <p><b>Ends and errors.</b> The end of the source, or its error, comes after the elements that came before it. An error of
      * the store, a function that throws or returns a negative cost, and a cost that a limit never holds, cancel the source and
-     * are the stream's error, in their order too. {@link #close()} ends the stream with an {@link IllegalStateException}; an
-     * {@code IllegalStateException} it is as well when there is {@linkplain Builder#waiters(int, int) no place} to wait.
+     * are the stream's error, in their order too. After {@link #close()} the next element that needs a permit, or waits for one,
+     * ends the stream with an {@link IllegalStateException}; that is the error as well when there is {@linkplain
+     * Builder#waiters(int, int) no place} to wait, and a {@link LimitLookupException} where a lookup of limits denies.
      *
      * <p><b>Cancelled</b>, it cancels the source, discards what it has in hand to {@code doOnDiscard}, and leaves the line;
      * permits that were granted and not used are given back.
@@ -251,8 +256,14 @@ public final class RateLimiter implements AutoCloseable {
         LongFunction<Mono<Decision>> acquire =
                 cost -> cost == 1 ? onePermit : decide(one.permits(cost), waiting(FOREVER));
         // Elements whose limits are looked up at the same time would come to the line in any order.
-        int mostInHand = claims.areLookedUp() ? 1 : Line.MOST_ASKS;
-        return source -> Throttle.of(source, permits, acquire, lines::giveBack, mostInHand);
+        int mostInHand = claims.areLookedUp() ? 1 : Throttle.MOST_IN_HAND;
+        return source -> Throttle.of(
+                Flux.defer(() -> closed ? Flux.error(isClosed()) : source),
+                permits,
+                acquire,
+                lines::giveBack,
+                lines::nanos,
+                mostInHand);
     }
 
     /**
@@ -291,7 +302,7 @@ public final class RateLimiter implements AutoCloseable {
      * Gives back exactly what this decision took, as far as it is still within its window. A decision is given back once:
      * further calls do nothing, as does the refund of a denial or of a peek. If the outcome of a refund is unknown, it is not
      * tried again, because what is given back twice would be over-admitted. Cancelled, it may have been given back. Those who
-     * wait for the same counts in this limiter are woken.
+     * wait in this limiter for just what is given back are woken.
      *
      * @param decision one of this limiter's
      * @return empty, when it is given back
@@ -311,7 +322,7 @@ public final class RateLimiter implements AutoCloseable {
     /**
      * Gives back so many permits of the key under each of this limiter's limits, the oldest first: taking the newest first
      * would let more through within a window than the limit says. No more is given back than is recorded. Cancelled, it may have
-     * been given back. Those who wait for the same counts in this limiter are woken.
+     * been given back. Those who wait in this limiter for just these charges are woken.
      *
      * @param key who gets them back
      * @param permits how many, at least 1
@@ -349,7 +360,7 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Forgets what the keys of the charges have used under their limits. Those who wait for the same counts in this limiter are
+     * Forgets what the keys of the charges have used under their limits. Those who wait in this limiter for just these charges are
      * woken.
      *
      * @param charges at least one; those without limits of their own fall under this limiter's
@@ -403,6 +414,9 @@ public final class RateLimiter implements AutoCloseable {
         return open(claims.of(
                 charges,
                 claims -> {
+                    if (closed) {
+                        return Mono.error(isClosed());
+                    }
                     List<Limit> tooSmall = tooSmall(claims);
                     return tooSmall.isEmpty()
                             ? how.apply(claims)

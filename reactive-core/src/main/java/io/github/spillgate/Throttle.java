@@ -2,10 +2,13 @@ package io.github.spillgate;
 
 import java.util.Objects;
 import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import java.util.concurrent.atomic.AtomicLongFieldUpdater;
 import java.util.function.Consumer;
 import java.util.function.LongFunction;
+import java.util.function.LongSupplier;
 import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Subscription;
@@ -17,7 +20,6 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.FluxOperator;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
-import reactor.util.concurrent.Queues;
 import reactor.util.context.Context;
 
 /** A stream in which every element waits for its permits, and goes on in its order. */
@@ -33,10 +35,25 @@ final class Throttle<T> extends FluxOperator<T, T> {
     // waited for; then it goes out at once. What is in hand at any time is therefore bounded by the demand, and by what
     // the last answer said there is room for: that many permits are asked for at the same time, and one where nothing
     // remained.
+    //
+    // While the subscriber is busy with one element, the permits of those behind it grow old. One that is too old when
+    // its
+    // turn comes is given back, and the element waits for another; and who is slow is not asked for more than one
+    // ahead.
+    //
+    // Only the first in hand must find a place to wait. For those behind it, a permit is asked for in advance; where no
+    // place is free for that, it is asked for when it is their turn.
+
+    /** The most elements that wait at a time: enough to fill the way to the store, and few of the places in a line. */
+    static final int MOST_IN_HAND = 16;
+
+    /** When a permit is too old to be used. */
+    private static final long LATE = TimeUnit.MILLISECONDS.toNanos(10);
 
     private final ToLongFunction<? super T> permits;
     private final LongFunction<Mono<Decision>> acquire;
     private final Consumer<Decision> giveBack;
+    private final LongSupplier nanos;
     private final int mostInHand;
 
     private Throttle(
@@ -44,11 +61,13 @@ final class Throttle<T> extends FluxOperator<T, T> {
             ToLongFunction<? super T> permits,
             LongFunction<Mono<Decision>> acquire,
             Consumer<Decision> giveBack,
+            LongSupplier nanos,
             int mostInHand) {
         super(source);
         this.permits = permits;
         this.acquire = acquire;
         this.giveBack = giveBack;
+        this.nanos = nanos;
         this.mostInHand = mostInHand;
     }
 
@@ -58,6 +77,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
      * @param permits how many an element costs
      * @param acquire waits for so many, for ever
      * @param giveBack takes a decision that is of no use any more
+     * @param nanos what tells the time
      * @param mostInHand how many elements may wait at a time
      */
     static <T> Flux<T> of(
@@ -65,8 +85,9 @@ final class Throttle<T> extends FluxOperator<T, T> {
             ToLongFunction<? super T> permits,
             LongFunction<Mono<Decision>> acquire,
             Consumer<Decision> giveBack,
+            LongSupplier nanos,
             int mostInHand) {
-        return onAssembly(new Throttle<>(source, permits, acquire, giveBack, mostInHand));
+        return onAssembly(new Throttle<>(source, permits, acquire, giveBack, nanos, mostInHand));
     }
 
     @Override
@@ -81,7 +102,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
 
         private final Throttle<T> how;
         private final CoreSubscriber<? super T> actual;
-        private final Queue<Slot> inHand;
+        private final Queue<Slot> inHand = new ConcurrentLinkedQueue<>();
         private @Nullable Subscription source;
 
         private volatile long requested;
@@ -99,11 +120,11 @@ final class Throttle<T> extends FluxOperator<T, T> {
         private long emitted;
         private int room = 1;
         private boolean terminated;
+        private volatile @Nullable Throwable failed;
 
         Throttled(Throttle<T> how, CoreSubscriber<? super T> actual) {
             this.how = how;
             this.actual = actual;
-            this.inHand = Queues.<Slot>get(how.mostInHand).get();
         }
 
         @Override
@@ -127,24 +148,33 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 Operators.onNextDropped(element, currentContext());
                 return;
             }
+            if (cancelled) {
+                Operators.onDiscard(element, currentContext());
+                return;
+            }
             long permits;
             try {
                 permits = Charge.checkPermits(how.permits.applyAsLong(element));
             } catch (Throwable e) {
-                onError(Operators.onOperatorError(source, e, element, currentContext()));
+                Throwable failure = Operators.onOperatorError(source, e, element, currentContext());
+                Operators.onDiscard(element, currentContext());
+                onError(failure);
                 return;
             }
             Slot slot = new Slot(element, permits);
-            if (!inHand.offer(slot)) {
-                onError(Operators.onOperatorError(
+            if (inHand.size() >= how.mostInHand) {
+                Throwable failure = Operators.onOperatorError(
                         source,
                         Exceptions.failWithOverflow(
                                 "the source of a throttled stream has emitted more than it was asked for: expected it to"
                                         + " honour requests, for example with onBackpressureBuffer(1_000)"),
                         element,
-                        currentContext()));
+                        currentContext());
+                Operators.onDiscard(element, currentContext());
+                onError(failure);
                 return;
             }
+            inHand.add(slot);
             slot.take();
             drain();
         }
@@ -212,9 +242,15 @@ final class Throttle<T> extends FluxOperator<T, T> {
             while (!cancelled && !terminated) {
                 boolean ended = done;
                 Slot next = inHand.peek();
+                long now = how.nanos.getAsLong();
+                if (next != null && next.mustTakeAnew(now)) {
+                    takeAnew(now);
+                    continue;
+                }
                 Throwable failure = failure(next, ended);
                 if (failure != null) {
                     terminated = true;
+                    failed = failure;
                     if (failure != error) {
                         subscription().cancel();
                     }
@@ -230,8 +266,21 @@ final class Throttle<T> extends FluxOperator<T, T> {
                     emitted++;
                     room = next.room(room);
                     actual.onNext(next.element);
+                    if (how.nanos.getAsLong() - now > LATE / 2) {
+                        room = 1;
+                    }
                 } else {
                     return;
+                }
+            }
+        }
+
+        /** All in hand whose permits are too old wait for others, in their order. */
+        private void takeAnew(long now) {
+            room = 1;
+            for (Slot slot : inHand) {
+                if (slot.mustTakeAnew(now)) {
+                    slot.takeAnew();
                 }
             }
         }
@@ -242,7 +291,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 return wrongRequest;
             }
             if (next != null) {
-                return next.failure;
+                return next.failure();
             }
             return ended ? error : null;
         }
@@ -287,9 +336,9 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 return cancelled;
             }
             if (key == Attr.TERMINATED) {
-                return done && inHand.isEmpty();
+                return failed != null || (done && inHand.isEmpty());
             }
-            return key == Attr.ERROR ? error : null;
+            return key == Attr.ERROR ? failed : null;
         }
 
         @SuppressWarnings({"unchecked", "rawtypes"}) // a class literal has no type arguments
@@ -302,15 +351,13 @@ final class Throttle<T> extends FluxOperator<T, T> {
             return (AtomicIntegerFieldUpdater) AtomicIntegerFieldUpdater.newUpdater(Throttled.class, "rounds");
         }
 
-        /** An element in hand, and its permits. */
-        private final class Slot extends BaseSubscriber<Decision> {
+        /** An element in hand, and the permits that it waits for. */
+        private final class Slot {
 
             private final T element;
             private final long permits;
-            private @Nullable Decision decision;
-            private boolean granted;
-            private boolean gone;
-            volatile @Nullable Throwable failure;
+            private volatile Permit permit = new Permit();
+            private boolean again;
 
             Slot(T element, long permits) {
                 this.element = element;
@@ -320,81 +367,140 @@ final class Throttle<T> extends FluxOperator<T, T> {
             /** Takes its permits; who asks for none has them. */
             void take() {
                 if (permits == 0) {
-                    grant(null);
+                    permit.grant(null);
                 } else {
-                    how.acquire.apply(permits).subscribe(this);
+                    how.acquire.apply(permits).subscribe(permit);
                 }
             }
 
-            @Override
-            public Context currentContext() {
-                return actual.currentContext();
+            /** Returns whether what it has got is of no use now, and it may try again. */
+            boolean mustTakeAnew(long now) {
+                return permit.isOld(now) || (!again && permit.hasFoundNoPlace() && inHand.peek() == this);
             }
 
-            @Override
-            protected void hookOnNext(Decision answer) {
-                if (!answer.isAllowed()) {
-                    failure = refused(answer);
-                } else if (!grant(answer)) {
-                    how.giveBack.accept(answer);
-                    return;
-                }
-                drain();
+            void takeAnew() {
+                again |= permit.hasFoundNoPlace();
+                permit.letGo();
+                permit = new Permit();
+                take();
             }
 
-            @Override
-            protected void hookOnError(Throwable throwable) {
-                failure = throwable;
-                drain();
+            boolean isGranted() {
+                return permit.isGranted();
             }
 
-            private synchronized boolean grant(@Nullable Decision answer) {
-                decision = answer;
-                granted = !gone;
-                return granted;
-            }
-
-            synchronized boolean isGranted() {
-                return granted;
+            @Nullable
+            Throwable failure() {
+                return permit.failure;
             }
 
             /** Its element will not go out any more. */
             void letGo() {
-                Decision unused;
-                synchronized (this) {
-                    gone = true;
-                    unused = granted ? decision : null;
-                }
-                if (unused == null) {
-                    cancel();
-                } else {
-                    how.giveBack.accept(unused);
-                }
+                permit.letGo();
             }
 
             /** Returns how many more such elements there was room for when this one was granted. */
             int room(int before) {
+                Decision decision = permit.decision;
                 if (decision == null || permits == 0) {
                     return before;
                 }
                 return (int) Math.max(1, Math.min(how.mostInHand, decision.remaining() / permits));
             }
 
-            private RuntimeException refused(Decision answer) {
-                if (answer.retryAfter().isPresent()) {
-                    return Exceptions.failWithOverflow(
-                            "no place is free to wait for a permit: expected fewer streams and"
-                                    + " callers to wait at a time, or more places, for example .waiters(5_000, 50_000)");
+            /** One try to get its permits. */
+            private final class Permit extends BaseSubscriber<Decision> {
+
+                private @Nullable Decision decision;
+                private long grantedAt;
+                private boolean granted;
+                private boolean gone;
+                private volatile @Nullable Throwable failure;
+
+                @Override
+                public Context currentContext() {
+                    return actual.currentContext();
                 }
-                if (answer.source() == Source.LIMITER) {
-                    return new IllegalArgumentException("an element costs " + permits + " permits, which "
-                            + answer.violated()
-                            + " never hold: expected no more than the smallest of them has, for example"
-                            + " 1");
+
+                @Override
+                protected void hookOnNext(Decision answer) {
+                    if (!answer.isAllowed()) {
+                        failure = refused(answer);
+                    } else if (!grant(answer)) {
+                        how.giveBack.accept(answer);
+                        return;
+                    }
+                    drain();
                 }
-                return new LimitStoreException(
-                        "the store refuses, and says of no wait that would help: " + answer, null);
+
+                @Override
+                protected void hookOnError(Throwable throwable) {
+                    failure = throwable;
+                    drain();
+                }
+
+                synchronized boolean grant(@Nullable Decision answer) {
+                    decision = answer;
+                    grantedAt = how.nanos.getAsLong();
+                    granted = !gone;
+                    return granted;
+                }
+
+                synchronized boolean isGranted() {
+                    return granted;
+                }
+
+                synchronized boolean isOld(long now) {
+                    return granted && decision != null && now - grantedAt > LATE;
+                }
+
+                boolean hasFoundNoPlace() {
+                    return failure instanceof NoPlaceException;
+                }
+
+                void letGo() {
+                    Decision unused;
+                    synchronized (this) {
+                        gone = true;
+                        unused = granted ? decision : null;
+                    }
+                    if (unused == null) {
+                        cancel();
+                    } else {
+                        how.giveBack.accept(unused);
+                    }
+                }
+
+                private RuntimeException refused(Decision answer) {
+                    if (answer.source() == Source.LIMITER && answer.retryAfter().isPresent()) {
+                        return new NoPlaceException();
+                    }
+                    if (answer.source() == Source.LIMITER && answer.violated().isEmpty()) {
+                        return new LimitLookupException(
+                                "a stream cannot go on: the limits of its key could not be looked up, and the lookup was told"
+                                        + " to deny then; expected limits, for example Otherwise.limits(Limit.perMinute(60))",
+                                null);
+                    }
+                    if (answer.source() == Source.LIMITER) {
+                        return new IllegalArgumentException("an element costs " + permits + " permits, which "
+                                + answer.violated() + " never hold: expected no more than the smallest of them has, for"
+                                + " example 1");
+                    }
+                    return new LimitStoreException(
+                            "the store refuses, and says of no wait that would help: " + answer, null);
+                }
             }
+        }
+    }
+
+    /** Nobody may wait any more, for a while. */
+    private static final class NoPlaceException extends IllegalStateException {
+
+        private static final long serialVersionUID = 1L;
+
+        NoPlaceException() {
+            super("no place is free to wait for a permit: expected fewer streams and callers to wait at a time, or more"
+                    + " places, for example .waiters(5_000, 50_000)");
         }
     }
 }

@@ -3,6 +3,7 @@ package io.github.spillgate;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.local.LocalStore;
@@ -18,6 +19,7 @@ import reactor.core.CoreSubscriber;
 import reactor.core.Disposable;
 import reactor.core.publisher.Hooks;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
 import reactor.test.StepVerifier;
 import reactor.util.context.Context;
 
@@ -190,6 +192,51 @@ class AcquireTest {
         assertThat(served)
                 .as("the last comes 3 ms late, for the slots of the log")
                 .hasSize(12);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void theBoundBehindOneWhoAsksForLessCountsFromWhenHeMayBeServed() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(10));
+        store.take(claims(limiter, "a", 6)).block();
+        wait(limiter, "much", 5, Duration.ofMillis(500));
+        wait(limiter, "little", 3, LONG);
+        wait(limiter, "most", 8, Duration.ofMillis(1_500));
+        held.answerAll();
+        assertThat(served).containsExactly("little");
+        assertThat(decisions).hasSize(1);
+        time.passMillis(1_001);
+        held.answerAll();
+        assertThat(served).as("8 of 10 are free after a window").containsExactly("little", "most");
+    }
+
+    @Test
+    void theBoundCountsFromWhenTheStoreWasAskedForTheFirst() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(1));
+        wait(limiter, "first", 1, LONG);
+        time.passMillis(400);
+        wait(limiter, "second", 1, Duration.ofMillis(800));
+        held.answerAll();
+        assertThat(served).containsExactly("first");
+        time.passMillis(601);
+        held.answerAll();
+        assertThat(served).as("a window after the store had granted the first").containsExactly("first", "second");
+    }
+
+    @Test
+    void aDenialThatOvertakesGrantsTurnsNobodyAwayWhoIsBeingGranted() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(10));
+        for (int i = 0; i < 4; i++) {
+            wait(limiter, "w" + i, 1, Duration.ofMillis(500));
+        }
+        store.take(claims(limiter, "a", 7)).block();
+        held.answer(0);
+        assertThat(held.held()).as("asked for at once").isEqualTo(3);
+        held.answer(2);
+        assertThat(decisions).isEmpty();
+        held.answerAll();
+        assertThat(served).containsExactly("w0", "w1", "w2");
+        assertThat(decisions).hasSize(1);
         assertNobodyIsLeft(limiter);
     }
 
@@ -545,6 +592,28 @@ class AcquireTest {
     }
 
     @Test
+    void whoRequestsOrIsLookedUpOnlyAfterTheEndIsNotServed() {
+        RateLimiter limiter = limiter(Limit.perSecond(2));
+        StepVerifier.create(limiter.acquire("a", LONG), 0)
+                .expectSubscription()
+                .then(limiter::close)
+                .thenRequest(1)
+                .verifyError(IllegalStateException.class);
+        Sinks.One<List<Limit>> plan = Sinks.one();
+        RateLimiter looking = RateLimiter.builder("test")
+                .store(store)
+                .limit(Limit.perSecond(2))
+                .lookup(LimitLookup.of(key -> plan.asMono()))
+                .build();
+        for (Mono<Decision> decision : List.of(looking.tryAcquire("a"), looking.acquire("a", LONG))) {
+            decision.subscribe(it -> served.add("?"), error -> served.add("error"));
+        }
+        looking.close();
+        plan.tryEmitValue(List.of(Limit.perSecond(5)));
+        assertThat(served).containsExactly("error", "error");
+    }
+
+    @Test
     void nothingIsAskedBeforeSomebodyRequestsIt() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(5));
         Mono<Decision> permit = limiter.acquire("a", LONG);
@@ -655,6 +724,53 @@ class AcquireTest {
         held.answerAll();
         assertThat(next.block(LONG).isAllowed()).isTrue();
         await().untilAsserted(() -> assertNobodyIsLeft(limiter));
+    }
+
+    @Test
+    void closingEndsAllAlsoWhereOneThrows() {
+        RateLimiter limiter = limiter(Limit.perHour(1));
+        List<String> ended = new ArrayList<>();
+        List<Throwable> dropped = new ArrayList<>();
+        Hooks.onErrorDropped(dropped::add);
+        for (String key : List.of("a", "b", "c")) {
+            limiter.tryAcquire(key).block();
+            limiter.acquire(key, Duration.ofDays(1)).subscribe(decision -> {}, error -> {
+                ended.add(key);
+                throw new IllegalStateException("of a user's");
+            });
+        }
+        limiter.close();
+        Hooks.resetOnErrorDropped();
+        assertThat(ended).containsExactlyInAnyOrder("a", "b", "c");
+        assertThat(dropped).hasSize(3);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void aStoreThatThrowsWhatIsFatalLeavesNoPlaceTaken() {
+        boolean[] broken = {false};
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(new LimitStoreAround(held) {
+                    @Override
+                    public Mono<Decision> take(List<Claim> claims) {
+                        if (broken[0]) {
+                            throw new NoClassDefFoundError("gone");
+                        }
+                        return super.take(claims);
+                    }
+                })
+                .limit(Limit.perSecond(20))
+                .build();
+        List<Throwable> errors = new ArrayList<>();
+        for (int i = 0; i < 10; i++) {
+            limiter.acquire("a", LONG).subscribe(decision -> served.add("first"), errors::add);
+        }
+        broken[0] = true;
+        assertThatThrownBy(() -> held.answer(0)).isInstanceOf(NoClassDefFoundError.class);
+        time.passMillis(1);
+        assertThat(served).hasSize(1);
+        assertThat(errors).hasSize(9);
+        assertNobodyIsLeft(limiter);
     }
 
     @Test

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import io.github.spillgate.LimitLookup.Otherwise;
 import io.github.spillgate.local.LocalStore;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -98,6 +99,24 @@ class LimitLookupTest {
                 .assertNext(
                         decision -> assertThat(decision.limits().get(0).limit()).isEqualTo(OWN))
                 .verifyComplete();
+    }
+
+    @Test
+    void whateverTheFunctionThrowsIsAFailure() {
+        for (Throwable thrown : List.of(new IOException("no database"), new AssertionError("no sense"))) {
+            RateLimiter limiter = limiter(LimitLookup.of(key -> {
+                LimitLookupTest.<RuntimeException>sneak(thrown);
+                return Mono.<List<Limit>>empty();
+            }));
+            assertThat(limiter.tryAcquire("a").block().limits().get(0).limit()).isEqualTo(OWN);
+        }
+    }
+
+    @Test
+    void anyTimeIsATime() {
+        RateLimiter limiter = limiter(LimitLookup.of(key -> Mono.fromCallable(() -> List.of(FREE)))
+                .timeout(Duration.ofSeconds(Long.MAX_VALUE)));
+        assertThat(limiter.tryAcquire("a").block().limits().get(0).limit()).isEqualTo(FREE);
     }
 
     @Test
@@ -293,6 +312,12 @@ class LimitLookupTest {
                 .build()
                 .tryAcquire(Charge.of("free"), Charge.of("free", GOLD));
         StepVerifier.create(clash).verifyError(IllegalArgumentException.class);
+    }
+
+    /** Throws what is checked, as a function in Kotlin may. */
+    @SuppressWarnings({"unchecked", "TypeParameterUnusedInFormals"})
+    private static <E extends Throwable> void sneak(Throwable thrown) throws E {
+        throw (E) thrown;
     }
 
     private LimitLookup lookup() {

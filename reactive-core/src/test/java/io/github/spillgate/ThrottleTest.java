@@ -20,6 +20,7 @@ import reactor.core.Disposable;
 import reactor.core.Scannable;
 import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Flux;
+import reactor.core.publisher.Hooks;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 import reactor.test.StepVerifier;
@@ -71,7 +72,7 @@ class ThrottleTest {
                     .subscribe(this::note);
             for (int i = 0; i < 10_000; i++) {
                 time.passMillis(1);
-                assertThat(given.size() - out.size()).as("in hand").isLessThanOrEqualTo(Line.MOST_ASKS);
+                assertThat(given.size() - out.size()).as("in hand").isLessThanOrEqualTo(Throttle.MOST_IN_HAND);
             }
             running.dispose();
             assertThat(out)
@@ -118,7 +119,7 @@ class ThrottleTest {
                 .subscribe(this::note);
         assertThat(held.held()).isOne();
         held.answer(0);
-        assertThat(requests).as("99 remain, and 64 is the most").containsExactly(1L, 64L);
+        assertThat(requests).as("99 remain, and 16 is the most").containsExactly(1L, 16L);
         held.answerAll();
         assertThat(out).hasSize(100);
         assertThat(held.takes()).isLessThan(105);
@@ -296,6 +297,113 @@ class ThrottleTest {
     }
 
     @Test
+    void permitsThatGrowOldWhileTheSubscriberIsBusyAreGivenBackAndOthersWaitedFor() {
+        Limit limit = Limit.perSecond(10);
+        RateLimiter limiter = limiter(limit);
+        Flux.range(0, 40).transform(limiter.throttle("a")).subscribe(element -> {
+            note(element);
+            if (element == 1) {
+                time.passMillis(1_001);
+            }
+        });
+        time.pass(Duration.ofSeconds(10));
+        assertThat(out).containsExactlyElementsOf(IntStream.range(0, 40).boxed().toList());
+        assertNoWindowHoldsMoreThan(limit);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whoIsSlowIsNotAskedForMoreThanOneAhead() {
+        RateLimiter limiter = limiter(Limit.perMinute(1_000));
+        long[] asked = {0};
+        Flux.range(0, 100)
+                .doOnRequest(n -> asked[0] += n)
+                .transform(limiter.throttle("a"))
+                .subscribe(element -> {
+                    note(element);
+                    time.passMillis(20);
+                    assertThat(asked[0] - out.size()).isLessThanOrEqualTo(out.size() < 20 ? Throttle.MOST_IN_HAND : 1);
+                });
+        assertThat(out).hasSize(100);
+        assertThat(used(Limit.perMinute(1_000))).isEqualTo(100);
+    }
+
+    @Test
+    void oneStreamNeedsNoMoreThanOnePlace() {
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(held)
+                .limit(Limit.perSecond(1_000))
+                .waiters(2, 2)
+                .build();
+        Flux.range(0, 200).transform(limiter.throttle("a")).subscribe(this::note);
+        held.answerAll();
+        assertThat(out)
+                .containsExactlyElementsOf(IntStream.range(0, 200).boxed().toList());
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void afterTheEndNothingIsAskedOrDroppedOrLost() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(100));
+        TestPublisher<Integer> source = TestPublisher.createNoncompliant(TestPublisher.Violation.CLEANUP_ON_TERMINATE);
+        List<Object> discarded = new ArrayList<>();
+        source.flux()
+                .transform(limiter.throttle("a"))
+                .doOnDiscard(Integer.class, discarded::add)
+                .subscribe()
+                .dispose();
+        source.next(2);
+        assertThat(held.takes()).isZero();
+        assertThat(discarded).containsExactly(2);
+
+        List<Throwable> dropped = new ArrayList<>();
+        List<Throwable> errors = new ArrayList<>();
+        Hooks.onErrorDropped(dropped::add);
+        Flux.range(0, 1_000).transform(limiter.throttle("a")).subscribe(this::note, errors::add);
+        held.answer(0);
+        held.fail(0);
+        Hooks.resetOnErrorDropped();
+        assertThat(errors).hasSize(1);
+        assertThat(dropped).as("one error for one stream").isEmpty();
+    }
+
+    @Test
+    void anElementWhoseCostCannotBeToldIsDiscarded() {
+        RateLimiter limiter = limiter(Limit.perSecond(100));
+        List<Integer> discarded = new ArrayList<>();
+        Flux.just(1, 0)
+                .transform(limiter.<Integer>throttle("a", element -> 1 / element))
+                .doOnDiscard(Integer.class, discarded::add)
+                .subscribe(this::note, error -> {});
+        assertThat(out).containsExactly(1);
+        assertThat(discarded).containsExactly(0);
+    }
+
+    @Test
+    void aClosedLimiterDoesNotEvenSubscribeToTheSource() {
+        RateLimiter limiter = limiter(Limit.perSecond(100));
+        TestPublisher<Integer> source = TestPublisher.create();
+        Flux<Integer> slowed = source.flux().transform(limiter.throttle("a"));
+        limiter.close();
+        StepVerifier.create(slowed).verifyError(IllegalStateException.class);
+        source.assertWasNotSubscribed();
+    }
+
+    @Test
+    void whereALookupDeniesTheStreamSaysSo() {
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(store)
+                .limit(Limit.perSecond(1))
+                .lookup(LimitLookup.of(key -> Mono.<List<Limit>>empty()).whenEmpty(LimitLookup.Otherwise.deny()))
+                .build();
+        StepVerifier.create(Flux.just(1).transform(limiter.throttle("a")))
+                .expectErrorSatisfies(error -> assertThat(error)
+                        .isInstanceOf(LimitLookupException.class)
+                        .hasMessageContaining("the lookup was told to deny"))
+                .verify();
+    }
+
+    @Test
     void aWrongRequestIsAnError() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         TestPublisher<Integer> source = TestPublisher.create();
@@ -378,7 +486,7 @@ class ThrottleTest {
         Scannable throttled = seen.get(0);
         assertThat(throttled.scan(Scannable.Attr.BUFFERED)).isOne();
         assertThat(throttled.scan(Scannable.Attr.REQUESTED_FROM_DOWNSTREAM)).isEqualTo(2);
-        assertThat(throttled.scan(Scannable.Attr.PREFETCH)).isEqualTo(64);
+        assertThat(throttled.scan(Scannable.Attr.PREFETCH)).isEqualTo(Throttle.MOST_IN_HAND);
         assertThat(throttled.scan(Scannable.Attr.RUN_STYLE)).isEqualTo(Scannable.Attr.RunStyle.ASYNC);
         assertThat(throttled.scan(Scannable.Attr.TERMINATED)).isFalse();
         assertThat(throttled.scan(Scannable.Attr.CANCELLED)).isFalse();

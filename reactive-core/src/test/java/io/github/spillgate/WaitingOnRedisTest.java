@@ -203,7 +203,7 @@ class WaitingOnRedisTest {
         assertThat(out)
                 .containsExactlyElementsOf(IntStream.range(0, 3_000).boxed().toList());
         assertThat(overlaps).hasValue(0);
-        assertThat(most.get()).isLessThanOrEqualTo(Line.MOST_ASKS);
+        assertThat(most.get()).isLessThanOrEqualTo(Throttle.MOST_IN_HAND);
         assertNoWindowHoldsMore(limit, store.granted());
         assertThat(store.takes()).as("questions for 3,000 permits").isLessThan(6_000);
         await().atMost(LONG).untilAsserted(() -> assertNobodyIsLeft(limiter));

@@ -7,12 +7,18 @@ import io.github.spillgate.Limit;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.Collection;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
+import reactor.core.Disposable;
+import reactor.core.Disposables;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.MonoSink;
+import reactor.util.context.Context;
 
 /**
  * Remembers the limits of keys that have been looked up, for a while and in memory that is bounded.
@@ -23,8 +29,8 @@ import reactor.core.publisher.Mono;
  * }</pre>
  *
  * Also that nothing was found is remembered; a failure is not. Who asks for a key that is just being looked up waits for that
- * answer instead of asking again, and sees the Reactor Context of whoever asked first. When all who wait for it have gone, the
- * lookup is cancelled.
+ * answer instead of asking again; the lookup sees the Reactor Context of whoever asked first. When somebody gives up waiting, the
+ * next to ask starts another lookup, in case that one hangs; when all who wait for it have gone, it is cancelled.
  */
 public final class CachedLimits implements Function<String, Mono<Collection<Limit>>> {
 
@@ -102,9 +108,7 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
      */
     @Override
     public Mono<Collection<Limit>> apply(String key) {
-        Entry entry = entries.get(key, Entry::new);
-        Mono<Collection<Limit>> found = entry.found;
-        return found == null ? entry.lookedUp : found;
+        return Mono.defer(() -> entries.get(key, Entry::new).answer());
     }
 
     /**
@@ -122,28 +126,96 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
         return entries.estimatedSize();
     }
 
+    /**
+     * One lookup of a key and those who wait for it. Their list is guarded by the entry's monitor, under which nothing is called
+     * that is not ours.
+     */
     private final class Entry {
 
-        private final Mono<Collection<Limit>> lookedUp;
+        private final String key;
+        private final Disposable.Swap lookup = Disposables.swap();
         private volatile @Nullable Mono<Collection<Limit>> found;
 
+        private Set<MonoSink<Collection<Limit>>> waiting = new HashSet<>();
+        private boolean started;
+        private boolean ended;
+
         Entry(String key) {
-            Runnable forget = () -> entries.asMap().remove(key, this);
-            Mono<Collection<Limit>> shared = Mono.<Collection<Limit>>defer(
-                            () -> limitsOf.apply(key).map(List::<Limit>copyOf))
-                    .defaultIfEmpty(List.of())
-                    .doOnNext(limits -> found = Mono.just(limits))
-                    .doOnError(e -> forget.run())
-                    .doOnCancel(forget)
-                    .flux()
-                    .replay(1)
-                    .refCount()
-                    .singleOrEmpty();
-            // Who comes after the answer, with an entry that he got before, does not start another lookup.
-            lookedUp = Mono.defer(() -> {
-                Mono<Collection<Limit>> already = found;
-                return already == null ? shared : already;
-            });
+            this.key = key;
+        }
+
+        Mono<Collection<Limit>> answer() {
+            Mono<Collection<Limit>> known = found;
+            return known == null ? Mono.create(this::join) : known;
+        }
+
+        private void join(MonoSink<Collection<Limit>> sink) {
+            boolean tooLate;
+            boolean first;
+            synchronized (this) {
+                tooLate = ended;
+                first = !tooLate && !started;
+                started = true;
+                if (!tooLate) {
+                    waiting.add(sink);
+                }
+            }
+            Context context = Context.of(sink.contextView());
+            if (tooLate) {
+                // Ended while he came: it is known now, or it is forgotten and the next entry knows.
+                sink.onDispose(apply(key).subscribe(sink::success, sink::error, sink::success, context));
+                return;
+            }
+            sink.onCancel(() -> leave(sink));
+            if (first) {
+                start(context);
+            }
+        }
+
+        private void start(Context context) {
+            try {
+                lookup.update(Mono.defer(() -> limitsOf.apply(key).map(List::<Limit>copyOf))
+                        .defaultIfEmpty(List.of())
+                        .subscribe(this::succeed, this::fail, null, context));
+            } catch (Throwable e) {
+                fail(e);
+                throw e;
+            }
+        }
+
+        private void succeed(Collection<Limit> limits) {
+            found = Mono.just(limits);
+            end().forEach(sink -> sink.success(limits));
+        }
+
+        private void fail(Throwable error) {
+            forget();
+            end().forEach(sink -> sink.error(error));
+        }
+
+        /** Who has had enough of waiting takes the entry with him, for it may hang; those who stay get its answer. */
+        private void leave(MonoSink<Collection<Limit>> sink) {
+            forget();
+            boolean last;
+            synchronized (this) {
+                waiting.remove(sink);
+                last = !ended && waiting.isEmpty();
+                ended |= last;
+            }
+            if (last) {
+                lookup.dispose();
+            }
+        }
+
+        private synchronized Set<MonoSink<Collection<Limit>>> end() {
+            ended = true;
+            Set<MonoSink<Collection<Limit>>> all = waiting;
+            waiting = new HashSet<>();
+            return all;
+        }
+
+        private void forget() {
+            entries.asMap().remove(key, this);
         }
     }
 }

@@ -3,6 +3,7 @@ package io.github.spillgate.local;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
@@ -14,6 +15,10 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.concurrent.BrokenBarrierException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import reactor.core.Disposable;
@@ -154,6 +159,109 @@ class CachedLimitsTest {
         Decision decision = limiter.tryAcquire("a").block();
         assertThat(decision.remaining()).isEqualTo(6);
         await().until(() -> limits.size() == 0);
+    }
+
+    @Test
+    void aLookupThatHangsIsNotWaitedForByThoseWhoComeAfterSomebodyHasGivenUp() {
+        CachedLimits limits = CachedLimits.of(
+                key -> {
+                    asked.add(key);
+                    return asked.size() == 1 ? Mono.never() : Mono.just(LIMITS);
+                },
+                10,
+                Duration.ofHours(1));
+        Disposable patient = limits.apply("a").subscribe();
+        limits.apply("a").subscribe().dispose();
+        assertThat(limits.apply("a").block()).isEqualTo(LIMITS);
+        assertThat(asked).hasSize(2);
+        patient.dispose();
+        assertThat(limits.apply("a").block()).isEqualTo(LIMITS);
+        assertThat(asked).hasSize(2);
+    }
+
+    @Test
+    void anAnswerThatIsKeptIsNotOlderThanTheCache() {
+        CachedLimits limits = cached(Mono.just(LIMITS));
+        Mono<Collection<Limit>> kept = limits.apply("a");
+        kept.block();
+        clock.advance(Duration.ofMinutes(2));
+        kept.block();
+        assertThat(asked).containsExactly("a", "a");
+    }
+
+    @Test
+    void alsoAFatalErrorIsNotRemembered() {
+        CachedLimits limits = CachedLimits.of(
+                key -> {
+                    asked.add(key);
+                    if (asked.size() == 1) {
+                        throw new NoClassDefFoundError("gone");
+                    }
+                    return Mono.just(LIMITS);
+                },
+                10,
+                Duration.ofMinutes(1));
+        assertThatThrownBy(() -> limits.apply("a").block()).isInstanceOf(NoClassDefFoundError.class);
+        assertThat(limits.apply("a").block()).isEqualTo(LIMITS);
+    }
+
+    @Test
+    void whoComesWhileAnotherGoesGetsHisAnswerAndNoLookupIsLeft() throws Exception {
+        AtomicInteger alive = new AtomicInteger();
+        CachedLimits limits = CachedLimits.of(
+                key -> Mono.<Collection<Limit>>create(sink -> {
+                    alive.incrementAndGet();
+                    Disposable later =
+                            Schedulers.parallel().schedule(() -> sink.success(LIMITS), 1, TimeUnit.MILLISECONDS);
+                    sink.onDispose(() -> {
+                        alive.decrementAndGet();
+                        later.dispose();
+                    });
+                }),
+                1_000_000,
+                Duration.ofMinutes(1));
+        int rounds = 10_000;
+        CyclicBarrier together = new CyclicBarrier(2);
+        CompletableFuture<?> goes = CompletableFuture.runAsync(() -> {
+                    for (int i = 0; i < rounds; i++) {
+                        Disposable first = limits.apply("key-" + i).subscribe();
+                        meet(together);
+                        spin(i % 64);
+                        first.dispose();
+                    }
+                })
+                .whenComplete((done, error) -> {
+                    if (error != null) {
+                        together.reset();
+                    }
+                });
+        List<Mono<Collection<Limit>>> answers = new ArrayList<>();
+        for (int i = 0; i < rounds; i++) {
+            meet(together);
+            spin(i / 64 % 64);
+            Mono<Collection<Limit>> answer = limits.apply("key-" + i).cache();
+            answer.subscribe(found -> {}, error -> {});
+            answers.add(answer);
+        }
+        goes.get();
+        for (Mono<Collection<Limit>> answer : answers) {
+            assertThat(answer.block(Duration.ofSeconds(30))).isEqualTo(LIMITS);
+        }
+        await().untilAsserted(() -> assertThat(alive).hasValue(0));
+    }
+
+    private static void meet(CyclicBarrier barrier) {
+        try {
+            barrier.await();
+        } catch (InterruptedException | BrokenBarrierException e) {
+            throw new AssertionError("one of the two has failed", e);
+        }
+    }
+
+    private static void spin(int times) {
+        for (int i = 0; i < times * 10; i++) {
+            Thread.onSpinWait();
+        }
     }
 
     @Test

@@ -1,0 +1,86 @@
+package io.github.spillgate;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.local.LocalStore;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+/** However many come to a line again when they are told something, the stack does not grow with their number. */
+class DeepLineTest {
+
+    private static final int MANY = 1_000;
+    private static final int DEEP = 1_000;
+    private static final Limit LIMIT = Limit.of(10_000, Duration.ofMillis(100));
+    private static final Duration LONG = Duration.ofMinutes(1);
+
+    private final AtomicInteger deepest = new AtomicInteger();
+
+    @Test
+    void manyStreamsOnOneKey() {
+        RateLimiter limiter = limiter(LocalStore.bounded(100));
+        limiter.tryAcquire("a", 10_000).block();
+        List<Long> ends = Flux.range(0, MANY)
+                .flatMap(
+                        i -> Flux.range(0, 3)
+                                .transform(limiter.throttle("a"))
+                                .doOnNext(e -> look())
+                                .count(),
+                        MANY)
+                .collectList()
+                .block(LONG);
+        assertThat(ends).hasSize(MANY).containsOnly(3L);
+        assertThat(deepest.get()).isLessThan(DEEP);
+    }
+
+    @Test
+    void whoComesAgainWhenHeIsServed() {
+        RateLimiter limiter = limiter(LocalStore.bounded(100));
+        limiter.tryAcquire("a", 10_000).block();
+        Flux.range(0, MANY)
+                .flatMap(
+                        i -> limiter.acquire("a", LONG)
+                                .doOnNext(decision -> look())
+                                .flatMap(first -> limiter.acquire("a", LONG)),
+                        MANY)
+                .doOnNext(decision -> assertThat(decision.isAllowed()).isTrue())
+                .blockLast(LONG);
+        assertThat(deepest.get()).isLessThan(DEEP);
+    }
+
+    @Test
+    void whoTriesAgainAfterAnError() {
+        AtomicInteger asked = new AtomicInteger();
+        RateLimiter limiter = limiter(new LimitStoreAround(LocalStore.bounded(100)) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                Mono<Decision> answer = asked.getAndIncrement() == 0
+                        ? Mono.error(new LimitStoreUnavailableException("told to fail", null))
+                        : super.take(claims);
+                return Mono.delay(Duration.ofMillis(20)).then(answer);
+            }
+        });
+        Flux.range(0, MANY)
+                .flatMap(i -> limiter.acquire("a", LONG).doOnError(e -> look()).retry(1), MANY)
+                .doOnNext(decision -> assertThat(decision.isAllowed()).isTrue())
+                .blockLast(LONG);
+        assertThat(deepest.get()).isPositive().isLessThan(DEEP);
+    }
+
+    private void look() {
+        int frames = StackWalker.getInstance().walk(all -> (int) all.count());
+        deepest.accumulateAndGet(frames, Math::max);
+    }
+
+    private static RateLimiter limiter(LimitStore store) {
+        return RateLimiter.builder("test")
+                .store(store)
+                .limit(LIMIT)
+                .waiters(20_000, 20_000)
+                .build();
+    }
+}
