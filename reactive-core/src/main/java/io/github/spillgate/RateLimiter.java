@@ -538,7 +538,8 @@ public final class RateLimiter implements AutoCloseable {
 
         /**
          * Bounds how many may wait; 1,000 for the same counts and 10,000 in all by default. Who comes when all places are taken
-         * is denied at once. A throttled stream takes a place for each element that it has in hand.
+         * is denied at once. A throttled stream takes a place for the element whose turn it is, and more, if they are free, for those
+         * that it has in hand behind it.
          *
          * @param forOneKey how many may wait for the same counts
          * @param inAll how many may wait in this limiter, at least as many as for one key and at most 1,000,000
