@@ -4,9 +4,9 @@ import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Deque;
 import java.util.List;
 import java.util.Optional;
-import java.util.Queue;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
@@ -57,7 +57,7 @@ final class Line {
 
     private final Lines lines;
     private final String name;
-    private final Queue<Runnable> due = new ArrayDeque<>();
+    private final Deque<Runnable> due = new ArrayDeque<>();
 
     private final Row row = new Row();
     private int places;
@@ -327,7 +327,8 @@ final class Line {
         Denial denied = new Denial(question, decision, shortest, now());
         denial = denied;
         granted = null;
-        due.add(() -> setAlarm(denied));
+        // Before anything of somebody else, who may take his time.
+        due.addFirst(() -> setAlarm(denied));
     }
 
     /**
@@ -348,9 +349,8 @@ final class Line {
             return;
         }
         for (Waiter one : row.clear()) {
-            // Who asks for less than was denied may be served earlier, once nobody stands before him; and then those
-            // behind
-            // him wait for windows from now, and those who ask for no less for no less than that.
+            // Who asks for less than was denied may be served earlier, once nobody stands before him. Those behind him
+            // wait for windows from now, and those of them who ask for no less, until then at least.
             Waiter head = row.isEmpty() ? one : row.first();
             boolean headWaits = head != null && head.asksNoLessThan(denied.claims);
             long soonest = sum(headWaits ? opensAt : denied.heardAt, row.windowsUntil(one));

@@ -57,8 +57,9 @@ final class Lines {
 
     /** More may be free for those who wait for these counts than they know. */
     void wake(List<Claim> claims) {
-        if (!lines.isEmpty()) {
-            wake(name(claims));
+        Line line = lines.isEmpty() ? null : lines.get(name(claims));
+        if (line != null) {
+            line.wake();
         }
     }
 
@@ -143,13 +144,6 @@ final class Lines {
     /** How many places are taken, for tests to look at. */
     int taken() {
         return places.get();
-    }
-
-    private void wake(String name) {
-        Line line = lines.get(name);
-        if (line != null) {
-            line.wake();
-        }
     }
 
     private static String name(List<Claim> claims) {

@@ -171,8 +171,9 @@ public final class RateLimiter implements AutoCloseable {
      * <p><b>The wait</b> begins with the first request of the subscriber. He is denied at once when he would have to wait for
      * longer than he wants, as far as is known: by what the store has said last, and by how many are before him. As long as
      * those stay and nothing is given back, nobody is denied who would have been served. The time of the store's answer comes
-     * on top of the wait, as it does in {@code tryAcquire}. The decision of one who was denied in the line has
-     * {@link Source#LIMITER} as its source, and its {@link Decision#retryAfter()} is the shortest wait that may be enough.
+     * on top of the wait, as it does in {@code tryAcquire}. Who was first is denied with the store's own
+     * decision; that of one behind him has {@link Source#LIMITER} as its source, and its {@link Decision#retryAfter()} is the
+     * shortest wait that may be enough.
      *
      * <p><b>The bound.</b> There is place for {@linkplain Builder#waiters(int, int) so many}; who comes when all are taken is
      * denied at once.
@@ -258,12 +259,7 @@ public final class RateLimiter implements AutoCloseable {
         // Elements whose limits are looked up at the same time would come to the line in any order.
         int mostInHand = claims.areLookedUp() ? 1 : Throttle.MOST_IN_HAND;
         return source -> Throttle.of(
-                Flux.defer(() -> closed ? Flux.error(isClosed()) : source),
-                permits,
-                acquire,
-                lines::giveBack,
-                lines::nanos,
-                mostInHand);
+                Flux.defer(() -> closed ? Flux.error(isClosed()) : source), permits, acquire, lines, mostInHand);
     }
 
     /**

@@ -112,9 +112,8 @@ final class Row {
             long together = permits[i] + (withHisOwn ? summed(claim) : 0);
             long windows = together == 0 ? 0 : (together - 1) / limit.permits();
             if (limit.algorithm() == Algorithm.COUNTER) {
-                // Two windows of a counter touch: what is taken at the end of one and at the start of the next is taken
-                // at
-                // once.
+                // Two windows of a counter touch: what is taken at the end of one and at the start of the next is
+                // taken at once.
                 windows = Math.max(0, windows - 1);
             }
             longest = Math.max(longest, windows * limit.window().toMillis());

@@ -6,9 +6,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import java.util.concurrent.atomic.AtomicLongFieldUpdater;
-import java.util.function.Consumer;
 import java.util.function.LongFunction;
-import java.util.function.LongSupplier;
 import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Subscription;
@@ -29,16 +27,13 @@ final class Throttle<T> extends FluxOperator<T, T> {
     // A permit is of use at the moment at which it is granted. Were it taken before there is an element, or for one
     // that
     // nobody downstream has asked for, the element would go out later than the store believes, and more of them could
-    // go
-    // out in a window than the limit says. So the element comes first, and only one that is asked for; then its permit
-    // is
-    // waited for; then it goes out at once. What is in hand at any time is therefore bounded by the demand, and by what
-    // the last answer said there is room for: that many permits are asked for at the same time, and one where nothing
-    // remained.
+    // go out in a window than the limit says. So the element comes first, and only one that is asked for; then its
+    // permit is waited for; then it goes out at once. What is in hand at any time is therefore bounded by the demand,
+    // and by what the last answer said there is room for: that many permits are asked for at the same time, and one
+    // where nothing remained.
     //
     // While the subscriber is busy with one element, the permits of those behind it grow old. One that is too old when
-    // its
-    // turn comes is given back, and the element waits for another; and who is slow is not asked for more than one
+    // its turn comes is given back, and the element waits for another; and who is slow is not asked for more than one
     // ahead.
     //
     // Only the first in hand must find a place to wait. For those behind it, a permit is asked for in advance; where no
@@ -52,22 +47,19 @@ final class Throttle<T> extends FluxOperator<T, T> {
 
     private final ToLongFunction<? super T> permits;
     private final LongFunction<Mono<Decision>> acquire;
-    private final Consumer<Decision> giveBack;
-    private final LongSupplier nanos;
+    private final Lines lines;
     private final int mostInHand;
 
     private Throttle(
             Flux<T> source,
             ToLongFunction<? super T> permits,
             LongFunction<Mono<Decision>> acquire,
-            Consumer<Decision> giveBack,
-            LongSupplier nanos,
+            Lines lines,
             int mostInHand) {
         super(source);
         this.permits = permits;
         this.acquire = acquire;
-        this.giveBack = giveBack;
-        this.nanos = nanos;
+        this.lines = lines;
         this.mostInHand = mostInHand;
     }
 
@@ -76,18 +68,16 @@ final class Throttle<T> extends FluxOperator<T, T> {
      *
      * @param permits how many an element costs
      * @param acquire waits for so many, for ever
-     * @param giveBack takes a decision that is of no use any more
-     * @param nanos what tells the time
+     * @param lines where they wait; it tells the time, and takes back what is of no use any more
      * @param mostInHand how many elements may wait at a time
      */
     static <T> Flux<T> of(
             Flux<T> source,
             ToLongFunction<? super T> permits,
             LongFunction<Mono<Decision>> acquire,
-            Consumer<Decision> giveBack,
-            LongSupplier nanos,
+            Lines lines,
             int mostInHand) {
-        return onAssembly(new Throttle<>(source, permits, acquire, giveBack, nanos, mostInHand));
+        return onAssembly(new Throttle<>(source, permits, acquire, lines, mostInHand));
     }
 
     @Override
@@ -242,7 +232,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
             while (!cancelled && !terminated) {
                 boolean ended = done;
                 Slot next = inHand.peek();
-                long now = how.nanos.getAsLong();
+                long now = how.lines.nanos();
                 if (next != null && next.mustTakeAnew(now)) {
                     takeAnew(now);
                     continue;
@@ -266,7 +256,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
                     emitted++;
                     room = next.room(room);
                     actual.onNext(next.element);
-                    if (how.nanos.getAsLong() - now > LATE / 2) {
+                    if (how.lines.nanos() - now > LATE / 2) {
                         room = 1;
                     }
                 } else {
@@ -427,7 +417,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
                     if (!answer.isAllowed()) {
                         failure = refused(answer);
                     } else if (!grant(answer)) {
-                        how.giveBack.accept(answer);
+                        how.lines.giveBack(answer);
                         return;
                     }
                     drain();
@@ -441,7 +431,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
 
                 synchronized boolean grant(@Nullable Decision answer) {
                     decision = answer;
-                    grantedAt = how.nanos.getAsLong();
+                    grantedAt = how.lines.nanos();
                     granted = !gone;
                     return granted;
                 }
@@ -467,7 +457,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
                     if (unused == null) {
                         cancel();
                     } else {
-                        how.giveBack.accept(unused);
+                        how.lines.giveBack(unused);
                     }
                 }
 

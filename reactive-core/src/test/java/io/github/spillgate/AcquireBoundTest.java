@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import static io.github.spillgate.NobodyIsLeft.assertNobodyIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.local.LocalStore;
@@ -127,8 +128,7 @@ class AcquireBoundTest {
                     time.passMillis(1);
                 }
                 assertThat(customers).allMatch(one -> one.decision != null);
-                assertThat(limiter.lines().size()).isZero();
-                assertThat(limiter.lines().taken()).isZero();
+                assertNobodyIsLeft(limiter);
             }
             return customers;
         }

@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import static io.github.spillgate.NobodyIsLeft.assertNobodyIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.local.LocalStore;
@@ -86,8 +87,7 @@ class AcquirePropertyTest {
             for (Customer customer : customers) {
                 assertThat(customer.ended).as("%s", customer).isTrue();
             }
-            assertThat(limiter.lines().size()).as("lines").isZero();
-            assertThat(limiter.lines().taken()).as("places").isZero();
+            assertNobodyIsLeft(limiter);
             if (!failing && isCountedByTheHit()) {
                 long used = elsewhere.peek("a").block().limits().get(0).used();
                 assertThat(used).as("what is charged is what somebody has").isEqualTo(stillUsed());

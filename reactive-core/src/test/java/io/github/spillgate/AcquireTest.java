@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import static io.github.spillgate.NobodyIsLeft.assertNobodyIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
@@ -891,10 +892,5 @@ class AcquireTest {
                 .limits()
                 .get(0)
                 .used();
-    }
-
-    private static void assertNobodyIsLeft(RateLimiter limiter) {
-        assertThat(limiter.lines().size()).as("lines").isZero();
-        assertThat(limiter.lines().taken()).as("places").isZero();
     }
 }

@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import static io.github.spillgate.NobodyIsLeft.assertNobodyIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.local.LocalStore;
@@ -87,7 +88,6 @@ class ThrottlePropertyTest {
             assertThat(ends).containsExactly("complete");
             assertThat(out).hasSize(number);
         }
-        assertThat(limiter.lines().size()).as("lines").isZero();
-        assertThat(limiter.lines().taken()).as("places").isZero();
+        assertNobodyIsLeft(limiter);
     }
 }

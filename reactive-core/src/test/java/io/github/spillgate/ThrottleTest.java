@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import static io.github.spillgate.NobodyIsLeft.assertNobodyIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
@@ -11,7 +12,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
-import java.util.stream.LongStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.reactivestreams.Subscription;
@@ -100,10 +100,8 @@ class ThrottleTest {
                 .then(() -> assertThat(requests).as("one waits").containsExactly(1L, 2L, 1L))
                 .then(() -> time.passMillis(1_001))
                 .expectNext(3, 4, 5)
-                .then(() -> assertThat(LongStream.range(0, requests.size())
-                                .map(i -> requests.get((int) i))
-                                .sum())
-                        .isEqualTo(7))
+                .then(() ->
+                        assertThat(requests.stream().mapToLong(n -> n).sum()).isEqualTo(7))
                 .thenCancel()
                 .verify();
         assertNobodyIsLeft(limiter);
@@ -542,10 +540,5 @@ class ThrottleTest {
 
     private RateLimiter heldLimiter(Limit limit) {
         return RateLimiter.builder("test").store(held).limit(limit).clock(time).build();
-    }
-
-    private static void assertNobodyIsLeft(RateLimiter limiter) {
-        assertThat(limiter.lines().size()).as("lines").isZero();
-        assertThat(limiter.lines().taken()).as("places").isZero();
     }
 }

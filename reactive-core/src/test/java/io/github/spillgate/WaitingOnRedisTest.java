@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import static io.github.spillgate.NobodyIsLeft.assertNobodyIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -261,11 +262,6 @@ class WaitingOnRedisTest {
                     .as("between %d and %d", i - permits, i)
                     .isGreaterThanOrEqualTo(limit.window().toMillis());
         }
-    }
-
-    private static void assertNobodyIsLeft(RateLimiter limiter) {
-        assertThat(limiter.lines().size()).as("lines").isZero();
-        assertThat(limiter.lines().taken()).as("places").isZero();
     }
 
     /** Remembers what was asked and what was granted. */

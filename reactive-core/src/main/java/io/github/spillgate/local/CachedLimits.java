@@ -101,14 +101,17 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
     }
 
     /**
-     * Returns the limits of the key, remembered or looked up.
+     * Returns the limits of the key, as they are remembered now, or else as they are found when somebody subscribes.
      *
      * @param key whose limits
      * @return the limits; none if nothing was found
      */
     @Override
     public Mono<Collection<Limit>> apply(String key) {
-        return Mono.defer(() -> entries.get(key, Entry::new).answer());
+        // What is remembered is handed out as it is: who sees that it is at hand needs no timer for it.
+        Entry known = entries.getIfPresent(key);
+        Mono<Collection<Limit>> found = known == null ? null : known.found;
+        return found == null ? Mono.defer(() -> entries.get(key, Entry::new).answer()) : found;
     }
 
     /**

@@ -22,6 +22,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import reactor.core.Disposable;
+import reactor.core.Fuseable;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
@@ -39,6 +40,7 @@ class CachedLimitsTest {
     void aKeyIsLookedUpOnceUntilItExpires() {
         CachedLimits limits = cached(Mono.just(LIMITS));
         assertThat(limits.apply("a").block()).isEqualTo(LIMITS);
+        assertThat(limits.apply("a")).as("at hand").isInstanceOf(Fuseable.ScalarCallable.class);
         clock.advance(Duration.ofMillis(59_999));
         assertThat(limits.apply("a").block()).isEqualTo(LIMITS);
         limits.apply("b").block();

@@ -88,17 +88,19 @@ public final class PartnerCalls {
     }
 
     private void say(String text, Object... values) {
-        double seconds = (System.nanoTime() - start) / 1e9;
-        System.out.printf("%6.3f s  %s%n", seconds, String.format(Locale.ROOT, text, values));
+        System.out.printf("%6.3f s  %s%n", seconds(), String.format(Locale.ROOT, text, values));
+    }
+
+    private double seconds() {
+        return (System.nanoTime() - start) / 1e9;
     }
 
     private void report() {
-        double seconds = (System.nanoTime() - start) / 1e9;
         System.out.printf(
                 Locale.ROOT,
                 "%n%d calls in %.1f s; the partner let in %d and turned %d away.%n",
                 2 * CALLS_OF_EACH,
-                seconds,
+                seconds(),
                 partner.let(),
                 partner.turnedAway());
     }
