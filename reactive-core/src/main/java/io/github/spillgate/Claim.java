@@ -65,6 +65,16 @@ public final class Claim {
         return permits;
     }
 
+    /**
+     * Returns the same claim with another cost. For stores.
+     *
+     * @param permits the cost, not negative and at most the limit's permits
+     * @return a claim on the same count
+     */
+    public Claim asking(long permits) {
+        return new Claim(store, identity, key, limit, Charge.checkPermits(permits));
+    }
+
     /** Returns whether this was made for the store to decide on. */
     boolean isFor(LimitStore other) {
         return store == other;

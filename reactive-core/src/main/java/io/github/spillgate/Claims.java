@@ -5,11 +5,13 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 
 /** Makes the claims of one limiter from charges: under their own limits, those that are looked up, or the limiter's. */
 final class Claims {
@@ -53,12 +55,16 @@ final class Claims {
         Claim.checkNumber(unknown.size());
         Mono<Map<String, LimitLookup.Found>> known = find(lookup, unknown);
         return () -> known.flatMap(found -> {
-            if (found.values().stream().anyMatch(LimitLookup.Found::isDenied)) {
-                return denied.get();
-            }
-            List<Charge> limited = under(charges, found);
-            return limited.isEmpty() ? unlimited.get() : then.apply(Claim.of(store, limiter, List.of(), limited));
-        });
+                    if (found.values().stream().anyMatch(LimitLookup.Found::isDenied)) {
+                        return denied.get();
+                    }
+                    List<Charge> limited = under(charges, found);
+                    return limited.isEmpty()
+                            ? unlimited.get()
+                            : then.apply(Claim.of(store, limiter, List.of(), limited));
+                })
+                .contextWrite(context -> context.put(
+                        LimitStore.WAITING_SINCE, Schedulers.parallel().now(TimeUnit.NANOSECONDS)));
     }
 
     private Set<String> keysWithoutLimits(List<Charge> charges) {

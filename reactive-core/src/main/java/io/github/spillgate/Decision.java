@@ -70,6 +70,18 @@ public final class Decision {
         return ofStore(source, at, false, limits);
     }
 
+    /**
+     * A decision by a setting, for the time when no store can be asked. For stores.
+     *
+     * @param allowed what the setting says
+     * @param at when, in milliseconds of the clock of whoever decides
+     * @param askAgainAt after a denial, when it may be worth while to ask again
+     * @return the decision, which has charged nothing
+     */
+    public static Decision ofSetting(boolean allowed, long at, long askAgainAt) {
+        return new Decision(Source.FALLBACK, at, allowed, false, allowed ? at : askAgainAt, List.of(), List.of());
+    }
+
     private static Decision ofStore(Source source, long at, boolean takes, List<Usage> limits) {
         List<Limit> violated = violatedIn(limits);
         boolean allowed = violated.isEmpty();

@@ -317,6 +317,15 @@ public final class Limit {
         return countingDenied;
     }
 
+    /**
+     * Returns for how long a hit counts at most.
+     *
+     * @return for a log, the window and the slot that the hit fell into; for a counter, two windows
+     */
+    public Duration reach() {
+        return Duration.ofMillis(algorithm == Algorithm.LOG ? windowMillis + resolutionMillis : 2 * windowMillis);
+    }
+
     long windowMillis() {
         return windowMillis;
     }

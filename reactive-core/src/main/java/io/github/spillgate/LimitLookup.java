@@ -73,8 +73,8 @@ public final class LimitLookup {
     }
 
     /**
-     * Sets for how long a lookup may take; then it is cancelled, and counts as hanging. 50 milliseconds by default. A decision
-     * takes as much longer as its lookup takes.
+     * Sets for how long a lookup may take; then it is cancelled, and counts as hanging. 50 milliseconds by default. It is a part
+     * of the limiter's deadline: what the lookup takes, the store does not get.
      *
      * @param timeout more than zero
      * @return another lookup
@@ -122,6 +122,11 @@ public final class LimitLookup {
 
     private static Otherwise check(Otherwise otherwise) {
         return Checks.present(otherwise, "otherwise", "Otherwise.deny()");
+    }
+
+    /** Returns for how long a lookup may take. */
+    Duration timeout() {
+        return timeout;
     }
 
     /** Returns whether it may be that the limiter's own limits are needed. */

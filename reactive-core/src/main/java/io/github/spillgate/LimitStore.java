@@ -1,6 +1,8 @@
 package io.github.spillgate;
 
+import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import reactor.core.publisher.Mono;
 
 /**
@@ -14,6 +16,13 @@ import reactor.core.publisher.Mono;
  * {@code io.github.spillgate.testkit.LimitStoreContract}.
  */
 public interface LimitStore {
+
+    /**
+     * Under this key the Reactor Context tells a store since when somebody has been waiting for this decision, where that is longer
+     * than the store has been asked: a {@link Long}, nanoseconds of {@code Schedulers.parallel()}. A store with a deadline counts
+     * it from there.
+     */
+    String WAITING_SINCE = "io.github.spillgate.waitingSince";
 
     /**
      * Takes what all the claims ask, or nothing. A denied verdict leaves every count as it was, except that limits which
@@ -55,4 +64,36 @@ public interface LimitStore {
      * @return empty, when it is forgotten
      */
     Mono<Void> reset(List<Claim> claims);
+
+    /**
+     * Charges what another store has admitted in place of this one, each settlement at its time and even above the limit; what
+     * does not count any more is not charged. A settlement that is sent twice is charged once. Each is for itself: one that
+     * cannot be charged keeps none of the others from it.
+     *
+     * @param settlements no two with the same identity
+     * @return how much of each count is used after it, in the order of the settlements and without those that cannot be charged;
+     *     empty, as by default, where this store cannot do such a thing
+     */
+    default Mono<Decision> settle(List<Settlement> settlements) {
+        return Mono.empty();
+    }
+
+    /**
+     * Returns how long an answer takes at most, if that is certain, whatever breaks. A store that does not know is asked by a
+     * {@link RateLimiter} with a deadline, and with another store to fall back on.
+     *
+     * @return the longest time; zero for a store that decides in memory; empty by default
+     */
+    default Optional<Duration> deadline() {
+        return Optional.empty();
+    }
+
+    /**
+     * Returns who is deciding, how well, and what is wrong, if something is.
+     *
+     * @return the state as it is now
+     */
+    default StoreState state() {
+        return StoreState.of(Source.OTHER);
+    }
 }

@@ -2,7 +2,10 @@ package io.github.spillgate;
 
 import org.jspecify.annotations.Nullable;
 
-/** The store is out of reach, or not able to answer now; the same question may be answered later. */
+/**
+ * The store is out of reach, or not able to answer now; the same question may be answered later. Unless it is a
+ * {@link LimitStoreUnansweredException}, nothing was charged and nothing given back.
+ */
 public class LimitStoreUnavailableException extends LimitStoreException {
 
     private static final long serialVersionUID = 1L;

@@ -1,11 +1,14 @@
 package io.github.spillgate;
 
+import io.github.spillgate.StoreProtection.ProtectedStore;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
+import java.util.Optional;
+import java.util.ServiceLoader;
 import java.util.function.Function;
 import java.util.function.LongFunction;
 import java.util.function.Supplier;
@@ -55,6 +58,7 @@ public final class RateLimiter implements AutoCloseable {
 
     private final String name;
     private final LimitStore store;
+    private final @Nullable ProtectedStore ownProtection;
     private final List<Limit> limits;
     private final InstantSource clock;
     private final Claims claims;
@@ -63,11 +67,12 @@ public final class RateLimiter implements AutoCloseable {
 
     private RateLimiter(Builder builder, LimitStore store) {
         this.name = builder.name;
-        this.store = store;
+        this.ownProtection = builder.protection(store);
+        this.store = ownProtection == null ? store : ownProtection;
         this.limits = Charge.distinct(builder.limits);
         this.clock = builder.clock;
-        this.claims = new Claims(store, name, limits, builder.lookup);
-        this.lines = new Lines(store, clock, builder.mostInLine, builder.mostInAll);
+        this.claims = new Claims(this.store, name, limits, builder.lookup);
+        this.lines = new Lines(this.store, clock, builder.mostInLine, builder.mostInAll);
     }
 
     /**
@@ -385,13 +390,40 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
+     * Returns who is deciding now, how well, and what is wrong, if something is. Cheap enough for every health check.
+     *
+     * @return the state of the store; where limiters share a store, they share its state
+     */
+    public StoreState state() {
+        return store.state();
+    }
+
+    /**
      * Ends this limiter: from now on every subscription fails with an {@link IllegalStateException}, and so does whoever is
      * waiting. The store is not closed, for others may share it, and nor is anything else that was given to the builder.
+     *
+     * <p>It does not wait. What was granted in place of the store, and is not settled yet, gets a last chance in the background;
+     * who is about to end the process waits for {@link #closeLater()}.
      */
     @Override
     public void close() {
-        closed = true;
-        lines.close(this::isClosed);
+        closeLater().subscribe();
+    }
+
+    /**
+     * Ends this limiter as {@link #close()} does, and tells when what waits to be settled has had its last chance. It has a
+     * second for that; where the store does not answer, or nothing waits, it is over at once.
+     *
+     * <p>For a shutdown that may block: {@code limiter.closeLater().block()}, before the store and its client are closed.
+     *
+     * @return empty, when everything is done; never an error
+     */
+    public Mono<Void> closeLater() {
+        return Mono.defer(() -> {
+            closed = true;
+            lines.close(this::isClosed);
+            return ownProtection == null ? Mono.empty() : ownProtection.closeLater();
+        });
     }
 
     private static List<Charge> allPresent(Collection<Charge> charges) {
@@ -438,7 +470,9 @@ public final class RateLimiter implements AutoCloseable {
 
     private Function<List<Claim>, Mono<Decision>> waiting(Duration longestWait) {
         long patience = nanos(longestWait);
-        return claims -> new Acquisition(lines, claims, patience);
+        // Whoever waits in a line has time; the store's answer comes on top, and has its own.
+        return claims -> new Acquisition(lines, claims, patience)
+                .contextWrite(context -> context.delete(LimitStore.WAITING_SINCE));
     }
 
     private static long nanos(Duration longestWait) {
@@ -493,6 +527,8 @@ public final class RateLimiter implements AutoCloseable {
         private @Nullable LimitLookup lookup;
         private int mostInLine = 1_000;
         private int mostInAll = 10_000;
+        private @Nullable LimitStore fallback;
+        private @Nullable Duration deadline;
 
         private Builder(String name) {
             this.name = name;
@@ -501,11 +537,40 @@ public final class RateLimiter implements AutoCloseable {
         /**
          * Decides with this store. It stays the caller's: the limiter does not close it.
          *
-         * @param store a Redis store, a local store or one of the user's own
+         * <p>A store that may stall, such as the Redis store, is asked with a deadline and behind a circuit breaker, and when it
+         * does not answer, another one decides. See {@link #fallback(LimitStore)} and {@link #deadline(Duration)}; and, for several
+         * limiters that share all of that, or for more settings, {@code ResilientStore}.
+         *
+         * @param store a Redis store, a local store, a resilient store or one of the user's own
          * @return this builder
          */
         public Builder store(LimitStore store) {
             this.store = Checks.present(store, "store", "RedisStore.create(redisClient)");
+            return this;
+        }
+
+        /**
+         * Decides with this one when the store does not. {@code LocalStore.bounded(100_000)} by default. It stays the caller's.
+         *
+         * @param fallback a local store; one of {@code Fallback.allow()}, {@code Fallback.deny()} and {@code Fallback.error()}; or
+         *     one of the user's own that always answers in time
+         * @return this builder
+         */
+        public Builder fallback(LimitStore fallback) {
+            this.fallback = Checks.present(fallback, "fallback", "LocalStore.bounded(100_000)");
+            return this;
+        }
+
+        /**
+         * Sets how long a decision takes at most: when the store has not answered by then, the fallback decides. 100 milliseconds
+         * by default. The time that a {@linkplain #lookup(LimitLookup) lookup} takes is inside of it; that of a wait for permits
+         * is not.
+         *
+         * @param deadline more than zero, and at most a minute
+         * @return this builder
+         */
+        public Builder deadline(Duration deadline) {
+            this.deadline = Checks.present(deadline, "deadline", "Duration.ofMillis(100)");
             return this;
         }
 
@@ -559,12 +624,35 @@ public final class RateLimiter implements AutoCloseable {
             return this;
         }
 
+        /** What stands before a store that may stall; null for one that does not. */
+        private @Nullable ProtectedStore protection(LimitStore unprotected) {
+            Optional<Duration> ofItsOwn = unprotected.deadline();
+            if (ofItsOwn.isEmpty()) {
+                return protector().protect(unprotected, Optional.ofNullable(fallback), Optional.ofNullable(deadline));
+            }
+            if (!ofItsOwn.get().isZero() && (fallback != null || deadline != null)) {
+                throw new IllegalStateException(
+                        "limiter " + name + " has a fallback or a deadline, and store " + unprotected
+                                + " has its own: expected them in one place, for example in ResilientStore.builder(redisStore)");
+            }
+            return null;
+        }
+
+        private StoreProtection protector() {
+            return ServiceLoader.load(StoreProtection.class, StoreProtection.class.getClassLoader())
+                    .findFirst()
+                    .orElseThrow(() -> new IllegalStateException("nothing is there to protect the store of limiter "
+                            + name + ": expected the jar to be whole, with META-INF/services/"
+                            + StoreProtection.class.getName()));
+        }
+
         /**
          * Makes the limiter.
          *
          * @return a limiter
-         * @throws IllegalStateException if no store was given, or no limit where a lookup may need it
-         * @throws IllegalArgumentException if two of the limits would share a count
+         * @throws IllegalStateException if no store was given; or no limit where a lookup may need it; or a fallback or a deadline
+         *     for a store that has its own; or if a lookup may take as long as the whole decision
+         * @throws IllegalArgumentException if two of the limits would share a count, or the deadline is out of range
          */
         public RateLimiter build() {
             if (store == null) {
@@ -577,7 +665,15 @@ public final class RateLimiter implements AutoCloseable {
                                 + " or hangs: expected one, for example .limit(Limit.perMinute(60)), or another setting of "
                                 + lookup + ", for example .whenEmpty(Otherwise.deny())");
             }
-            return new RateLimiter(this, store);
+            RateLimiter limiter = new RateLimiter(this, store);
+            Duration longest = limiter.store.deadline().orElse(Duration.ZERO);
+            if (lookup != null && !longest.isZero() && lookup.timeout().compareTo(longest) >= 0) {
+                limiter.close();
+                throw new IllegalStateException("limiter " + name + " has a deadline of " + longest + ", and " + lookup
+                        + " may take all of it: expected a lookup that leaves time to decide, for example .timeout(Duration.ofMillis("
+                        + Math.max(1, longest.toMillis() / 2) + "))");
+            }
+            return limiter;
         }
     }
 }

@@ -14,6 +14,9 @@ public enum Source {
      */
     LIMITER,
 
+    /** By a setting, for the time when the store does not answer: everything is allowed then, or denied. */
+    FALLBACK,
+
     /** In a store of the user's own. */
     OTHER
 }

@@ -4,6 +4,8 @@ import static io.github.spillgate.NobodyIsLeft.assertNobodyIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -144,7 +146,7 @@ class AcquireBoundTest {
                 return store;
             }
             Random ways = new Random(disorder);
-            return new LimitStoreAround(store) {
+            return new Unprotected(store) {
                 @Override
                 public Mono<Decision> take(List<Claim> claims) {
                     return late(super.take(claims));

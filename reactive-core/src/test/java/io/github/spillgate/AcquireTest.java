@@ -8,6 +8,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -634,7 +636,7 @@ class AcquireTest {
     @Test
     void theContextOfTheFirstReachesTheStoreAndEachHasHisOwn() {
         List<String> seen = new ArrayList<>();
-        LimitStore watching = new LimitStoreAround(store) {
+        LimitStore watching = new Unprotected(store) {
             @Override
             public Mono<Decision> take(List<Claim> claims) {
                 return Mono.deferContextual(context -> {
@@ -751,7 +753,7 @@ class AcquireTest {
     void aStoreThatThrowsWhatIsFatalLeavesNoPlaceTaken() {
         boolean[] broken = {false};
         RateLimiter limiter = RateLimiter.builder("test")
-                .store(new LimitStoreAround(held) {
+                .store(new Unprotected(held) {
                     @Override
                     public Mono<Decision> take(List<Claim> claims) {
                         if (broken[0]) {
@@ -778,7 +780,7 @@ class AcquireTest {
     void aStoreThatThrowsOrAnswersNothingEndsTheWaiting() {
         for (Mono<Decision> answer : new ArrayList<>(java.util.Arrays.asList(Mono.<Decision>empty(), null))) {
             RateLimiter limiter = RateLimiter.builder("test")
-                    .store(new LimitStoreAround(store) {
+                    .store(new Unprotected(store) {
                         @Override
                         public Mono<Decision> take(List<Claim> claims) {
                             return answer;
@@ -816,7 +818,7 @@ class AcquireTest {
     void aStoreThatTellsLittleIsEnough() {
         int[] asked = {0};
         RateLimiter limiter = RateLimiter.builder("test")
-                .store(new LimitStoreAround(store) {
+                .store(new Unprotected(store) {
                     @Override
                     public Mono<Decision> take(List<Claim> claims) {
                         asked[0]++;

@@ -1,6 +1,7 @@
 package io.github.spillgate;
 
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -79,7 +80,7 @@ final class AnotherProcess implements AutoCloseable {
     public static void main(String[] args) throws IOException {
         RedisClient client = RedisClient.create(args[0]);
         RateLimiter limiter = RateLimiter.builder(args[1])
-                .store(RedisStore.create(client))
+                .store(new Unprotected(RedisStore.create(client)))
                 .limit(Limit.parse(args[2]))
                 .build();
         int calls = Integer.parseInt(args[3]);

@@ -14,6 +14,7 @@ class ArchitectureTest {
     private static final String FACE = "io.github.spillgate";
     private static final String REDIS = "io.github.spillgate.redis";
     private static final String LOCAL = "io.github.spillgate.local";
+    private static final String RESILIENCE = "io.github.spillgate.resilience";
 
     private final JavaClasses ours = new ClassFileImporter()
             .withImportOption(new ImportOption.DoNotIncludeTests())
@@ -69,6 +70,32 @@ class ArchitectureTest {
                 .should()
                 .dependOnClassesThat()
                 .resideInAPackage("com.github.benmanes..")
+                .check(ours);
+    }
+
+    @Test
+    void resilienceSeesStoresAndNobodysClient() {
+        classes()
+                .that()
+                .resideInAPackage(RESILIENCE)
+                .should()
+                .onlyDependOnClassesThat()
+                .resideInAnyPackage(
+                        RESILIENCE,
+                        FACE,
+                        LOCAL,
+                        "io.github.resilience4j..",
+                        "java..",
+                        "reactor..",
+                        "org.reactivestreams",
+                        "org.jspecify..")
+                .check(ours);
+        noClasses()
+                .that()
+                .resideOutsideOfPackage(RESILIENCE)
+                .should()
+                .dependOnClassesThat()
+                .resideInAnyPackage(RESILIENCE, "io.github.resilience4j..")
                 .check(ours);
     }
 

@@ -3,6 +3,7 @@ package io.github.spillgate;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -55,7 +56,7 @@ class DeepLineTest {
     @Test
     void whoTriesAgainAfterAnError() {
         AtomicInteger asked = new AtomicInteger();
-        RateLimiter limiter = limiter(new LimitStoreAround(LocalStore.bounded(100)) {
+        RateLimiter limiter = limiter(new Unprotected(LocalStore.bounded(100)) {
             @Override
             public Mono<Decision> take(List<Claim> claims) {
                 Mono<Decision> answer = asked.getAndIncrement() == 0

@@ -1,7 +1,9 @@
 package io.github.spillgate;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 
@@ -79,6 +81,11 @@ final class HeldStore implements LimitStore {
     @Override
     public Mono<Void> reset(List<Claim> claims) {
         return Mono.defer(() -> hold(store.reset(claims)));
+    }
+
+    @Override
+    public Optional<Duration> deadline() {
+        return Optional.of(Duration.ZERO);
     }
 
     private <T> Mono<T> hold(Mono<T> decision) {

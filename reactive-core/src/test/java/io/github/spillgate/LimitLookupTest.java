@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import io.github.spillgate.LimitLookup.Otherwise;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.VirtualTime;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;

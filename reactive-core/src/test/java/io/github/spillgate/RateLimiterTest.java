@@ -10,6 +10,7 @@ import io.github.spillgate.testkit.ManualClock;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
+import java.util.Optional;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Test;
@@ -219,6 +220,11 @@ class RateLimiterTest {
 
     /** Fails whatever it is asked. */
     private static final class NoStore implements LimitStore {
+        @Override
+        public Optional<Duration> deadline() {
+            return Optional.of(Duration.ZERO);
+        }
+
         @Override
         public Mono<Decision> take(List<Claim> claims) {
             return Mono.error(new LimitStoreException("there is no store", null));

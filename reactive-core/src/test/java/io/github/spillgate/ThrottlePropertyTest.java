@@ -4,6 +4,7 @@ import static io.github.spillgate.NobodyIsLeft.assertNobodyIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;

@@ -6,6 +6,8 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -431,7 +433,7 @@ class ThrottleTest {
     void theContextReachesTheSourceAndTheStore() {
         List<String> seen = new ArrayList<>();
         RateLimiter limiter = RateLimiter.builder("test")
-                .store(new LimitStoreAround(store) {
+                .store(new Unprotected(store) {
                     @Override
                     public Mono<Decision> take(List<Claim> claims) {
                         return Mono.deferContextual(context -> {

@@ -6,6 +6,7 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import java.io.IOException;
 import java.time.Duration;
@@ -238,7 +239,7 @@ class WaitingOnRedisTest {
 
     private RateLimiter limiter(LimitStore store, Limit limit) {
         return RateLimiter.builder(name)
-                .store(store)
+                .store(new Unprotected(store))
                 .limit(limit)
                 .waiters(2_000, 10_000)
                 .build();
@@ -265,7 +266,7 @@ class WaitingOnRedisTest {
     }
 
     /** Remembers what was asked and what was granted. */
-    private static final class Watched extends LimitStoreAround {
+    private static final class Watched extends Unprotected {
 
         private final AtomicInteger takes = new AtomicInteger();
         private final ConcurrentLinkedQueue<Decision> granted = new ConcurrentLinkedQueue<>();
@@ -296,7 +297,7 @@ class WaitingOnRedisTest {
     }
 
     /** Stands between, as a long way does. */
-    private static final class Distant extends LimitStoreAround {
+    private static final class Distant extends Unprotected {
 
         private final Duration way;
 

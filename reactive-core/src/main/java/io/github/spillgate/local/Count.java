@@ -1,9 +1,10 @@
 package io.github.spillgate.local;
 
 import io.github.spillgate.Algorithm;
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
+import io.github.spillgate.Settlement.Hits;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 
 /**
  * What is remembered under one identity. Not safe for threads by itself: whoever uses a count holds its monitor, for the few
@@ -15,27 +16,86 @@ import io.github.spillgate.Limit;
  */
 abstract sealed class Count permits LogCount, CounterCount {
 
-    private volatile boolean retired;
+    /** Whether the store remembers a count, and where. */
+    private enum Place {
+        ORDINARY,
+        APART,
+        FORGOTTEN
+    }
+
+    private static final AtomicReferenceFieldUpdater<Count, Place> PLACE =
+            AtomicReferenceFieldUpdater.newUpdater(Count.class, Place.class, "place");
+
+    private volatile Place place = Place.ORDINARY;
+    private Carried carried = Carried.NOTHING;
 
     static Count of(Limit limit) {
         return limit.algorithm() == Algorithm.LOG ? new LogCount() : new CounterCount();
     }
 
-    /** Says that the store has forgotten this count; who still holds it must ask the store for its successor. */
-    final void retire() {
-        retired = true;
+    /**
+     * Says that the cache has forgotten this count. Unless it is kept apart, whoever still holds it must ask the store for its
+     * successor.
+     *
+     * @return whether it is forgotten
+     */
+    final boolean retire() {
+        return PLACE.compareAndSet(this, Place.ORDINARY, Place.FORGOTTEN);
     }
 
     final boolean isRetired() {
-        return retired;
+        return place == Place.FORGOTTEN;
+    }
+
+    /** Says that this count is kept apart, whatever the cache forgets; false if it is forgotten already. */
+    final boolean keepApart() {
+        return PLACE.compareAndSet(this, Place.ORDINARY, Place.APART);
+    }
+
+    final boolean isKeptApart() {
+        return place == Place.APART;
+    }
+
+    /** Says that this count is one like all the others again. */
+    final void letGo() {
+        PLACE.compareAndSet(this, Place.APART, Place.ORDINARY);
+    }
+
+    /** What weighs on this count besides its own hits, to read. */
+    final Carried carried() {
+        return carried;
+    }
+
+    /** The same, to write. */
+    final Carried carrying() {
+        if (carried == Carried.NOTHING) {
+            carried = new Carried();
+        }
+        return carried;
     }
 
     /** Looks at this count at a time, in milliseconds. Where the clock has stepped back, what lies ahead is pulled to now. */
     abstract void look(Limit limit, long now);
 
+    /** How many permits count as used. */
+    abstract long used();
+
+    /** Whether so many more fit, at most the limit's permits. */
     abstract boolean fits(Limit limit, long cost);
 
-    /** Takes a cost, at least 1, that fits. */
+    /** When so many fit, at most the limit's permits. */
+    abstract long fitsAt(Limit limit, long cost);
+
+    /** When nothing is used any more. */
+    abstract long wholeAt();
+
+    /** How many permits are recorded that have not left, be they faded or not. */
+    abstract long recorded();
+
+    /** What is recorded and has not left, by when it was taken, the oldest first. */
+    abstract List<Hits> hits();
+
+    /** Takes a cost, at least 1. */
     abstract void take(long cost);
 
     /** Records as much of a denied cost, at least 1, as keeps the client out. */
@@ -49,6 +109,9 @@ abstract sealed class Count permits LogCount, CounterCount {
 
     abstract void clear();
 
-    /** The usage as it is now; when the claim fits is looked up only if the verdict is a denial. */
-    abstract Usage usage(Claim claim, boolean violated, boolean denied);
+    /** Forgets also what weighs on this count. */
+    final void forgetAll() {
+        clear();
+        carried = Carried.NOTHING;
+    }
 }

@@ -1,9 +1,10 @@
 package io.github.spillgate.local;
 
-import io.github.spillgate.Claim;
 import io.github.spillgate.CounterState;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
+import io.github.spillgate.Settlement.Hits;
+import java.util.ArrayList;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /** The count of a counter: the arithmetic is that of {@link CounterState}, here is only its memory. */
@@ -11,10 +12,14 @@ final class CounterCount extends Count {
 
     private @Nullable CounterState stored;
     private CounterState seen = new CounterState(0, 0, 0);
+    private long lastTaken;
+
+    private Limit limit = Limit.perSecond(1);
     private long now;
 
     @Override
     void look(Limit limit, long now) {
+        this.limit = limit;
         this.now = now;
         if (stored == null) {
             seen = CounterState.empty(limit, now);
@@ -27,18 +32,53 @@ final class CounterCount extends Count {
     }
 
     @Override
+    long used() {
+        return seen.used(limit, now);
+    }
+
+    @Override
     boolean fits(Limit limit, long cost) {
         return seen.used(limit, now) + cost <= limit.permits();
     }
 
     @Override
+    long fitsAt(Limit limit, long cost) {
+        return seen.fitsAt(limit, cost, now);
+    }
+
+    @Override
+    long wholeAt() {
+        return seen.wholeAt(limit, now);
+    }
+
+    @Override
+    long recorded() {
+        return seen.previous() + seen.current();
+    }
+
+    @Override
+    List<Hits> hits() {
+        List<Hits> hits = new ArrayList<>(2);
+        if (seen.previous() > 0) {
+            long start = Math.max(0, seen.start() - limit.window().toMillis());
+            hits.add(new Hits(start, seen.start() - 1, seen.previous()));
+        }
+        if (seen.current() > 0) {
+            hits.add(new Hits(seen.start(), Math.max(seen.start(), Math.min(lastTaken, now)), seen.current()));
+        }
+        return hits;
+    }
+
+    @Override
     void take(long cost) {
         store(seen.plus(cost));
+        lastTaken = now;
     }
 
     @Override
     void recordDenied(Limit limit, long cost) {
         store(seen.plusDenied(limit, cost));
+        lastTaken = now;
     }
 
     @Override
@@ -65,10 +105,5 @@ final class CounterCount extends Count {
     private void store(CounterState state) {
         seen = state;
         stored = state.isEmpty() ? null : state;
-    }
-
-    @Override
-    Usage usage(Claim claim, boolean violated, boolean denied) {
-        return Usage.ofCounter(claim, seen, violated, denied, now);
     }
 }

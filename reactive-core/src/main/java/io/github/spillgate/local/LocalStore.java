@@ -6,14 +6,21 @@ import com.github.benmanes.caffeine.cache.RemovalCause;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.FallbackStore;
+import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStore;
+import io.github.spillgate.Settlement;
 import io.github.spillgate.Source;
+import io.github.spillgate.StoreState;
+import java.time.Duration;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.function.Consumer;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
@@ -27,11 +34,19 @@ import reactor.core.publisher.Mono;
  * <h2>At the bound</h2>
  *
  * The store remembers so many counts, one for each key under each limit. When there are more, the one that was seen least is
- * forgotten, and starts empty when it is seen again: bounded memory means that a flood of keys can wash out others. A counter
- * takes about 200 bytes; a log takes 16 more for each entry, of which it has as many as permits, or as slots in a window, and
- * never more than {@link io.github.spillgate.Limit#MOST_LOG_ENTRIES}.
+ * forgotten, and starts empty when it is seen again: bounded memory means that a flood of keys can wash out others. It cannot
+ * wash out those who are being denied and go on asking: up to a quarter as many are kept apart, on top of the others, until they
+ * are whole again or have not asked for ten seconds.
+ *
+ * <p>A counter takes about 300 bytes; a log takes 16 more for each entry, of which it has as many as permits, or as slots in a
+ * window, and never more than {@link Limit#MOST_LOG_ENTRIES}.
+ *
+ * <h2>Standing in for another store</h2>
+ *
+ * Where other processes stand in at the same time, each for itself, they would grant the permits of each limit several times
+ * over. So a store can be told its {@linkplain #share(double) share} of them.
  */
-public final class LocalStore implements LimitStore {
+public final class LocalStore implements FallbackStore {
     // Design notes.
     //
     // A count is guarded by its own monitor: uncontended, that is one compare-and-set, and a verdict over several
@@ -45,14 +60,25 @@ public final class LocalStore implements LimitStore {
     // Where the cache is so small for what goes on that it forgets a count as fast as it is asked for, looking again
     // would have no end. After a few times the verdict is over the counts that are in hand, as if they had been
     // forgotten right after it.
+    //
+    // A count that is kept apart is not retired when the cache forgets it, so it is looked for apart first, and once
+    // more after the cache: it may have been put apart and forgotten there in between.
 
     /** No verdict has more claims, so a store of that size can remember all the counts of one. */
     private static final int SMALLEST = 16;
 
     private static final int LOOKS = 16;
 
+    private static final int APART = 4;
+
+    /** When to come back, if no wait helps but that the other store decides again. */
+    private static final long ASK_AGAIN = 1_000;
+
     private final Cache<String, Count> counts;
+    private final Apart apart;
+    private final Owed owed;
     private final InstantSource clock;
+    private volatile double share = 1;
 
     private LocalStore(int maximumCounts, InstantSource clock) {
         this.clock = clock;
@@ -60,17 +86,32 @@ public final class LocalStore implements LimitStore {
                 .maximumSize(maximumCounts)
                 .evictionListener((@Nullable String identity, @Nullable Count count, RemovalCause cause) -> {
                     if (count != null) {
-                        count.retire();
+                        forgotten(count);
                     }
                 })
                 .executor(Runnable::run)
                 .build();
+        this.apart = new Apart(Math.max(SMALLEST, maximumCounts / APART), (identity, count) -> {
+            Count other = counts.asMap().put(identity, count);
+            if (other != null && other != count) {
+                forgotten(other);
+            }
+        });
+        this.owed = new Owed(clock);
+    }
+
+    private void forgotten(Count count) {
+        if (count.retire()) {
+            synchronized (count) {
+                owed.lose(count);
+            }
+        }
     }
 
     /**
      * A store that remembers so many counts, on the system's clock.
      *
-     * @param maximumCounts at least 16
+     * @param maximumCounts at least 16; those who are being denied come on top
      * @return the store
      * @throws IllegalArgumentException if it is less
      */
@@ -81,7 +122,7 @@ public final class LocalStore implements LimitStore {
     /**
      * A store that remembers so many counts.
      *
-     * @param maximumCounts at least 16
+     * @param maximumCounts at least 16; those who are being denied come on top
      * @param clock what tells the time, to the millisecond; it may stand still, jump, and step back
      * @return the store
      * @throws IllegalArgumentException if it is less
@@ -96,6 +137,37 @@ public final class LocalStore implements LimitStore {
                 Objects.requireNonNull(clock, "clock is null: expected one, for example InstantSource.system()"));
     }
 
+    /**
+     * Sets what part of each limit this store may grant, for the time when several processes decide each for itself: with four of
+     * them, a quarter. It may be set at any time, for example when instances come and go, and holds from the next decision on. A
+     * limit of which less than one permit would be left has one. What others have used, as far as is known, is taken off by the
+     * same share; what this store itself has admitted counts in full.
+     *
+     * <p>A decision tells what this store grants as what remains of the limit; the rest of the limit is told as used.
+     *
+     * @param share more than 0, and at most 1, which it is at first
+     * @return this store
+     * @throws IllegalArgumentException if it is something else
+     */
+    public LocalStore share(double share) {
+        if (!(share > 0 && share <= 1)) {
+            throw new IllegalArgumentException(
+                    "share " + share
+                            + " is no part of a limit: expected more than 0 and at most 1, for example 0.25 where four instances run");
+        }
+        this.share = share;
+        return this;
+    }
+
+    /**
+     * Returns what part of each limit this store may grant.
+     *
+     * @return the share
+     */
+    public double share() {
+        return share;
+    }
+
     @Override
     public Mono<Decision> take(List<Claim> claims) {
         return Mono.fromCallable(() -> decide(claims, true));
@@ -108,11 +180,14 @@ public final class LocalStore implements LimitStore {
 
     @Override
     public Mono<Void> refund(Decision decision) {
-        long takenAt = decision.at().toEpochMilli();
         return Mono.fromRunnable(() -> {
+            if (decision.source() == Source.LOCAL) {
+                takeBack(decision);
+                return;
+            }
             for (Usage usage : decision.limits()) {
                 Claim claim = usage.claim();
-                change(claim, count -> count.refund(claim.limit(), takenAt, claim.permits()));
+                change(claim, count -> count.carried().forget(claim.permits(), clock.millis()));
             }
         });
     }
@@ -121,7 +196,10 @@ public final class LocalStore implements LimitStore {
     public Mono<Void> refund(List<Claim> claims) {
         return Mono.fromRunnable(() -> {
             for (Claim claim : claims) {
-                change(claim, count -> count.refundOldest(claim.permits()));
+                change(claim, count -> {
+                    long rest = claim.permits() - count.carried().forget(claim.permits(), clock.millis());
+                    giveBack(count, () -> count.refundOldest(rest));
+                });
             }
         });
     }
@@ -130,29 +208,131 @@ public final class LocalStore implements LimitStore {
     public Mono<Void> reset(List<Claim> claims) {
         return Mono.fromRunnable(() -> {
             for (Claim claim : claims) {
-                change(claim, Count::clear);
+                change(claim, count -> {
+                    owed.forgive(count);
+                    count.forgetAll();
+                });
             }
         });
+    }
+
+    @Override
+    public Optional<Duration> deadline() {
+        return Optional.of(Duration.ZERO);
+    }
+
+    @Override
+    public StoreState state() {
+        return owed.tell(StoreState.of(Source.LOCAL));
+    }
+
+    @Override
+    public void standInFor(LimitStore store) {
+        owed.to(store);
+    }
+
+    @Override
+    public void remember(Decision decision) {
+        for (Usage usage : decision.limits()) {
+            Claim claim = usage.claim();
+            Count count = remembered(claim, usage.used() > 0);
+            if (count != null) {
+                long now = clock.millis();
+                synchronized (count) {
+                    count.carrying().know(usage, decision, now);
+                }
+                if (usage.isViolated()) {
+                    keepApart(
+                            claim,
+                            count,
+                            now + usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli(),
+                            now);
+                }
+            }
+        }
+    }
+
+    @Override
+    public List<Claim> takeBack(Decision decision) {
+        long takenAt = decision.at().toEpochMilli();
+        List<Claim> rest = new ArrayList<>();
+        for (Usage usage : decision.limits()) {
+            Claim claim = usage.claim();
+            change(claim, count -> {
+                long given = giveBack(count, () -> count.refund(claim.limit(), takenAt, claim.permits()));
+                boolean counts = takenAt + claim.limit().reach().toMillis() > clock.millis();
+                if (given < claim.permits() && counts && count.carried().isHandedOver(takenAt)) {
+                    rest.add(claim.asking(claim.permits() - given));
+                }
+            });
+        }
+        return rest;
+    }
+
+    @Override
+    public List<Settlement> toSettle(int most, Predicate<String> undecided) {
+        return owed.handOver(most, undecided);
+    }
+
+    @Override
+    public void settled(Settlement settlement, boolean charged) {
+        owed.settled(settlement, charged);
+        change(settlement.claim(), count -> count.carried().settled(settlement, charged));
+    }
+
+    /** Returns how many permits were given back, and owes so much less. */
+    private long giveBack(Count count, Runnable refund) {
+        long before = count.recorded();
+        refund.run();
+        long given = before - count.recorded();
+        owed.less(count, given);
+        return given;
     }
 
     private Decision decide(List<Claim> claims, boolean charging) {
         for (int look = 1; ; look++) {
             List<Held> held = new ArrayList<>(claims.size());
             for (Claim claim : claims) {
-                held.add(new Held(claim, count(claim, charging)));
+                Count count = remembered(claim, charging);
+                held.add(new Held(claim, count == null ? Count.of(claim.limit()) : count));
             }
             Decision decision = lockFrom(0, inOrder(held), look == LOOKS, () -> decideLocked(held, charging));
             if (decision != null) {
+                if (!decision.isAllowed()) {
+                    keepDenied(held, decision);
+                }
                 return decision;
             }
         }
     }
 
-    private Count count(Claim claim, boolean create) {
-        Count count = create
-                ? counts.get(claim.identity(), identity -> Count.of(claim.limit()))
-                : counts.getIfPresent(claim.identity());
-        return count == null ? Count.of(claim.limit()) : count;
+    private @Nullable Count remembered(Claim claim, boolean create) {
+        String identity = claim.identity();
+        Count kept = apart.get(identity);
+        if (kept != null) {
+            return kept;
+        }
+        Count count = create ? counts.get(identity, name -> Count.of(claim.limit())) : counts.getIfPresent(identity);
+        Count putApart = apart.get(identity);
+        return putApart == null ? count : putApart;
+    }
+
+    private void keepDenied(List<Held> held, Decision decision) {
+        for (int i = 0; i < held.size(); i++) {
+            Usage usage = decision.limits().get(i);
+            if (usage.isViolated()) {
+                Held one = held.get(i);
+                keepApart(
+                        one.claim,
+                        one.count,
+                        usage.wholeAt().toEpochMilli(),
+                        decision.at().toEpochMilli());
+            }
+        }
+    }
+
+    private void keepApart(Claim claim, Count count, long until, long now) {
+        apart.keep(claim.identity(), count, until, now);
     }
 
     private static List<Held> inOrder(List<Held> held) {
@@ -176,12 +356,16 @@ public final class LocalStore implements LimitStore {
 
     private Decision decideLocked(List<Held> held, boolean charging) {
         long now = clock.millis();
+        double ours = share;
         boolean allowed = true;
         boolean[] fits = new boolean[held.size()];
         for (int i = 0; i < fits.length; i++) {
             Held one = held.get(i);
-            one.count.look(one.claim.limit(), now);
-            fits[i] = one.count.fits(one.claim.limit(), one.claim.permits());
+            Limit limit = one.claim.limit();
+            one.count.look(limit, now);
+            one.count.carried().look(limit, now);
+            fits[i] = one.count.fits(
+                    limit, one.claim.permits() + one.count.carried().weight(limit, ours, now));
             allowed &= fits[i];
         }
         List<Usage> usages = new ArrayList<>(fits.length);
@@ -191,17 +375,50 @@ public final class LocalStore implements LimitStore {
             if (charging && claim.permits() > 0) {
                 if (allowed) {
                     count.take(claim.permits());
+                    owed.more(count, claim, claim.permits());
                 } else if (claim.limit().isCountingDenied()) {
+                    long before = count.recorded();
                     count.recordDenied(claim.limit(), claim.permits());
+                    owed.more(count, claim, Math.max(0, count.recorded() - before));
                 }
             }
-            usages.add(count.usage(claim, !fits[i], !allowed));
+            usages.add(usage(claim, count, ours, !fits[i], !allowed, now));
         }
         return charging ? Decision.ofTake(Source.LOCAL, now, usages) : Decision.ofPeek(Source.LOCAL, now, usages);
     }
 
+    private static Usage usage(Claim claim, Count count, double ours, boolean violated, boolean denied, long now) {
+        long used = count.used() + count.carried().weight(claim.limit(), ours, now);
+        long fitsAt = denied ? fitsAt(claim, count, ours, now) : now;
+        return Usage.of(
+                claim,
+                used,
+                violated,
+                fitsAt,
+                Math.max(count.wholeAt(), count.carried().goneAt(now)));
+    }
+
+    /** What weighs on a count is as if so much more were asked for; it is looked at anew whenever some of that is gone. */
+    private static long fitsAt(Claim claim, Count count, double ours, long now) {
+        Limit limit = claim.limit();
+        long from = now;
+        while (true) {
+            long until = count.carried().changesAfter(from);
+            long cost = claim.permits() + count.carried().weight(limit, ours, from);
+            if (cost <= limit.permits()) {
+                long fitsAt = Math.max(from, count.fitsAt(limit, cost));
+                if (fitsAt < until) {
+                    return fitsAt;
+                }
+            } else if (until == Long.MAX_VALUE) {
+                return now + ASK_AGAIN;
+            }
+            from = until;
+        }
+    }
+
     private void change(Claim claim, Consumer<Count> change) {
-        Count count = counts.getIfPresent(claim.identity());
+        Count count = remembered(claim, false);
         if (count != null) {
             // A retired count has been forgotten, and nothing has to be changed in it.
             synchronized (count) {
@@ -214,6 +431,11 @@ public final class LocalStore implements LimitStore {
     /** What is remembered, for tests to look at. */
     Cache<String, Count> counts() {
         return counts;
+    }
+
+    /** Those who are being denied, for tests to look at. */
+    Apart apart() {
+        return apart;
     }
 
     /** Returns the store for a log. */

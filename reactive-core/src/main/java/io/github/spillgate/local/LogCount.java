@@ -1,9 +1,10 @@
 package io.github.spillgate.local;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
+import io.github.spillgate.Settlement.Hits;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 
 /**
  * The count of a log: its hits in a ring, oldest first, those of one slot as one entry.
@@ -16,8 +17,10 @@ final class LogCount extends Count {
 
     private static final int SMALLEST = 4;
     private static final int MOST_LEFT = 64;
+    private static final int MOST_HITS = 64;
+    private static final long[] NONE = {};
 
-    private long[] ring = new long[2 * SMALLEST];
+    private long[] ring = NONE;
     private int head;
     private int size;
     private long total;
@@ -131,19 +134,31 @@ final class LogCount extends Count {
 
     @Override
     void clear() {
-        ring = new long[2 * SMALLEST];
+        ring = NONE;
         head = 0;
         size = 0;
         total = 0;
+        left = 0;
+        used = 0;
     }
 
     @Override
-    Usage usage(Claim claim, boolean violated, boolean denied) {
-        long fitsAt = denied ? fitsAt(claim.limit(), claim.permits()) : now;
-        return Usage.of(claim, used, violated, fitsAt, used == 0 ? now : leavesAt(slot(size - 1)));
+    long used() {
+        return used;
     }
 
-    private long fitsAt(Limit limit, long cost) {
+    @Override
+    long recorded() {
+        return used;
+    }
+
+    @Override
+    long wholeAt() {
+        return used == 0 ? now : leavesAt(slot(size - 1));
+    }
+
+    @Override
+    long fitsAt(Limit limit, long cost) {
         long missing = used + cost - limit.permits();
         long fitsAt = now;
         for (int i = left; missing > 0; i++) {
@@ -151,6 +166,22 @@ final class LogCount extends Count {
             fitsAt = leavesAt(slot(i));
         }
         return fitsAt;
+    }
+
+    /** What has much to tell tells it coarser: hits that lie together are told as if they had all come with the last of them. */
+    @Override
+    List<Hits> hits() {
+        int together = (size - left + MOST_HITS - 1) / MOST_HITS;
+        List<Hits> all = new ArrayList<>();
+        for (int i = left; i < size; i += together) {
+            int last = Math.min(i + together, size) - 1;
+            long permits = 0;
+            for (int j = i; j <= last; j++) {
+                permits += hits(j);
+            }
+            all.add(new Hits(slot(i) * resolution, (slot(last) + 1) * resolution - 1, permits));
+        }
+        return all;
     }
 
     /** A hit leaves when the end of its slot is one window old. */
@@ -171,7 +202,7 @@ final class LogCount extends Count {
 
     private void append(long slot, long hits) {
         if (size == ring.length / 2) {
-            resize(2 * size);
+            resize(Math.max(SMALLEST, 2 * size));
         }
         int at = 2 * index(size);
         ring[at] = slot;

@@ -6,11 +6,13 @@ import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.Source;
+import java.time.Duration;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import reactor.core.publisher.Mono;
 
 /** The brute-force oracle: a store made of models. For one thread. */
@@ -31,6 +33,11 @@ public final class StoreModel implements LimitStore {
     @Override
     public Mono<Decision> peek(List<Claim> claims) {
         return Mono.fromCallable(() -> decide(claims, false));
+    }
+
+    @Override
+    public Optional<Duration> deadline() {
+        return Optional.of(Duration.ZERO);
     }
 
     private Decision decide(List<Claim> claims, boolean charging) {

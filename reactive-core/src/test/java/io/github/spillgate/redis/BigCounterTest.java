@@ -8,6 +8,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.List;
@@ -43,8 +44,10 @@ class BigCounterTest {
         ManualClock clock = new ManualClock();
         ScriptedClock scripted = new ScriptedClock(client);
         try (RedisStore redis = scripted.store(client, false)) {
-            RateLimiter lua =
-                    RateLimiter.builder("big").store(redis).limit(limit).build();
+            RateLimiter lua = RateLimiter.builder("big")
+                    .store(new Unprotected(redis))
+                    .limit(limit)
+                    .build();
             RateLimiter java = RateLimiter.builder("big")
                     .store(LocalStore.bounded(64, clock))
                     .limit(limit)

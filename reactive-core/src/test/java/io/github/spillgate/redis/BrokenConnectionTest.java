@@ -9,6 +9,7 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -100,8 +101,10 @@ class BrokenConnectionTest {
         RedisClient slow = RedisClient.create(named);
         redis.pause();
         RedisStore store = RedisStore.create(slow);
-        RateLimiter closing =
-                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        RateLimiter closing = RateLimiter.builder("api")
+                .store(new Unprotected(store))
+                .limit(LIMIT)
+                .build();
         Mono<String> outcome = closing.tryAcquire("a")
                 .map(decision -> "decided")
                 .onErrorResume(LimitStoreException.class, e -> Mono.just(e.getMessage()))
@@ -122,9 +125,9 @@ class BrokenConnectionTest {
 
     private static RateLimiter limiter(RedisClient client) {
         return RateLimiter.builder("api")
-                .store(RedisStore.builder(client)
+                .store(new Unprotected(RedisStore.builder(client)
                         .deliverOn(Schedulers.parallel())
-                        .build())
+                        .build()))
                 .limit(LIMIT)
                 .build();
     }

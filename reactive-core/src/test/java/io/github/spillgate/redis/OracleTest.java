@@ -11,6 +11,7 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -270,7 +271,8 @@ class OracleTest {
         private final List<Decision> allowed = new ArrayList<>();
 
         Subject(String name, LimitStore store) {
-            this.limiter = RateLimiter.builder(name).store(store).build();
+            this.limiter =
+                    RateLimiter.builder(name).store(new Unprotected(store)).build();
         }
 
         String apply(Action action, List<Limit> limits) {

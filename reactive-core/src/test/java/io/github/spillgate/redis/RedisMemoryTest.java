@@ -7,6 +7,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.List;
@@ -85,7 +86,8 @@ class RedisMemoryTest {
             String key = "customer:0123456789abcde";
             assertThat(key).hasSize(24);
             RateLimiter limiter = RateLimiter.builder("api")
-                    .store(RedisStore.builder(client).namespace("spillgate").build())
+                    .store(new Unprotected(
+                            RedisStore.builder(client).namespace("spillgate").build()))
                     .limit(limit)
                     .build();
             Decision decision = limiter.tryAcquire(key, limit.permits()).block();
@@ -123,7 +125,7 @@ class RedisMemoryTest {
 
     private RateLimiter limiter(Limit limit) {
         return RateLimiter.builder("api")
-                .store(scripted.store(client, keyspace.namespace(), false))
+                .store(new Unprotected(scripted.store(client, keyspace.namespace(), false)))
                 .limit(limit)
                 .build();
     }

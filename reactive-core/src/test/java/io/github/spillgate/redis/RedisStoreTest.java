@@ -14,6 +14,7 @@ import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
@@ -447,7 +448,7 @@ class RedisStoreTest {
     }
 
     private static RateLimiter limiter(RedisStore store, Limit... limits) {
-        RateLimiter.Builder builder = RateLimiter.builder("api").store(store);
+        RateLimiter.Builder builder = RateLimiter.builder("api").store(new Unprotected(store));
         List.of(limits).forEach(builder::limit);
         return builder.build();
     }

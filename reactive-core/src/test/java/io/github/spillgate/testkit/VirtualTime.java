@@ -1,4 +1,4 @@
-package io.github.spillgate;
+package io.github.spillgate.testkit;
 
 import java.time.Duration;
 import java.time.Instant;
@@ -7,21 +7,24 @@ import java.util.concurrent.TimeUnit;
 import reactor.test.scheduler.VirtualTimeScheduler;
 
 /** A time that passes when it is told to, for Reactor's schedulers and for stores alike. */
-final class VirtualTime implements InstantSource, AutoCloseable {
+public final class VirtualTime implements InstantSource, AutoCloseable {
 
     private static final long START = 1_790_000_000_000L;
 
     private final VirtualTimeScheduler scheduler = VirtualTimeScheduler.create();
 
-    VirtualTime() {
+    /** Takes the place of the real time, until it is closed. */
+    public VirtualTime() {
         VirtualTimeScheduler.set(scheduler);
     }
 
-    void pass(Duration time) {
+    /** Lets so much time pass, and happen what is due. */
+    public void pass(Duration time) {
         scheduler.advanceTimeBy(time);
     }
 
-    void passMillis(long millis) {
+    /** Lets so many milliseconds pass, and happen what is due. */
+    public void passMillis(long millis) {
         pass(Duration.ofMillis(millis));
     }
 

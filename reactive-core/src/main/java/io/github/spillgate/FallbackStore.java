@@ -1,0 +1,56 @@
+package io.github.spillgate;
+
+import java.util.List;
+import java.util.function.Predicate;
+
+/**
+ * A store that can stand in for another while that does not answer: it remembers what that one has said last, and what it has
+ * admitted in its place. The {@code LocalStore} is one; whoever wants to keep that memory somewhere else writes another.
+ *
+ * <p>All of this is in memory and returns at once. {@link #take} decides by what is remembered together with what was admitted
+ * here; {@link #refund(Decision)} of a decision that the other store has made takes it off what is remembered.
+ */
+public interface FallbackStore extends LimitStore {
+
+    /**
+     * Begins to stand in for a store: from now on, what {@link #take} admits is kept to be settled.
+     *
+     * @param store the one that decides as long as it can
+     * @throws IllegalArgumentException if this one stands in for another already
+     */
+    void standInFor(LimitStore store);
+
+    /**
+     * Remembers what the other store has said: how much of each limit was used, and when that is whole again.
+     *
+     * @param decision one that the other store has made
+     */
+    void remember(Decision decision);
+
+    /**
+     * Takes back what a decision of this store has taken, where it has not been settled.
+     *
+     * @param decision one that this store has made
+     * @return a claim for each count of which not all could be taken back, because the rest has been given to be settled; what
+     *     does not count any more is not among them
+     */
+    List<Claim> takeBack(Decision decision);
+
+    /**
+     * Hands over what is to be settled. What is handed over goes on counting here until {@link #settled} says what has become of
+     * it, and nothing more of that count is handed over before.
+     *
+     * @param most how many counts at most
+     * @param undecided tells, by the identity, which counts are to be left alone for now
+     * @return the settlements; empty if there is nothing to hand over
+     */
+    List<Settlement> toSettle(int most, Predicate<String> undecided);
+
+    /**
+     * Hears what has become of a settlement.
+     *
+     * @param settlement one that was handed over
+     * @param charged whether the other store knows of it now; if not, what still counts of it is lost
+     */
+    void settled(Settlement settlement, boolean charged);
+}

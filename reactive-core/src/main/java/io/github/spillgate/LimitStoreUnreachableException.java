@@ -1,0 +1,19 @@
+package io.github.spillgate;
+
+import org.jspecify.annotations.Nullable;
+
+/** There is no way to the store: nothing listens there, or it does not let us in. Nothing has been asked. */
+public class LimitStoreUnreachableException extends LimitStoreUnavailableException {
+
+    private static final long serialVersionUID = 1L;
+
+    /**
+     * Says what went wrong.
+     *
+     * @param message what was tried, and what stood in the way
+     * @param cause what the store's client said, if it said anything
+     */
+    public LimitStoreUnreachableException(String message, @Nullable Throwable cause) {
+        super(message, cause);
+    }
+}

@@ -1,0 +1,153 @@
+package io.github.spillgate.local;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
+import io.github.spillgate.Settlement;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What weighs on a count besides its own hits, while its store stands in for another: what that other has said, and what has been
+ * handed over to be settled there. Both are amounts that stay as they are until an instant, and are gone then. Guarded by the
+ * count's monitor.
+ *
+ * <p>What is known and what was handed over never overlap with the count's own hits: a hit is moved, not copied, and what the
+ * other store says knows nothing of what it has not been charged with.
+ */
+final class Carried {
+
+    /** What a count carries for which nothing is known and nothing owed; never written. */
+    static final Carried NOTHING = new Carried();
+
+    private static final long NEVER = Long.MAX_VALUE;
+
+    /** Answers of the other store may arrive out of order by less than this; beyond, its clock has stepped back. */
+    private static final long OUT_OF_ORDER = 10_000;
+
+    private long known;
+    private long knownUntil;
+    private long knownAt;
+
+    private @Nullable Settlement handed;
+    private long handedPermits;
+    private long handedUntil;
+    private long handedUpTo = Long.MIN_VALUE;
+
+    private @Nullable Claim owedBy;
+    private long owed;
+
+    /** Remembers what the other store has said; its clock need not be ours. */
+    void know(Usage usage, Decision decision, long now) {
+        long at = decision.at().toEpochMilli();
+        if (at < knownAt && knownAt - at < OUT_OF_ORDER) {
+            return;
+        }
+        // Of two answers of one instant nobody can tell which came first.
+        long more = at == knownAt && now < knownUntil ? known : 0;
+        knownAt = at;
+        known = Math.max(more, usage.used());
+        knownUntil = now + Math.max(0, usage.wholeAt().toEpochMilli() - at);
+    }
+
+    /** Takes so many permits off what is known, and returns how many there were. */
+    long forget(long permits, long now) {
+        long there = now < knownUntil ? Math.min(known, permits) : 0;
+        if (there > 0) {
+            known -= there;
+        }
+        return there;
+    }
+
+    /** Returns how many of a limit's permits are not for the count's own hits at a time. */
+    long weight(Limit limit, double share, long at) {
+        return notOurs(limit, share)
+                + (at < knownUntil ? (long) Math.ceil(known * share) : 0)
+                + (handed != null && at < handedUntil ? handedPermits : 0);
+    }
+
+    /** Returns the next instant after this one at which the weight changes. */
+    long changesAfter(long at) {
+        long next = at < knownUntil && known > 0 ? knownUntil : NEVER;
+        return handed != null && at < handedUntil ? Math.min(next, handedUntil) : next;
+    }
+
+    /** Returns when nothing of it weighs any more. */
+    long goneAt(long now) {
+        long goneAt = known > 0 ? Math.max(now, knownUntil) : now;
+        return handed == null ? goneAt : Math.max(goneAt, handedUntil);
+    }
+
+    /** Pulls instants to where a clock that has stepped back can have put them at most. */
+    void look(Limit limit, long now) {
+        if (this == NOTHING) {
+            return;
+        }
+        long latest = now + limit.reach().toMillis();
+        if (knownUntil > latest || handedUntil > latest) {
+            knownUntil = Math.min(knownUntil, latest);
+            handedUntil = Math.min(handedUntil, latest);
+        }
+    }
+
+    private static long notOurs(Limit limit, double share) {
+        return share == 1 ? 0 : limit.permits() - Math.max(1, (long) Math.floor(limit.permits() * share));
+    }
+
+    // What is owed to the other store.
+
+    /** Notes what the count has admitted, and returns whether nothing was owed before. */
+    boolean owe(Claim claim, long permits) {
+        boolean first = owed == 0;
+        owed += permits;
+        owedBy = claim;
+        return first;
+    }
+
+    /** Takes back as many, because they have been given back. */
+    long oweLess(long permits) {
+        long less = Math.min(owed, permits);
+        if (less > 0) {
+            owed -= less;
+        }
+        return less;
+    }
+
+    long owed() {
+        return owed;
+    }
+
+    @Nullable
+    Claim owedBy() {
+        return owedBy;
+    }
+
+    /** Moves all that the count has admitted into a settlement. */
+    void handOver(Settlement settlement, long until) {
+        handed = settlement;
+        handedPermits = settlement.permits();
+        handedUntil = until;
+        handedUpTo = settlement.lastMillis();
+        owed = 0;
+        owedBy = null;
+    }
+
+    boolean isHandedOver() {
+        return handed != null;
+    }
+
+    /** Returns whether what was admitted at that time has been handed over. */
+    boolean isHandedOver(long takenAt) {
+        return takenAt <= handedUpTo;
+    }
+
+    /** Forgets a settlement whose fate is known. */
+    void settled(Settlement settlement, boolean charged) {
+        if (handed == settlement) {
+            handed = null;
+            if (!charged) {
+                handedUpTo = Long.MIN_VALUE;
+            }
+        }
+    }
+}

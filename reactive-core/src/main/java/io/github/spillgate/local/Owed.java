@@ -1,0 +1,135 @@
+package io.github.spillgate.local;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.StoreState;
+import java.time.InstantSource;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Objects;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What a store has admitted in place of another, and owes to it. Every permit that is owed is in one of two places: in the hits
+ * of a count, or in a settlement that was handed over and of which nothing has been heard; and it leaves them as settled, lost,
+ * given back, or because it does not count any more. Methods that are given a count are called under its monitor.
+ */
+final class Owed {
+
+    private final AtomicReference<@Nullable LimitStore> creditor = new AtomicReference<>();
+    private final Set<Count> owing = ConcurrentHashMap.newKeySet();
+    private final InstantSource clock;
+
+    /** No two processes have the same, as far as chance goes; a count is all that has to be added to it. */
+    private final String process = Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36)
+            + Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36);
+
+    private final AtomicLong settlements = new AtomicLong();
+    private final AtomicLong toSettle = new AtomicLong();
+    private final AtomicLong settled = new AtomicLong();
+    private final AtomicLong lost = new AtomicLong();
+
+    Owed(InstantSource clock) {
+        this.clock = clock;
+    }
+
+    /** Says to whom it is owed; before that, nothing is. */
+    void to(LimitStore store) {
+        LimitStore before = creditor.compareAndExchange(
+                null, Objects.requireNonNull(store, "store is null: expected one, for example a RedisStore"));
+        if (before != null && before != store) {
+            throw new IllegalArgumentException("this store stands in for " + before + " and cannot for " + store
+                    + " as well: expected a store for each, for example another LocalStore.bounded(100_000)");
+        }
+    }
+
+    void more(Count count, Claim claim, long permits) {
+        if (creditor.get() == null || permits == 0) {
+            return;
+        }
+        if (count.isRetired()) {
+            lost.addAndGet(permits);
+            return;
+        }
+        toSettle.addAndGet(permits);
+        if (count.carrying().owe(claim, permits)) {
+            owing.add(count);
+        }
+    }
+
+    void less(Count count, long permits) {
+        toSettle.addAndGet(-count.carried().oweLess(permits));
+    }
+
+    void forgive(Count count) {
+        less(count, Long.MAX_VALUE);
+        owing.remove(count);
+    }
+
+    /** The count is forgotten, and with it what is owed. */
+    void lose(Count count) {
+        Claim claim = count.carried().owedBy();
+        if (claim != null) {
+            count.look(claim.limit(), clock.millis());
+            lost.addAndGet(Math.min(count.carried().owed(), count.recorded()));
+        }
+        forgive(count);
+    }
+
+    List<Settlement> handOver(int most, Predicate<String> undecided) {
+        List<Settlement> batch = new ArrayList<>(Math.min(most, owing.size()));
+        for (Iterator<Count> all = owing.iterator(); all.hasNext() && batch.size() < most; ) {
+            Count count = all.next();
+            synchronized (count) {
+                Settlement settlement = handOver(count, undecided);
+                if (settlement != null) {
+                    batch.add(settlement);
+                }
+            }
+        }
+        return batch;
+    }
+
+    private @Nullable Settlement handOver(Count count, Predicate<String> undecided) {
+        Claim claim = count.carried().owedBy();
+        if (claim == null || count.carried().isHandedOver() || undecided.test(claim.identity())) {
+            return null;
+        }
+        count.look(claim.limit(), clock.millis());
+        long owes = count.carried().owed();
+        List<Hits> hits = count.hits();
+        if (hits.isEmpty()) {
+            forgive(count);
+            return null;
+        }
+        Settlement settlement = Settlement.of(process + "-" + settlements.incrementAndGet(), claim, hits, clock);
+        toSettle.addAndGet(settlement.permits() - owes);
+        count.carrying().handOver(settlement, count.wholeAt());
+        count.clear();
+        owing.remove(count);
+        return settlement;
+    }
+
+    void settled(Settlement settlement, boolean charged) {
+        long permits = settlement.permits();
+        toSettle.addAndGet(-permits);
+        if (charged) {
+            settled.addAndGet(permits);
+        } else if (settlement.counts()) {
+            lost.addAndGet(permits);
+        }
+    }
+
+    StoreState tell(StoreState state) {
+        return state.settling(toSettle.get(), settled.get(), lost.get(), 0);
+    }
+}

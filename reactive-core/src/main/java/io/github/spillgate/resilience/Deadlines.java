@@ -1,0 +1,135 @@
+package io.github.spillgate.resilience;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import reactor.core.scheduler.Schedulers;
+
+/**
+ * Tells many who all wait equally long when their time is up.
+ *
+ * <p>A timer for each would cost more than the answer it guards, and nearly all would be cancelled. As all wait equally long, who
+ * came first is due first: a queue is enough, with one alarm for its head. Those who have been answered are dropped from the head
+ * as new ones come, so that the queue is about as long as there are open questions.
+ *
+ * <p>Nobody is told early. When many are due at once, no thread is kept by all of them.
+ */
+final class Deadlines {
+
+    /** So many are told by one thread, one after another. */
+    static final int TOLD_TOGETHER = 64;
+
+    /** After so many who came, those are dropped as well who have been answered before one who came earlier. */
+    private static final int SWEEP = 4_096;
+
+    /** The alarm rings no more often than this, in nanoseconds. */
+    private static final long SHORTEST = TimeUnit.MILLISECONDS.toNanos(1);
+
+    private final long nanos;
+    private final Queue<Entry> queue = new ConcurrentLinkedQueue<>();
+    private final AtomicBoolean atTheHead = new AtomicBoolean();
+    private final AtomicBoolean armed = new AtomicBoolean();
+    private int unswept;
+
+    Deadlines(long nanos) {
+        this.nanos = nanos;
+    }
+
+    static long now() {
+        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
+    }
+
+    /** Lets somebody wait from now on, and returns when that is. */
+    long add(Waiting waiting) {
+        long now = now();
+        queue.add(new Entry(waiting, now + nanos));
+        if (atTheHead.compareAndSet(false, true)) {
+            dropAnswered();
+            if (++unswept >= SWEEP) {
+                unswept = 0;
+                queue.removeIf(entry -> entry.waiting.isAnswered());
+            }
+            atTheHead.set(false);
+        }
+        arm(nanos);
+        return now;
+    }
+
+    private void arm(long delay) {
+        if (!armed.get() && armed.compareAndSet(false, true)) {
+            try {
+                Schedulers.parallel().schedule(this::ring, delay, TimeUnit.NANOSECONDS);
+            } catch (RejectedExecutionException e) {
+                armed.set(false);
+                throw e;
+            }
+        }
+    }
+
+    private void dropAnswered() {
+        for (Entry head = queue.peek(); head != null && head.waiting.isAnswered(); head = queue.peek()) {
+            queue.poll();
+        }
+    }
+
+    private void ring() {
+        List<Waiting> due = new ArrayList<>();
+        long next = SHORTEST;
+        // Whoever is at the head drops some who have been answered, and is soon through.
+        if (atTheHead.compareAndSet(false, true)) {
+            next = takeDue(due);
+            atTheHead.set(false);
+        }
+        armed.set(false);
+        if (!queue.isEmpty()) {
+            arm(Math.max(SHORTEST, next));
+        }
+        tell(due);
+    }
+
+    /** Takes those from the queue who are due, and returns how long the next one has. */
+    private long takeDue(List<Waiting> due) {
+        long now = now();
+        while (true) {
+            dropAnswered();
+            Entry head = queue.peek();
+            if (head == null) {
+                return nanos;
+            }
+            if (head.due - now > 0) {
+                return head.due - now;
+            }
+            queue.poll();
+            due.add(head.waiting);
+        }
+    }
+
+    private static void tell(List<Waiting> due) {
+        for (int i = TOLD_TOGETHER; i < due.size(); i += TOLD_TOGETHER) {
+            List<Waiting> some = due.subList(i, Math.min(i + TOLD_TOGETHER, due.size()));
+            Schedulers.parallel().schedule(() -> some.forEach(Waiting::timeIsUp));
+        }
+        due.subList(0, Math.min(TOLD_TOGETHER, due.size())).forEach(Waiting::timeIsUp);
+    }
+
+    /** How many are in the queue, for tests to look at. */
+    int size() {
+        return queue.size();
+    }
+
+    /** Somebody who waits. */
+    interface Waiting {
+
+        /** Returns whether it does not have to be told any more. */
+        boolean isAnswered();
+
+        /** Hears that the time is up; must not throw. */
+        void timeIsUp();
+    }
+
+    private record Entry(Waiting waiting, long due) {}
+}

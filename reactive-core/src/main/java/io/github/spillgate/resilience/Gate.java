@@ -1,0 +1,184 @@
+package io.github.spillgate.resilience;
+
+import io.github.resilience4j.circuitbreaker.CircuitBreaker;
+import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
+import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowSynchronizationStrategy;
+import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
+import io.github.resilience4j.core.IntervalFunction;
+import io.github.spillgate.ForeignValueException;
+import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.StoreState;
+import java.time.Clock;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.ZoneId;
+import java.time.ZoneOffset;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.UnaryOperator;
+import org.jspecify.annotations.Nullable;
+import reactor.util.Logger;
+import reactor.util.Loggers;
+
+/**
+ * Says which questions may go to the store: as many at a time as there are places, and those that the circuit breaker lets
+ * through. Whoever has passed tells what came of it, once, and leaves his place, once.
+ */
+final class Gate {
+
+    /** What the gate says to somebody who wants to ask. */
+    enum Passage {
+        /** Ask, and wait for the answer. */
+        ASK,
+
+        /** Ask to see whether the store answers well again, and do not wait for it. */
+        PROBE,
+
+        /** Do not ask. */
+        NO
+    }
+
+    private static final Logger LOG = Loggers.getLogger(ResilientStore.class);
+
+    private static final int WINDOW = 20;
+    private static final int FEWEST = 10;
+    private static final int PROBES = 3;
+    private static final Duration PAUSE = Duration.ofSeconds(1);
+    private static final double SPREAD = 0.3;
+
+    private final String what;
+    private final String instead;
+    private final CircuitBreaker breaker;
+    private final Semaphore places;
+    private final AtomicBoolean opening = new AtomicBoolean();
+    private final AtomicBoolean givenUp = new AtomicBoolean();
+    private final AtomicBoolean foreignTold = new AtomicBoolean();
+    private volatile @Nullable String problem;
+
+    Gate(String what, String instead, int places, UnaryOperator<CircuitBreakerConfig.Builder> change) {
+        this.what = what;
+        this.instead = instead;
+        this.places = new Semaphore(places);
+        this.breaker = CircuitBreaker.of("spillgate", change.apply(atFirst()).build());
+    }
+
+    private static CircuitBreakerConfig.Builder atFirst() {
+        return CircuitBreakerConfig.custom()
+                .slidingWindow(
+                        WINDOW, FEWEST, SlidingWindowType.COUNT_BASED, SlidingWindowSynchronizationStrategy.LOCK_FREE)
+                .permittedNumberOfCallsInHalfOpenState(PROBES)
+                .waitIntervalFunctionInOpenState(IntervalFunction.ofRandomized(PAUSE, SPREAD))
+                .clock(new SteadyClock());
+    }
+
+    Passage pass() {
+        if (!places.tryAcquire()) {
+            return Passage.NO;
+        }
+        CircuitBreaker.State before = breaker.getState();
+        boolean passes;
+        if (before == CircuitBreaker.State.OPEN) {
+            passes = opening.compareAndSet(false, true) && passOpen();
+        } else {
+            passes = breaker.tryAcquirePermission();
+        }
+        if (!passes) {
+            places.release();
+            return Passage.NO;
+        }
+        return before == CircuitBreaker.State.CLOSED ? Passage.ASK : Passage.PROBE;
+    }
+
+    /** The breaker takes a lock to become half open, so only one thread at a time may find out whether it does. */
+    private boolean passOpen() {
+        try {
+            return breaker.tryAcquirePermission();
+        } finally {
+            opening.set(false);
+        }
+    }
+
+    /** Says that nothing was asked. */
+    void turnBack() {
+        breaker.releasePermission();
+        leave();
+    }
+
+    void answered(long nanos) {
+        if (problem != null) {
+            problem = null;
+        }
+        breaker.onSuccess(Math.max(0, nanos), TimeUnit.NANOSECONDS);
+        if (givenUp.get() && breaker.getState() == CircuitBreaker.State.CLOSED && givenUp.compareAndSet(true, false)) {
+            LOG.info("{} decides again, in place of {}", what, instead);
+        }
+    }
+
+    void failed(long nanos, Throwable error) {
+        if (error instanceof ForeignValueException) {
+            // The store answers well, but somebody else has put something under one of its keys.
+            answered(nanos);
+            if (foreignTold.compareAndSet(false, true)) {
+                LOG.warn("{} cannot decide on a key, and {} does: {}", what, instead, error.getMessage());
+            }
+            return;
+        }
+        problem = String.valueOf(error.getMessage());
+        breaker.onError(Math.max(0, nanos), TimeUnit.NANOSECONDS, error);
+        if (error instanceof LimitStoreUnreachableException && isAsked()) {
+            // Who is not let in now is not let in a millisecond later.
+            breaker.transitionToOpenState();
+        }
+        if (!givenUp.get() && !isAsked() && givenUp.compareAndSet(false, true)) {
+            LOG.warn("{} decides from now on, in place of {}: {}", instead, what, problem);
+        } else if (LOG.isDebugEnabled()) {
+            LOG.debug("{} does not answer well: {}", what, problem);
+        }
+    }
+
+    void leave() {
+        places.release();
+    }
+
+    private boolean isAsked() {
+        CircuitBreaker.State state = breaker.getState();
+        return state != CircuitBreaker.State.OPEN && state != CircuitBreaker.State.FORCED_OPEN;
+    }
+
+    StoreState.Breaker state() {
+        return switch (breaker.getState()) {
+            case OPEN, FORCED_OPEN -> StoreState.Breaker.OPEN;
+            case HALF_OPEN -> StoreState.Breaker.HALF_OPEN;
+            default -> StoreState.Breaker.CLOSED;
+        };
+    }
+
+    @Nullable
+    String problem() {
+        return problem;
+    }
+
+    int freePlaces() {
+        return places.availablePermits();
+    }
+
+    /** Time that only passes: a breaker that waits by the system's clock waits for hours when that is set back. */
+    private static final class SteadyClock extends Clock {
+
+        @Override
+        public Instant instant() {
+            return Instant.ofEpochSecond(0, Deadlines.now());
+        }
+
+        @Override
+        public ZoneId getZone() {
+            return ZoneOffset.UTC;
+        }
+
+        @Override
+        public Clock withZone(ZoneId zone) {
+            return this;
+        }
+    }
+}

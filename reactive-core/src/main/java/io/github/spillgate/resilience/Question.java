@@ -1,0 +1,338 @@
+package io.github.spillgate.resilience;
+
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+import org.reactivestreams.Subscription;
+import reactor.core.CoreSubscriber;
+import reactor.core.Disposable;
+import reactor.core.Exceptions;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Operators;
+import reactor.core.scheduler.Schedulers;
+import reactor.util.context.Context;
+
+/**
+ * One question: it goes to the store if the gate lets it pass, and to the fallback if it does not, if the store fails, or if the
+ * time is up.
+ */
+class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, Deadlines.Waiting {
+    // Design notes.
+    //
+    // Two things end, each on its own. Whoever asks is served once: by the store, by the fallback, or by leaving; that
+    // is "serves". The question to the store ends when it is answered, has failed, or is given up; that is "closes". It
+    // outlives the asker: what the store has been asked takes a place in it until it answers, so it keeps a place here
+    // too, or impatient callers would fill a store that hangs; and its answer, or its silence when the deadline comes,
+    // says how the store is, whether somebody waits for it or not. So nothing is cancelled upstream before a question
+    // is given up for good.
+    //
+    // The gate is told once what came of it: at the answer, or at the deadline if that is sooner.
+
+    final ResilientStore store;
+    private final Function<LimitStore, Mono<T>> what;
+    private final CoreSubscriber<? super T> actual;
+
+    private long sentAt;
+    private volatile @Nullable Subscription upstream;
+    private boolean asked;
+    private volatile boolean cancelled;
+    private volatile @Nullable Disposable patience;
+
+    Question(ResilientStore store, Function<LimitStore, Mono<T>> what, CoreSubscriber<? super T> actual) {
+        this.store = store;
+        this.what = what;
+        this.actual = actual;
+    }
+
+    // What becomes of the answers; a question that takes something has to care for more than these.
+
+    /** The store has answered somebody who waits. */
+    void answered(@Nullable T answer) {}
+
+    /** The store has answered when nobody waited for it any more. */
+    void answeredLate(@Nullable T answer) {}
+
+    /** The store has failed when nobody waited for it any more, or has been given up. */
+    void failedLate() {}
+
+    /** The fallback is about to be asked while the question to the store is open. */
+    void inDoubt() {}
+
+    /** The fallback has answered, after the store had failed or while the question to it is open. */
+    void answeredInstead(@Nullable T answer, @Nullable Throwable storeFailed) {}
+
+    /** The fallback has failed, while the question to the store is open. */
+    void failedInstead() {}
+
+    /** He who asks has gone. */
+    void gone() {}
+
+    @Override
+    public final Context currentContext() {
+        return actual.currentContext();
+    }
+
+    // He who asks.
+
+    @Override
+    public final void request(long n) {
+        if (Operators.validate(n) && begins()) {
+            begin();
+        }
+    }
+
+    @Override
+    public final void cancel() {
+        cancelled = true;
+        if (leaves()) {
+            stopPatience();
+            gone();
+        }
+    }
+
+    private void begin() {
+        long patienceLeft = store.patienceLeft(actual.currentContext());
+        Gate.Passage passage = patienceLeft > 0 ? store.gate().pass() : Gate.Passage.NO;
+        if (passage == Gate.Passage.NO) {
+            closes();
+            if (serves()) {
+                fallBack(null);
+            }
+            return;
+        }
+        // Where there is nothing to fall back on, also who tries the store waits for it.
+        boolean waits = passage == Gate.Passage.ASK || store.fallback() instanceof Fallback.Refusal;
+        asked = true;
+        boolean servedAtOnce = !waits && serves();
+        if (servedAtOnce) {
+            inDoubt();
+        }
+        try {
+            sentAt = store.deadlines().add(this);
+            if (waits && patienceLeft < store.deadlineNanos()) {
+                patience = Schedulers.parallel().schedule(this::losePatience, patienceLeft, TimeUnit.NANOSECONDS);
+            }
+            what.apply(store.primary()).subscribe(this);
+        } catch (Throwable e) {
+            Exceptions.throwIfFatal(e);
+            onError(e);
+        }
+        if (servedAtOnce) {
+            fallBack(null);
+        }
+    }
+
+    // The store.
+
+    @Override
+    public final void onSubscribe(Subscription s) {
+        if (Operators.validate(upstream, s)) {
+            upstream = s;
+            s.request(Long.MAX_VALUE);
+        }
+    }
+
+    @Override
+    public final void onNext(T answer) {
+        end(answer);
+    }
+
+    @Override
+    public final void onComplete() {
+        end(null);
+    }
+
+    private void end(@Nullable T answer) {
+        if (!closes()) {
+            return;
+        }
+        if (judges()) {
+            store.gate().answered(Deadlines.now() - sentAt);
+        }
+        store.gate().leave();
+        if (serves()) {
+            stopPatience();
+            answered(answer);
+            serve(answer);
+        } else {
+            answeredLate(answer);
+        }
+    }
+
+    @Override
+    public final void onError(Throwable error) {
+        if (!closes()) {
+            return;
+        }
+        if (judges()) {
+            store.gate().failed(Deadlines.now() - sentAt, error);
+        }
+        store.gate().leave();
+        if (serves()) {
+            stopPatience();
+            fallBack(error);
+        } else {
+            failedLate();
+        }
+    }
+
+    // Time.
+
+    @Override
+    public final boolean isAnswered() {
+        return isClosed();
+    }
+
+    @Override
+    public final void timeIsUp() {
+        if (isClosed()) {
+            return;
+        }
+        if (judges()) {
+            store.gate().failed(store.deadlineNanos(), unanswered());
+        }
+        losePatience();
+        if (!isClosed()) {
+            store.late().add(new Late());
+        }
+    }
+
+    private void losePatience() {
+        if (serves()) {
+            inDoubt();
+            fallBack(null);
+        }
+    }
+
+    private void stopPatience() {
+        Disposable timer = patience;
+        if (timer != null) {
+            timer.dispose();
+        }
+    }
+
+    private void giveUp() {
+        if (closes()) {
+            Subscription asked = upstream;
+            if (asked != null) {
+                asked.cancel();
+            }
+            store.gate().leave();
+            failedLate();
+        }
+    }
+
+    private LimitStoreUnansweredException unanswered() {
+        return new LimitStoreUnansweredException(
+                store.primary() + " has not answered within " + store.deadlineNanos() / 1_000_000 + " ms", null);
+    }
+
+    // The fallback.
+
+    private void fallBack(@Nullable Throwable error) {
+        store.countFallBack();
+        if (store.fallback() instanceof Fallback.Refusal) {
+            failedInstead();
+            fail(error != null ? error : asked ? unanswered() : notAsked());
+            return;
+        }
+        try {
+            what.apply(store.fallback()).subscribe(new Instead(error));
+        } catch (Throwable e) {
+            Exceptions.throwIfFatal(e);
+            failedInstead();
+            fail(e);
+        }
+    }
+
+    private LimitStoreUnavailableException notAsked() {
+        String problem = store.gate().problem();
+        return new LimitStoreUnavailableException(
+                store.primary() + " is not asked for now"
+                        + (problem == null
+                                ? ", for too many questions are open"
+                                : ", because it did not answer well: " + problem),
+                null);
+    }
+
+    private void serve(@Nullable T answer) {
+        if (cancelled) {
+            return;
+        }
+        if (answer != null) {
+            actual.onNext(answer);
+        }
+        actual.onComplete();
+    }
+
+    private void fail(Throwable error) {
+        if (!cancelled) {
+            actual.onError(error);
+        }
+    }
+
+    /** Hears what the fallback says. */
+    private final class Instead implements CoreSubscriber<T> {
+
+        private final @Nullable Throwable storeFailed;
+        private boolean done;
+
+        Instead(@Nullable Throwable storeFailed) {
+            this.storeFailed = storeFailed;
+        }
+
+        @Override
+        public Context currentContext() {
+            return actual.currentContext();
+        }
+
+        @Override
+        public void onSubscribe(Subscription s) {
+            s.request(Long.MAX_VALUE);
+        }
+
+        @Override
+        public void onNext(T answer) {
+            if (!done) {
+                done = true;
+                answeredInstead(answer, storeFailed);
+                serve(answer);
+            }
+        }
+
+        @Override
+        public void onComplete() {
+            if (!done) {
+                done = true;
+                answeredInstead(null, storeFailed);
+                serve(null);
+            }
+        }
+
+        @Override
+        public void onError(Throwable error) {
+            if (!done) {
+                done = true;
+                failedInstead();
+                fail(error);
+            }
+        }
+    }
+
+    /** An answer that nobody waits for is waited for all the same, but not for ever. */
+    private final class Late implements Deadlines.Waiting {
+
+        @Override
+        public boolean isAnswered() {
+            return isClosed();
+        }
+
+        @Override
+        public void timeIsUp() {
+            giveUp();
+        }
+    }
+}

@@ -1,0 +1,388 @@
+package io.github.spillgate.resilience;
+
+import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.FallbackStore;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreProtection.ProtectedStore;
+import io.github.spillgate.StoreState;
+import io.github.spillgate.local.LocalStore;
+import java.time.Duration;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.LongAdder;
+import java.util.function.Function;
+import java.util.function.UnaryOperator;
+import org.jspecify.annotations.Nullable;
+import reactor.core.CoreSubscriber;
+import reactor.core.publisher.Mono;
+import reactor.util.context.ContextView;
+
+/**
+ * A store that always answers in time: it asks another one, with a deadline and behind a circuit breaker, and falls back on what
+ * this process can decide by itself.
+ *
+ * <p>A {@code RateLimiter} puts a Redis store behind one of these by itself. Make one yourself to share it between limiters, so
+ * that they have one breaker for one Redis, or for settings that the limiter's builder does not have.
+ *
+ * <pre>{@code
+ * ResilientStore store = ResilientStore.builder(RedisStore.create(redisClient))
+ *         .fallback(LocalStore.bounded(100_000).share(0.25))
+ *         .deadline(Duration.ofMillis(50))
+ *         .build();
+ * }</pre>
+ *
+ * <h2>What happens when the store does not answer</h2>
+ *
+ * <ul>
+ *   <li>A question that is not answered by the deadline goes to the fallback. It goes there at once when the store reports an
+ *       error, when too many questions are open, or when the breaker is.
+ *   <li>The breaker opens when half of the last 20 questions have failed, at the least 10; and at once if the store cannot be
+ *       reached. A second later, more or less, three questions try the store again. Whoever asks them is answered by the fallback
+ *       at once. If they go well, the store decides again.
+ *   <li>The local store as the fallback starts from what the store has said last of each count, and keeps account of what it
+ *       admits. That is charged in the store when it is back, in small batches, and once, also where a reply is lost.
+ *   <li>A question that was sent and not answered may have been done. If its answer comes within a minute, it is taken into
+ *       account; else what it asked for counts as not charged, and is charged.
+ * </ul>
+ *
+ * <p>A refund that the store does not hear of is not repeated: that errs towards denying. A reset that it does not hear of holds
+ * here until it decides again.
+ */
+public final class ResilientStore implements ProtectedStore, AutoCloseable {
+
+    private static final Duration LONGEST_DEADLINE = Duration.ofMinutes(1);
+    private static final long LATEST = TimeUnit.MINUTES.toNanos(1);
+
+    private final LimitStore primary;
+    private final LimitStore fallback;
+    private final @Nullable FallbackStore standIn;
+    private final Gate gate;
+    private final long deadlineNanos;
+    private final Deadlines deadlines;
+    private final Deadlines late = new Deadlines(LATEST);
+    private final Doubts doubts = new Doubts();
+    private final @Nullable Settler settler;
+    private final LongAdder fellBack = new LongAdder();
+    private final LongAdder unknown = new LongAdder();
+    private final LongAdder lost = new LongAdder();
+
+    private ResilientStore(Builder builder) {
+        primary = builder.primary;
+        fallback = builder.fallback == null ? LocalStore.bounded(Builder.COUNTS) : builder.fallback;
+        deadlineNanos = builder.deadline.toNanos();
+        deadlines = new Deadlines(deadlineNanos);
+        gate = new Gate(primary.toString(), fallback.toString(), builder.mostOpen, builder.breaker);
+        standIn = fallback instanceof FallbackStore store ? store : null;
+        settler = standIn == null ? null : new Settler(primary, standIn, gate, doubts);
+        if (standIn != null) {
+            standIn.standInFor(primary);
+        }
+    }
+
+    /**
+     * A store with the settings that suit most.
+     *
+     * @param store what decides as long as it can
+     * @return a store that answers in time
+     */
+    public static ResilientStore of(LimitStore store) {
+        return builder(store).build();
+    }
+
+    /**
+     * Starts a store.
+     *
+     * @param store what decides as long as it can
+     * @return its builder
+     * @throws IllegalArgumentException if that store answers in time by itself
+     */
+    public static Builder builder(LimitStore store) {
+        return new Builder(store);
+    }
+
+    @Override
+    public Mono<Decision> take(List<Claim> claims) {
+        return new Asking<>(actual -> new Taking(this, claims, actual));
+    }
+
+    @Override
+    public Mono<Decision> peek(List<Claim> claims) {
+        return ask(store -> store.peek(claims));
+    }
+
+    @Override
+    public Mono<Void> refund(Decision decision) {
+        if (decision.source() != fallback.state().decides()) {
+            return new Asking<>(actual -> new Refunding(this, decision, actual));
+        }
+        if (standIn == null) {
+            return fallback.refund(decision);
+        }
+        return Mono.defer(() -> {
+            List<Claim> settled = standIn.takeBack(decision);
+            return settled.isEmpty() ? Mono.empty() : ask(store -> store.refund(settled));
+        });
+    }
+
+    @Override
+    public Mono<Void> refund(List<Claim> claims) {
+        return ask(store -> store.refund(claims));
+    }
+
+    @Override
+    public Mono<Void> reset(List<Claim> claims) {
+        return Mono.defer(() -> standIn == null
+                ? ask(store -> store.reset(claims))
+                : standIn.reset(claims).then(ask(store -> store.reset(claims))));
+    }
+
+    private <T> Mono<T> ask(Function<LimitStore, Mono<T>> what) {
+        return new Asking<>(actual -> new Question<>(this, what, actual));
+    }
+
+    /** The longest that an answer takes, as far as it depends on the store. */
+    @Override
+    public Optional<Duration> deadline() {
+        return Optional.of(Duration.ofNanos(deadlineNanos));
+    }
+
+    @Override
+    public StoreState state() {
+        StoreState.Breaker breaker = gate.state();
+        Source decides = (breaker == StoreState.Breaker.CLOSED ? primary : fallback)
+                .state()
+                .decides();
+        StoreState settling = fallback.state();
+        return StoreState.of(decides)
+                .behind(breaker, gate.problem(), fellBack.sum())
+                .settling(settling.toSettle(), settling.settled(), settling.lost() + lost.sum(), unknown.sum());
+    }
+
+    /** Ends the settling, after a last chance; does not wait for it. See {@link #closeLater()}. */
+    @Override
+    public void close() {
+        closeLater().subscribe();
+    }
+
+    @Override
+    public Mono<Void> closeLater() {
+        return settler == null ? Mono.empty() : settler.end();
+    }
+
+    // What questions need.
+
+    LimitStore primary() {
+        return primary;
+    }
+
+    LimitStore fallback() {
+        return fallback;
+    }
+
+    Gate gate() {
+        return gate;
+    }
+
+    Deadlines deadlines() {
+        return deadlines;
+    }
+
+    Deadlines late() {
+        return late;
+    }
+
+    Doubts doubts() {
+        return doubts;
+    }
+
+    long deadlineNanos() {
+        return deadlineNanos;
+    }
+
+    /** How long somebody still waits for the store, if he has been waiting for something else before. */
+    long patienceLeft(ContextView context) {
+        Object since = context.getOrDefault(WAITING_SINCE, null);
+        return since instanceof Long nanos ? deadlineNanos - Math.max(0, Deadlines.now() - nanos) : deadlineNanos;
+    }
+
+    void countFallBack() {
+        fellBack.increment();
+    }
+
+    void countUnknown(Decision granted) {
+        unknown.add(permits(granted));
+    }
+
+    void remember(@Nullable Decision answer) {
+        if (standIn != null && answer != null) {
+            standIn.remember(answer);
+        }
+    }
+
+    /** The fallback has granted something that is to be charged in the store. */
+    void owes(Decision granted) {
+        if (settler != null) {
+            settler.wake();
+        } else {
+            lost.add(permits(granted));
+        }
+    }
+
+    void takeBack(Decision granted) {
+        if (standIn != null) {
+            standIn.takeBack(granted);
+        }
+    }
+
+    /** Gives back what nobody uses; if that fails, it leaks towards denying. */
+    void giveBack(Decision charged) {
+        primary.refund(charged).subscribe(null, error -> {});
+    }
+
+    private static long permits(Decision decision) {
+        long permits = 0;
+        for (Decision.Usage usage : decision.limits()) {
+            permits += usage.claim().permits();
+        }
+        return permits;
+    }
+
+    /** Returns the store for a log. */
+    @Override
+    public String toString() {
+        return "ResilientStore[" + primary + ", fallback=" + fallback + "]";
+    }
+
+    /** What the store is given back, the fallback has not to remember. */
+    private static final class Refunding extends Question<Void> {
+
+        private final Decision decision;
+
+        Refunding(ResilientStore store, Decision decision, CoreSubscriber<? super Void> actual) {
+            super(store, asked -> asked.refund(decision), actual);
+            this.decision = decision;
+        }
+
+        @Override
+        void answered(@Nullable Void answer) {
+            FallbackStore remembering = store.standIn;
+            if (remembering != null) {
+                remembering.refund(decision).subscribe();
+            }
+        }
+    }
+
+    /** A question for each subscriber. */
+    private static final class Asking<T> extends Mono<T> {
+
+        private final Function<CoreSubscriber<? super T>, Question<T>> question;
+
+        Asking(Function<CoreSubscriber<? super T>, Question<T>> question) {
+            this.question = question;
+        }
+
+        @Override
+        public void subscribe(CoreSubscriber<? super T> actual) {
+            actual.onSubscribe(question.apply(actual));
+        }
+    }
+
+    /** What a {@link ResilientStore} falls back on, and when. */
+    public static final class Builder {
+
+        private static final int COUNTS = 100_000;
+        private static final int MOST_OPEN = 1_000_000;
+
+        private final LimitStore primary;
+        private @Nullable LimitStore fallback;
+        private Duration deadline = Duration.ofMillis(100);
+        private int mostOpen = 10_000;
+        private UnaryOperator<CircuitBreakerConfig.Builder> breaker = UnaryOperator.identity();
+
+        private Builder(LimitStore primary) {
+            this.primary = Objects.requireNonNull(
+                    primary, "store is null: expected one, for example RedisStore.create(redisClient)");
+            if (primary.deadline().isPresent()) {
+                throw new IllegalArgumentException("store " + primary
+                        + " answers in time by itself: expected one that may not, for example"
+                        + " RedisStore.create(redisClient)");
+            }
+        }
+
+        /**
+         * Sets what decides when the store does not. {@code LocalStore.bounded(100_000)} at first.
+         *
+         * @param fallback a local store, which then stands in for this store alone; {@link Fallback#allow()},
+         *     {@link Fallback#deny()} or {@link Fallback#error()}; or a store of the user's own, which must answer in time by itself
+         * @return this builder
+         */
+        public Builder fallback(LimitStore fallback) {
+            this.fallback = Objects.requireNonNull(
+                    fallback, "fallback is null: expected one, for example LocalStore.bounded(100_000)");
+            return this;
+        }
+
+        /**
+         * Sets how long an answer of the store is waited for. 100 milliseconds at first.
+         *
+         * @param deadline more than zero, and at most a minute
+         * @return this builder
+         * @throws IllegalArgumentException if it is something else
+         */
+        public Builder deadline(Duration deadline) {
+            Objects.requireNonNull(deadline, "deadline is null: expected one, for example Duration.ofMillis(100)");
+            if (deadline.isNegative() || deadline.isZero() || deadline.compareTo(LONGEST_DEADLINE) > 0) {
+                throw new IllegalArgumentException("deadline " + deadline
+                        + " is out of range: expected more than zero and at most " + LONGEST_DEADLINE
+                        + ", for example Duration.ofMillis(100)");
+            }
+            this.deadline = deadline;
+            return this;
+        }
+
+        /**
+         * Sets how many questions to the store may be open at a time; 10,000 at first. More go to the fallback. A question is
+         * open until the store has answered it, whether somebody waits for the answer or not.
+         *
+         * @param questions 1 to 1,000,000
+         * @return this builder
+         * @throws IllegalArgumentException if it is something else
+         */
+        public Builder mostOpen(int questions) {
+            if (questions < 1 || questions > MOST_OPEN) {
+                throw new IllegalArgumentException("mostOpen " + questions + " is out of range: expected 1 to "
+                        + MOST_OPEN + ", for example 10_000");
+            }
+            this.mostOpen = questions;
+            return this;
+        }
+
+        /**
+         * Changes the settings of the circuit breaker. They come as they are at first: a window of 20 questions, counted, of which
+         * at the least 10 must be known; open at half of them failed, for a second, more or less 30 percent; then 3 that try.
+         *
+         * @param change changes what it is given, for example {@code settings -> settings.failureRateThreshold(25)}
+         * @return this builder
+         */
+        public Builder breaker(UnaryOperator<CircuitBreakerConfig.Builder> change) {
+            this.breaker = Objects.requireNonNull(
+                    change, "change is null: expected one, for example settings -> settings.failureRateThreshold(25)");
+            return this;
+        }
+
+        /**
+         * Makes the store. Nothing is asked yet.
+         *
+         * @return a store that answers in time
+         * @throws IllegalArgumentException if the fallback is a local store that stands in for another store already
+         */
+        public ResilientStore build() {
+            return new ResilientStore(this);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+package io.github.spillgate.resilience;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.LimitStoreUnansweredException;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
+import org.jspecify.annotations.Nullable;
+import reactor.core.CoreSubscriber;
+
+/**
+ * A question that takes permits. Where both the store and the fallback have been asked, what each of them has said is put
+ * together when both are known, so that every permit that somebody uses is charged, and once where that can be known.
+ *
+ * <table>
+ * <caption>What is to be done</caption>
+ * <tr><th>the fallback</th><th>the store, late</th><th></th></tr>
+ * <tr><td>allowed</td><td>allowed</td><td>the store has charged it: not to be settled</td></tr>
+ * <tr><td>allowed</td><td>denied</td><td>to be settled</td></tr>
+ * <tr><td>allowed</td><td>never answers</td><td>to be settled, and perhaps charged twice</td></tr>
+ * <tr><td>denied</td><td>allowed</td><td>nobody uses it: given back to the store</td></tr>
+ * </table>
+ */
+final class Taking extends Question<Decision> {
+
+    private static final Object GONE = new Object();
+    private static final Object NOTHING = new Object();
+
+    private final List<Claim> claims;
+    private volatile boolean doubted;
+
+    /** What the first of the two has said, until the other one comes. */
+    private final AtomicReference<@Nullable Object> first = new AtomicReference<>();
+
+    Taking(ResilientStore store, List<Claim> claims, CoreSubscriber<? super Decision> actual) {
+        super(store, asked -> asked.take(claims), actual);
+        this.claims = claims;
+    }
+
+    @Override
+    void answered(@Nullable Decision answer) {
+        store.remember(answer);
+    }
+
+    @Override
+    void inDoubt() {
+        doubted = true;
+        store.doubts().begin(claims);
+    }
+
+    @Override
+    void answeredLate(@Nullable Decision answer) {
+        store.remember(answer);
+        meet(answer == null ? NOTHING : answer, false);
+    }
+
+    @Override
+    void failedLate() {
+        meet(NOTHING, false);
+    }
+
+    @Override
+    void answeredInstead(@Nullable Decision answer, @Nullable Throwable storeFailed) {
+        if (doubted) {
+            meet(answer == null ? NOTHING : answer, true);
+        } else if (answer != null && answer.isCharged() && storeFailed instanceof LimitStoreUnansweredException) {
+            store.countUnknown(answer);
+        }
+        if (answer != null && answer.isCharged()) {
+            store.owes(answer);
+        }
+    }
+
+    @Override
+    void failedInstead() {
+        if (doubted) {
+            meet(NOTHING, true);
+        }
+    }
+
+    @Override
+    void gone() {
+        first.set(GONE);
+    }
+
+    private void meet(Object said, boolean byFallback) {
+        Object before = first.compareAndExchange(null, said);
+        if (before == null || before == GONE) {
+            return;
+        }
+        Decision here =
+                (byFallback ? said : before) instanceof Decision decision && decision.isAllowed() ? decision : null;
+        Object there = byFallback ? before : said;
+        if (there instanceof Decision charged && charged.isCharged()) {
+            if (here == null) {
+                store.giveBack(charged);
+            } else if (here.isCharged()) {
+                store.takeBack(here);
+            }
+        } else if (there == NOTHING && here != null && here.isCharged()) {
+            store.countUnknown(here);
+        }
+        store.doubts().end(claims);
+    }
+}

@@ -1,0 +1,412 @@
+package io.github.spillgate.local;
+
+import static java.util.Objects.requireNonNull;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.Unprotected;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
+
+/** The local store in place of another: what it remembers of that one, and what it owes to it. */
+class StandingInTest {
+
+    private static final long WINDOW = 60_000;
+
+    private final ManualClock clock = new ManualClock();
+    private final LocalStore store = LocalStore.bounded(1_000, clock);
+    private final List<List<Claim>> seen = new ArrayList<>();
+    private final LimitStore watched = new Unprotected(store) {
+        @Override
+        public Mono<Decision> take(List<Claim> claims) {
+            seen.add(claims);
+            return super.take(claims);
+        }
+
+        @Override
+        public Mono<Decision> peek(List<Claim> claims) {
+            seen.add(claims);
+            return super.peek(claims);
+        }
+    };
+
+    @BeforeEach
+    void standIn() {
+        store.standInFor(new Unprotected(LocalStore.bounded(16)));
+    }
+
+    // What is remembered
+
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1m", "10/1m counter", "10/1m counter aligned", "10/1m resolution=1s"})
+    void whatIsKnownCountsUntilItsInstantAndIsGoneThen(String text) {
+        RateLimiter limiter = limiter(Limit.parse(text));
+        remember(limiter, "a", 7, 50_000);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
+        clock.advanceMillis(49_999);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
+        clock.advanceMillis(1);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void theOtherStoresClockNeedNotBeOurs() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        long there = clock.millis() - Duration.ofDays(3).toMillis();
+        store.remember(Decision.ofTake(Source.OTHER, there, List.of(Usage.of(claim, 10, false, there, there + 5_000))));
+        clock.advanceMillis(4_999);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        clock.advanceMillis(1);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+    }
+
+    @Test
+    void anAnswerThatComesLateDoesNotTakeThePlaceOfANewerOne() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        long at = clock.millis();
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + WINDOW))));
+        store.remember(Decision.ofTake(Source.OTHER, at - 2, List.of(Usage.of(claim, 4, false, at, at + WINDOW))));
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 8, false, at, at + WINDOW))));
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
+        // But one whose clock has stepped back is believed.
+        long back = at - Duration.ofHours(1).toMillis();
+        store.remember(Decision.ofTake(Source.OTHER, back, List.of(Usage.of(claim, 2, false, back, back + WINDOW))));
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(8);
+    }
+
+    @Test
+    void aClockThatStepsBackKeepsNobodyOutForLongerThanTwoWindows() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        remember(limiter, "a", 10, WINDOW);
+        clock.advance(Duration.ofHours(-5));
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        clock.advanceMillis(2 * WINDOW + 1);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+    }
+
+    @Test
+    void theShareIsRoundedTowardsDenying() {
+        Limit limit = Limit.perMinute(10);
+        RateLimiter limiter = limiter(limit);
+        remember(limiter, "a", 1, WINDOW);
+        store.share(0.29);
+        // floor(2.9) − ceil(0.29)
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
+        store.share(0.09);
+        // One permit is left of every limit, and this key's is used.
+        assertThat(now(limiter.peek("a")).remaining()).isZero();
+        assertThat(now(limiter.peek("b")).remaining()).isEqualTo(1);
+    }
+
+    /** Asked any earlier, it is denied; asked then, it is allowed: against what is tried millisecond by millisecond. */
+    @ParameterizedTest
+    @ValueSource(strings = {"8/97ms", "8/97ms counter", "8/97ms counter aligned", "8/97ms resolution=7ms"})
+    void theRetryAfterIsExactWhateverWeighsOnACount(String text) {
+        Random random = new Random(7);
+        for (int run = 0; run < 200; run++) {
+            String key = "key-" + run;
+            store.share(random.nextInt(4) == 0 ? 0.6 : 1);
+            RateLimiter limiter = limiter(Limit.parse(text));
+            int most = store.share() == 1 ? 8 : 4;
+            for (int step = 0; step < 6; step++) {
+                switch (random.nextInt(4)) {
+                    case 0 -> remember(limiter, key, random.nextInt(9), 1 + random.nextInt(190));
+                    case 1 -> store.toSettle(1, identity -> false);
+                    default -> now(limiter.tryAcquire(key, 1 + random.nextInt(most)));
+                }
+                clock.advanceMillis(random.nextInt(60));
+            }
+            int cost = 1 + random.nextInt(most);
+            Decision denied =
+                    now(limiter.peek(io.github.spillgate.Charge.of(key).permits(cost)));
+            if (denied.isAllowed()) {
+                continue;
+            }
+            long wait = denied.retryAfter().orElseThrow().toMillis();
+            for (long waited = 0; waited < wait; waited++) {
+                assertThat(now(limiter.peek(io.github.spillgate.Charge.of(key).permits(cost)))
+                                .isAllowed())
+                        .as("run %d after %d of %d ms", run, waited, wait)
+                        .isFalse();
+                clock.advanceMillis(1);
+            }
+            assertThat(now(limiter.peek(io.github.spillgate.Charge.of(key).permits(cost)))
+                            .isAllowed())
+                    .as("run %d after %d ms", run, wait)
+                    .isTrue();
+        }
+    }
+
+    // What is owed
+
+    @Test
+    void nothingIsOwedByAStoreThatStandsInForNobody() {
+        LocalStore alone = LocalStore.bounded(1_000, clock);
+        now(RateLimiter.builder("api")
+                .store(alone)
+                .limit(Limit.perMinute(10))
+                .build()
+                .tryAcquire("a", 4));
+        assertThat(alone.state().toSettle()).isZero();
+        assertThat(alone.toSettle(10, identity -> false)).isEmpty();
+    }
+
+    @Test
+    void whatIsHandedOverHasItsTimesAndGoesOnCounting() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 2));
+        clock.advanceMillis(1_000);
+        now(limiter.tryAcquire("a", 3));
+        clock.advanceMillis(500);
+        List<Settlement> settlements = store.toSettle(10, identity -> false);
+        assertThat(settlements).hasSize(1);
+        assertThat(settlements.get(0).permits()).isEqualTo(5);
+        assertThat(settlements.get(0).ages())
+                .containsExactly(new Settlement.Hits(1_500, 1_500, 2), new Settlement.Hits(500, 500, 3));
+        clock.advanceMillis(100);
+        assertThat(settlements.get(0).ages().get(1).toMillis()).isEqualTo(600);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
+        assertThat(store.state().toSettle()).isEqualTo(5);
+    }
+
+    @Test
+    void aCountIsHandedOverOnceUntilItsFateIsKnown() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 2));
+        Settlement first = store.toSettle(10, identity -> false).get(0);
+        now(limiter.tryAcquire("a", 3));
+        assertThat(store.toSettle(10, identity -> false)).isEmpty();
+        remember(limiter, "a", 2, WINDOW);
+        store.settled(first, true);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
+        Settlement second = store.toSettle(10, identity -> false).get(0);
+        assertThat(second.permits()).isEqualTo(3);
+        assertThat(second.id()).isNotEqualTo(first.id());
+        store.settled(second, true);
+        assertThat(store.state().toSettle()).isZero();
+        assertThat(store.state().settled()).isEqualTo(5);
+        assertThat(store.toSettle(10, identity -> false)).isEmpty();
+    }
+
+    @Test
+    void whatIsInDoubtIsLeftAlone() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 2));
+        now(limiter.tryAcquire("b", 3));
+        List<Settlement> settlements = store.toSettle(10, identity -> identity.contains("{a}"));
+        assertThat(settlements.stream().map(Settlement::permits)).containsExactly(3L);
+    }
+
+    @Test
+    void noMoreIsHandedOverThanWasAskedFor() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        for (int i = 0; i < 50; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        List<String> ids = new ArrayList<>();
+        for (int batch = 0; batch < 5; batch++) {
+            List<Settlement> settlements = store.toSettle(10, identity -> false);
+            assertThat(settlements).hasSize(10);
+            settlements.forEach(one -> {
+                ids.add(one.id());
+                store.settled(one, true);
+            });
+        }
+        assertThat(ids).doesNotHaveDuplicates();
+        assertThat(store.toSettle(10, identity -> false)).isEmpty();
+    }
+
+    @Test
+    void whatHasLeftIsNotOwedAnyMore() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 2));
+        clock.advanceMillis(30_000);
+        now(limiter.tryAcquire("a", 3));
+        clock.advanceMillis(30_001);
+        assertThat(store.toSettle(10, identity -> false).get(0).permits()).isEqualTo(3);
+        assertThat(store.state().toSettle()).isEqualTo(3);
+    }
+
+    @Test
+    void aCounterIsHandedOverAsItsTwoWindows() {
+        RateLimiter limiter = limiter(Limit.perMinute(10).counter());
+        now(limiter.tryAcquire("a", 4));
+        clock.advanceMillis(WINDOW + 30_000);
+        now(limiter.tryAcquire("a", 3));
+        clock.advanceMillis(1_000);
+        assertThat(store.toSettle(10, identity -> false).get(0).ages())
+                .containsExactly(
+                        new Settlement.Hits(WINDOW + 31_000, 31_001, 4), new Settlement.Hits(31_000, 1_000, 3));
+    }
+
+    @Test
+    void aLogWithManyEntriesIsHandedOverInAFewThatErrTowardsDenying() {
+        RateLimiter limiter = limiter(Limit.of(1_000, Duration.ofMinutes(1)));
+        for (int i = 0; i < 1_000; i++) {
+            now(limiter.tryAcquire("a"));
+            clock.advanceMillis(3);
+        }
+        Settlement settlement = store.toSettle(10, identity -> false).get(0);
+        assertThat(settlement.permits()).isEqualTo(1_000);
+        assertThat(settlement.ages()).hasSizeLessThanOrEqualTo(64);
+        long seenSoFar = 0;
+        for (Settlement.Hits hits : settlement.ages()) {
+            seenSoFar += hits.permits();
+            assertThat(hits.toMillis()).as("the age of the last of them").isEqualTo(3_000 - 3 * (seenSoFar - 1));
+        }
+    }
+
+    @Test
+    void whatIsForgottenForWantOfMemoryIsToldAsLost() {
+        LocalStore small = LocalStore.bounded(16, clock);
+        small.standInFor(new Unprotected(store));
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(small)
+                .limit(Limit.perMinute(10))
+                .build();
+        for (int i = 0; i < 500; i++) {
+            now(limiter.tryAcquire("key-" + i, 2));
+        }
+        small.counts().cleanUp();
+        assertThat(small.state().lost()).isGreaterThan(900);
+        assertThat(small.state().lost() + small.state().toSettle()).isEqualTo(1_000);
+        long handedOver = small.toSettle(1_000, identity -> false).stream()
+                .mapToLong(Settlement::permits)
+                .sum();
+        assertThat(handedOver).isEqualTo(small.state().toSettle());
+    }
+
+    @Test
+    void aResetForgetsWhatIsOwed() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 2));
+        remember(limiter, "a", 5, WINDOW);
+        limiter.reset("a").block();
+        assertThat(store.state().toSettle()).isZero();
+        assertThat(store.toSettle(10, identity -> false)).isEmpty();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void aRefundTakesWhatIsKnownFirstForItIsOlder() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        remember(limiter, "a", 5, WINDOW);
+        now(limiter.tryAcquire("a", 3));
+        limiter.refund("a", 6).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(8);
+        assertThat(store.state().toSettle()).isEqualTo(2);
+    }
+
+    @Test
+    void aSettlementThatIsLostWasNeverChargedAndIsNotGivenBackElsewhere() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Decision decision = now(limiter.tryAcquire("a", 2));
+        Settlement settlement = store.toSettle(10, identity -> false).get(0);
+        assertThat(store.takeBack(decision)).hasSize(1);
+        store.settled(settlement, false);
+        assertThat(store.takeBack(decision)).isEmpty();
+        assertThat(store.state().lost()).isEqualTo(2);
+    }
+
+    @Test
+    void whatIsTakenBackOfASettledDecisionIsToBeGivenBackElsewhereOnlyAsLongAsItCounts() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Decision decision = now(limiter.tryAcquire("a", 2));
+        store.settled(store.toSettle(10, identity -> false).get(0), true);
+        List<Claim> rest = store.takeBack(decision);
+        assertThat(rest).hasSize(1);
+        assertThat(rest.get(0).permits()).isEqualTo(2);
+        clock.advanceMillis(WINDOW + 1);
+        assertThat(store.takeBack(decision)).isEmpty();
+    }
+
+    @Test
+    void countedDenialsAreOwedToo() {
+        RateLimiter limiter = limiter(Limit.of(3, Duration.ofMinutes(1)).countingDenied());
+        now(limiter.tryAcquire("a", 3));
+        clock.advanceMillis(10_000);
+        assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
+        Settlement settlement = store.toSettle(10, identity -> false).get(0);
+        assertThat(settlement.permits()).isEqualTo(3);
+        assertThat(store.state().toSettle()).isEqualTo(3);
+        assertThat(settlement.ages().get(1)).isEqualTo(new Settlement.Hits(0, 0, 2));
+    }
+
+    @Test
+    void permitsAreOwedOrSettledOrLostAndNeverAnythingElse() {
+        Random random = new Random(11);
+        RateLimiter limiter = limiter(
+                Limit.of(6, Duration.ofMillis(200)),
+                Limit.of(9, Duration.ofMillis(300)).counter());
+        List<Decision> decisions = new ArrayList<>();
+        List<Settlement> open = new ArrayList<>();
+        for (int step = 0; step < 20_000; step++) {
+            String key = "key-" + random.nextInt(8);
+            switch (random.nextInt(10)) {
+                case 0 -> open.addAll(store.toSettle(random.nextInt(4), identity -> random.nextBoolean()));
+                case 1, 2 -> {
+                    if (!open.isEmpty()) {
+                        store.settled(open.remove(random.nextInt(open.size())), random.nextInt(4) > 0);
+                    }
+                }
+                case 3 -> {
+                    if (!decisions.isEmpty()) {
+                        store.takeBack(decisions.remove(random.nextInt(decisions.size())));
+                    }
+                }
+                case 4 -> limiter.refund(key, 1 + random.nextInt(3)).block();
+                case 5 -> clock.advanceMillis(random.nextInt(80));
+                default -> {
+                    Decision decision = now(limiter.tryAcquire(key, 1 + random.nextInt(3)));
+                    if (decision.isCharged()) {
+                        decisions.add(decision);
+                    }
+                }
+            }
+            assertThat(store.state().toSettle()).isNotNegative();
+        }
+        open.forEach(one -> store.settled(one, true));
+        store.toSettle(1_000, identity -> false).forEach(one -> store.settled(one, true));
+        assertThat(store.state().toSettle()).isZero();
+    }
+
+    private RateLimiter limiter(Limit... limits) {
+        RateLimiter.Builder builder = RateLimiter.builder("api").store(watched);
+        IntStream.range(0, limits.length).forEach(i -> builder.limit(limits[i].named("limit-" + i)));
+        return builder.build();
+    }
+
+    /** The other store has said that so much is used, for so long. */
+    private void remember(RateLimiter limiter, String key, long used, long millis) {
+        Claim claim = claim(limiter, key);
+        long at = clock.millis();
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, used, false, at, at + millis))));
+    }
+
+    private Claim claim(RateLimiter limiter, String key) {
+        now(limiter.peek(key));
+        return seen.get(seen.size() - 1).get(0);
+    }
+
+    private static Decision now(Mono<Decision> decision) {
+        return requireNonNull(decision.block());
+    }
+}

@@ -1,0 +1,194 @@
+package io.github.spillgate.resilience;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.Unprotected;
+import java.time.InstantSource;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+
+/**
+ * A store that does as it is told: it answers at once, or holds what it is asked until it is told to go on, or fails. What it is
+ * asked takes effect when it is asked, as in a Redis that hangs after it has read the command.
+ */
+final class Elsewhere implements LimitStore {
+
+    private final LocalStore counts;
+    private final List<Held<?>> held = new ArrayList<>();
+    private final Set<String> settled = new HashSet<>();
+    private final List<List<Settlement>> batches = new ArrayList<>();
+    private Function<Supplier<Mono<?>>, Mono<?>> mood = Elsewhere::atOnce;
+    private boolean settles = true;
+    private int questions;
+
+    Elsewhere(InstantSource clock) {
+        this.counts = LocalStore.bounded(10_000, clock);
+    }
+
+    void answers() {
+        mood = Elsewhere::atOnce;
+    }
+
+    /** Decides, and keeps the answer until {@link #goOn()}. */
+    void hangs() {
+        mood = this::hold;
+    }
+
+    /** Does nothing of what it is asked, and keeps silent for ever. */
+    void isDeaf() {
+        mood = ignored -> Mono.never();
+    }
+
+    /** Is not able to answer, and has done nothing. */
+    void fails() {
+        mood = ignored -> Mono.error(new LimitStoreUnavailableException("told to fail", null));
+    }
+
+    void failsWith(Throwable error) {
+        mood = ignored -> Mono.error(error);
+    }
+
+    void isNotThere() {
+        mood = ignored -> Mono.error(new LimitStoreUnreachableException("nothing listens there", null));
+    }
+
+    /** Does what it is asked, and the answer gets lost. */
+    void losesAnswersWith(Throwable error) {
+        mood = asked -> asked.get().then(Mono.error(error));
+    }
+
+    void cannotSettle() {
+        settles = false;
+    }
+
+    /** Gives all answers that were kept. */
+    void goOn() {
+        List<Held<?>> now = List.copyOf(held);
+        held.clear();
+        now.forEach(Held::answer);
+    }
+
+    int held() {
+        return held.size();
+    }
+
+    /** How many questions have come, of whatever kind, settlements included. */
+    int questions() {
+        return questions;
+    }
+
+    List<List<Settlement>> batches() {
+        return batches;
+    }
+
+    /** A limiter that sees what is counted here. */
+    RateLimiter.Builder asItIs(String name) {
+        return RateLimiter.builder(name).store(new Unprotected(counts));
+    }
+
+    @Override
+    public Mono<Decision> take(List<Claim> claims) {
+        return ask(() -> counts.take(claims).map(decision -> remade(decision, true)));
+    }
+
+    @Override
+    public Mono<Decision> peek(List<Claim> claims) {
+        return ask(() -> counts.peek(claims).map(decision -> remade(decision, false)));
+    }
+
+    private static Decision remade(Decision decision, boolean taken) {
+        long at = decision.at().toEpochMilli();
+        return taken
+                ? Decision.ofTake(Source.OTHER, at, decision.limits())
+                : Decision.ofPeek(Source.OTHER, at, decision.limits());
+    }
+
+    @Override
+    public Mono<Void> refund(Decision decision) {
+        return ask(
+                () -> counts.refund(Decision.ofTake(Source.LOCAL, decision.at().toEpochMilli(), decision.limits())));
+    }
+
+    @Override
+    public Mono<Void> refund(List<Claim> claims) {
+        return ask(() -> counts.refund(claims));
+    }
+
+    @Override
+    public Mono<Void> reset(List<Claim> claims) {
+        return ask(() -> counts.reset(claims));
+    }
+
+    @Override
+    public Mono<Decision> settle(List<Settlement> settlements) {
+        return ask(() -> {
+            batches.add(settlements);
+            if (!settles) {
+                return Mono.<Decision>empty();
+            }
+            for (Settlement one : settlements) {
+                if (settled.add(one.id())) {
+                    counts.take(List.of(one.claim().asking(one.permits()))).block();
+                }
+            }
+            return counts.peek(settlements.stream()
+                            .map(one -> one.claim().asking(0))
+                            .toList())
+                    .map(decision -> remade(decision, false));
+        });
+    }
+
+    @Override
+    public StoreState state() {
+        return StoreState.of(Source.OTHER);
+    }
+
+    @Override
+    public String toString() {
+        return "Elsewhere";
+    }
+
+    @SuppressWarnings("unchecked") // every mood answers what it was asked
+    private <T> Mono<T> ask(Supplier<Mono<T>> asked) {
+        return Mono.defer(() -> {
+            questions++;
+            return (Mono<T>) mood.apply(asked::get);
+        });
+    }
+
+    private static Mono<?> atOnce(Supplier<Mono<?>> asked) {
+        return asked.get();
+    }
+
+    private Mono<?> hold(Supplier<Mono<?>> asked) {
+        return hold(asked.get());
+    }
+
+    private <T> Mono<T> hold(Mono<T> answer) {
+        Mono<T> decided = answer.cache();
+        decided.subscribe(done -> {}, error -> {});
+        Held<T> one = new Held<>(decided, Sinks.one());
+        held.add(one);
+        return one.sink.asMono();
+    }
+
+    private record Held<T>(Mono<T> decided, Sinks.One<T> sink) {
+        void answer() {
+            decided.subscribe(sink::tryEmitValue, sink::tryEmitError, sink::tryEmitEmpty);
+        }
+    }
+}

@@ -1,0 +1,928 @@
+package io.github.spillgate.resilience;
+
+import static java.util.Objects.requireNonNull;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.ForeignValueException;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitLookup;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+import reactor.core.Disposable;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+import reactor.test.publisher.TestPublisher;
+
+/** The deadline, the breaker, the fallback and the settling, in a time that passes when it is told to. */
+class ResilientStoreTest {
+
+    private static final Limit LIMIT = Limit.of(10, Duration.ofMinutes(1));
+    private static final Duration A_MILLI = Duration.ofMillis(1);
+
+    private final VirtualTime time = new VirtualTime();
+    private final Elsewhere elsewhere = new Elsewhere(time);
+    private final LocalStore local = LocalStore.bounded(1_000, time);
+    private final List<Object> said = new ArrayList<>();
+
+    @AfterEach
+    void backToRealTime() {
+        time.close();
+    }
+
+    // The deadline
+
+    @Test
+    void whoIsAnsweredInTimeIsAnsweredByTheStore() {
+        RateLimiter limiter = limiter(LIMIT);
+        Decision decision = now(limiter.tryAcquire("a"));
+        assertThat(decision.source()).isEqualTo(Source.OTHER);
+        assertThat(decision.remaining()).isEqualTo(9);
+        assertThat(limiter.state().decides()).isEqualTo(Source.OTHER);
+        assertThat(limiter.state().fellBack()).isZero();
+    }
+
+    @Test
+    void whoIsNotAnsweredByTheDeadlineIsAnsweredByTheFallbackThen() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.hangs();
+        listen(limiter.tryAcquire("a"));
+        time.passMillis(99);
+        assertThat(said).isEmpty();
+        time.pass(A_MILLI);
+        assertThat(sources()).containsExactly(Source.LOCAL);
+        assertThat(limiter.state().fellBack()).isEqualTo(1);
+        assertThat(limiter.state().problem()).hasValue("Elsewhere has not answered within 100 ms");
+    }
+
+    static Stream<java.util.function.Function<RateLimiter, Mono<?>>> everyQuestion() {
+        return Stream.of(
+                limiter -> limiter.tryAcquire("a", 3),
+                limiter -> limiter.peek("a"),
+                limiter -> limiter.acquire("a", Duration.ZERO),
+                limiter -> limiter.refund("a", 1).thenReturn("done"),
+                limiter -> limiter.reset("a").thenReturn("done"),
+                limiter -> Flux.just("element").transform(limiter.throttle("a")).next());
+    }
+
+    @ParameterizedTest
+    @MethodSource("everyQuestion")
+    void everyQuestionEndsByTheDeadline(java.util.function.Function<RateLimiter, Mono<?>> question) {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isDeaf();
+        listen(question.apply(limiter));
+        time.passMillis(99);
+        assertThat(said).isEmpty();
+        time.pass(A_MILLI);
+        assertThat(said).hasSize(1).doesNotHaveAnyElementsOfTypes(Throwable.class);
+    }
+
+    @Test
+    void aRefundOfADecisionEndsByTheDeadline() {
+        RateLimiter limiter = limiter(LIMIT);
+        Decision decision = now(limiter.tryAcquire("a"));
+        elsewhere.isDeaf();
+        listen(limiter.refund(decision).thenReturn("done"));
+        time.passMillis(100);
+        assertThat(said).containsExactly("done");
+    }
+
+    @Test
+    void manyThatAreDueAtOnceAreAllAnswered() {
+        RateLimiter limiter = limiter(Limit.of(1_000, Duration.ofMinutes(1)));
+        elsewhere.isDeaf();
+        for (int i = 0; i < 1_000; i++) {
+            listen(limiter.tryAcquire("a"));
+        }
+        time.passMillis(100);
+        assertThat(sources()).hasSize(1_000).containsOnly(Source.LOCAL);
+    }
+
+    @Test
+    void anErrorIsAnsweredByTheFallbackAtOnce() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.fails();
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        assertThat(limiter.state().problem()).hasValue("told to fail");
+        elsewhere.answers();
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
+        assertThat(limiter.state().problem()).isEmpty();
+    }
+
+    @Test
+    void aStoreThatThrowsIsAStoreThatFails() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.failsWith(new IllegalStateException("not one of ours"));
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+    }
+
+    @Test
+    void theTimeOfALookupIsInsideTheDeadline() {
+        elsewhere.hangs();
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(elsewhere)
+                .fallback(local)
+                .lookup(LimitLookup.of(key -> Mono.delay(Duration.ofMillis(40)).thenReturn(List.of(LIMIT)))
+                        .whenEmpty(LimitLookup.Otherwise.deny())
+                        .whenFailed(LimitLookup.Otherwise.deny())
+                        .whenHanging(LimitLookup.Otherwise.deny()))
+                .build();
+        listen(limiter.tryAcquire("a"));
+        time.passMillis(99);
+        assertThat(said).isEmpty();
+        time.pass(A_MILLI);
+        assertThat(sources()).containsExactly(Source.LOCAL);
+        // The store has had 60 milliseconds, which says nothing about it yet.
+        assertThat(limiter.state().problem()).isEmpty();
+        time.passMillis(40);
+        assertThat(limiter.state().problem()).isPresent();
+    }
+
+    @Test
+    void aLookupThatMayTakeTheWholeDeadlineIsRefused() {
+        RateLimiter.Builder builder = RateLimiter.builder("api")
+                .store(elsewhere)
+                .deadline(Duration.ofMillis(50))
+                .limit(LIMIT)
+                .lookup(LimitLookup.of(key -> Mono.empty()));
+        assertThatIllegalStateException()
+                .isThrownBy(builder::build)
+                .withMessageContaining("deadline of PT0.05S")
+                .withMessageContaining(".timeout(Duration.ofMillis(25))");
+    }
+
+    @Test
+    void whoWaitsInALineHasTheWholeDeadlineWhenHisTurnComes() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(elsewhere)
+                .fallback(local)
+                .lookup(LimitLookup.of(key -> Mono.delay(Duration.ofMillis(40)).thenReturn(List.of(Limit.perSecond(1))))
+                        .whenEmpty(LimitLookup.Otherwise.deny())
+                        .whenFailed(LimitLookup.Otherwise.deny())
+                        .whenHanging(LimitLookup.Otherwise.deny()))
+                .build();
+        listen(limiter.acquire("a", Duration.ofSeconds(5)));
+        listen(limiter.acquire("a", Duration.ofSeconds(5)));
+        time.passMillis(1_200);
+        assertThat(sources()).containsExactly(Source.OTHER, Source.OTHER);
+    }
+
+    // Those who leave
+
+    @Test
+    void whoLeavesIsNoFailure() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.hangs();
+        for (int i = 0; i < 50; i++) {
+            Disposable impatient = listen(limiter.tryAcquire("a"));
+            time.passMillis(20);
+            impatient.dispose();
+            elsewhere.goOn();
+        }
+        assertThat(said).isEmpty();
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        assertThat(limiter.state().problem()).isEmpty();
+        assertThat(limiter.state().fellBack()).isZero();
+    }
+
+    @Test
+    void aStoreThatHangsIsFoundOutAlsoWhereNobodyWaitsForSoLong() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isDeaf();
+        for (int i = 0; i < 10; i++) {
+            Disposable impatient = listen(limiter.tryAcquire("a"));
+            time.passMillis(20);
+            impatient.dispose();
+        }
+        time.passMillis(100);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+    }
+
+    @Test
+    void whoLeavesBeforeHeAsksHasAskedNothing() {
+        RateLimiter limiter = limiter(LIMIT);
+        TestPublisher<String> never = TestPublisher.create();
+        never.mono().then(limiter.tryAcquire("a")).subscribe().dispose();
+        assertThat(elsewhere.questions()).isZero();
+    }
+
+    @Test
+    void whoLeavesKeepsHisPlaceUntilTheStoreHasAnswered() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(ResilientStore.builder(elsewhere)
+                        .fallback(local)
+                        .mostOpen(3)
+                        .build())
+                .limit(LIMIT)
+                .build();
+        elsewhere.hangs();
+        for (int i = 0; i < 3; i++) {
+            listen(limiter.tryAcquire("a")).dispose();
+        }
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        assertThat(elsewhere.held()).isEqualTo(3);
+        elsewhere.goOn();
+        elsewhere.answers();
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
+    }
+
+    @Test
+    void aQuestionThatIsNeverAnsweredIsGivenUpAfterAMinute() {
+        ResilientStore store =
+                ResilientStore.builder(elsewhere).fallback(local).mostOpen(1).build();
+        RateLimiter limiter =
+                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        elsewhere.isDeaf();
+        listen(limiter.tryAcquire("a"));
+        time.passMillis(100);
+        assertThat(store.gate().freePlaces()).isZero();
+        assertThat(store.doubts().size()).isEqualTo(1);
+        elsewhere.answers();
+        time.pass(Duration.ofMinutes(1));
+        assertThat(store.gate().freePlaces()).isEqualTo(1);
+        assertThat(store.doubts().size()).isZero();
+        assertThat(store.deadlines().size()).isZero();
+        assertThat(store.late().size()).isZero();
+    }
+
+    // The breaker
+
+    @Test
+    void aStoreThatFailsIsNotAskedAnyMore() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.fails();
+        for (int i = 0; i < 10; i++) {
+            now(limiter.tryAcquire("a"));
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+        assertThat(limiter.state().isFallenBack()).isTrue();
+        assertThat(limiter.state().decides()).isEqualTo(Source.LOCAL);
+        assertThat(elsewhere.questions()).isEqualTo(10);
+        now(limiter.tryAcquire("b"));
+        assertThat(elsewhere.questions()).isEqualTo(10);
+    }
+
+    @Test
+    void aStoreThatCannotBeReachedIsNotAskedTwice() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isNotThere();
+        now(limiter.tryAcquire("a"));
+        now(limiter.tryAcquire("a"));
+        assertThat(elsewhere.questions()).isEqualTo(1);
+        assertThat(limiter.state().problem()).hasValue("nothing listens there");
+    }
+
+    @Test
+    void aForeignValueSaysNothingAboutTheStore() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.failsWith(new ForeignValueException("not ours", null));
+        for (int i = 0; i < 50; i++) {
+            assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+    }
+
+    @Test
+    void theStoreIsTriedByAFewWhoDoNotWaitForIt() {
+        RateLimiter limiter = limiter(LIMIT);
+        open(limiter);
+        elsewhere.hangs();
+        time.passMillis(1_400);
+        int before = elsewhere.questions();
+        for (int i = 0; i < 8; i++) {
+            assertThat(now(limiter.peek("a")).source()).isEqualTo(Source.LOCAL);
+        }
+        assertThat(elsewhere.questions() - before).isEqualTo(3);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.HALF_OPEN);
+        elsewhere.goOn();
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        elsewhere.answers();
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
+    }
+
+    @Test
+    void aStoreThatDoesNotAnswerThoseWhoTryItStaysGivenUp() {
+        RateLimiter limiter = limiter(LIMIT);
+        open(limiter);
+        elsewhere.isDeaf();
+        for (int round = 0; round < 5; round++) {
+            time.passMillis(1_400);
+            for (int i = 0; i < 3; i++) {
+                assertThat(now(limiter.peek("b")).source()).isEqualTo(Source.LOCAL);
+            }
+            time.passMillis(100);
+            assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+        }
+    }
+
+    @Test
+    void whoTriesTheStoreDoesNotChargeTwice() {
+        RateLimiter limiter = limiter(LIMIT);
+        open(limiter);
+        elsewhere.answers();
+        time.passMillis(1_400);
+        for (int i = 0; i < 3; i++) {
+            assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.LOCAL);
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(used("b")).isEqualTo(3);
+        assertThat(now(limiter.tryAcquire("b")).remaining()).isEqualTo(6);
+    }
+
+    @Test
+    void theSettingsOfTheBreakerCanBeChanged() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(ResilientStore.builder(elsewhere)
+                        .fallback(local)
+                        .breaker(settings -> settings.minimumNumberOfCalls(2))
+                        .build())
+                .limit(LIMIT)
+                .build();
+        elsewhere.fails();
+        now(limiter.tryAcquire("a"));
+        now(limiter.tryAcquire("a"));
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+    }
+
+    // What to fall back on
+
+    @Test
+    void allowLetsEverythingThrough() {
+        RateLimiter limiter = limiterWith(Fallback.allow());
+        elsewhere.isNotThere();
+        for (int i = 0; i < 30; i++) {
+            Decision decision = now(limiter.tryAcquire("a"));
+            assertThat(decision.isAllowed()).isTrue();
+            assertThat(decision.isCharged()).isFalse();
+            assertThat(decision.source()).isEqualTo(Source.FALLBACK);
+        }
+        assertThat(limiter.state().decides()).isEqualTo(Source.FALLBACK);
+        assertThat(limiter.state().lost()).isZero();
+    }
+
+    @Test
+    void denyTurnsEverythingAwayForASecond() {
+        RateLimiter limiter = limiterWith(Fallback.deny());
+        elsewhere.isNotThere();
+        Decision decision = now(limiter.tryAcquire("a"));
+        assertThat(decision.isAllowed()).isFalse();
+        assertThat(decision.retryAfter()).hasValue(Duration.ofSeconds(1));
+        assertThat(decision.remaining()).isZero();
+        assertThat(decision.violated()).isEmpty();
+    }
+
+    @Test
+    void errorSaysWhatTheStoreHasSaid() {
+        RateLimiter limiter = limiterWith(Fallback.error());
+        elsewhere.fails();
+        assertThatExceptionOfType(LimitStoreUnavailableException.class)
+                .isThrownBy(() -> limiter.tryAcquire("a").block())
+                .withMessage("told to fail");
+        elsewhere.isNotThere();
+        assertThatExceptionOfType(LimitStoreUnavailableException.class)
+                .isThrownBy(() -> limiter.tryAcquire("a").block())
+                .withMessage("nothing listens there");
+        assertThatExceptionOfType(LimitStoreUnavailableException.class)
+                .isThrownBy(() -> limiter.tryAcquire("a").block())
+                .withMessage("Elsewhere is not asked for now, because it did not answer well: nothing listens there");
+    }
+
+    @Test
+    void whereThereIsNothingToFallBackOnAlsoThoseWhoTryTheStoreWaitForIt() {
+        RateLimiter limiter = limiterWith(Fallback.error());
+        elsewhere.isNotThere();
+        listen(limiter.tryAcquire("a"));
+        said.clear();
+        time.passMillis(1_400);
+        elsewhere.hangs();
+        listen(limiter.tryAcquire("a"));
+        time.passMillis(99);
+        assertThat(said).isEmpty();
+        time.passMillis(1);
+        assertThat(said).hasSize(1).hasOnlyElementsOfType(LimitStoreUnansweredException.class);
+    }
+
+    @Test
+    void aFallbackOfTheUsersOwnDecidesButNothingOfItIsSettled() {
+        RateLimiter limiter = limiterWith(new io.github.spillgate.testkit.Unprotected(local));
+        elsewhere.isNotThere();
+        assertThat(now(limiter.tryAcquire("a", 4)).source()).isEqualTo(Source.LOCAL);
+        assertThat(limiter.state().lost()).isEqualTo(4);
+    }
+
+    @Test
+    void acquireWaitsForADenialToPassAlsoWhereEverythingIsDenied() {
+        RateLimiter limiter = limiterWith(Fallback.deny());
+        elsewhere.isNotThere();
+        listen(limiter.acquire("a", Duration.ofSeconds(10)));
+        time.passMillis(1_500);
+        elsewhere.answers();
+        assertThat(said).isEmpty();
+        time.pass(Duration.ofSeconds(8));
+        assertThat(sources()).containsExactly(Source.OTHER);
+    }
+
+    // A fallback that remembers
+
+    @Test
+    void theFallbackStartsFromWhatTheStoreHasSaid() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(limiter.tryAcquire("a", 7));
+        elsewhere.isNotThere();
+        assertThat(now(limiter.tryAcquire("a", 4)).isAllowed()).isFalse();
+        Decision decision = now(limiter.tryAcquire("a", 2));
+        assertThat(decision.isAllowed()).isTrue();
+        assertThat(decision.remaining()).isEqualTo(1);
+        assertThat(decision.limits().get(0).used()).isEqualTo(9);
+        assertThat(now(limiter.tryAcquire("b")).remaining()).isEqualTo(9);
+    }
+
+    @Test
+    void whoWasAtHisLimitIsStillAtItUntilTheStoreWouldHaveLetHimIn() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(limiter.tryAcquire("a", 10));
+        time.passMillis(20_000);
+        elsewhere.isNotThere();
+        Decision denied = now(limiter.tryAcquire("a"));
+        assertThat(denied.retryAfter()).hasValue(Duration.ofMillis(40_001));
+        time.passMillis(40_000);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        time.passMillis(1);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+    }
+
+    @Test
+    void eachInstanceGrantsItsShareAndTakesItsShareOfWhatWasUsed() {
+        Limit limit = Limit.of(100, Duration.ofMinutes(1));
+        local.share(0.25);
+        RateLimiter limiter = limiter(limit);
+        now(limiter.tryAcquire("a", 30));
+        elsewhere.isNotThere();
+        // floor(100 × 0.25) − ceil(30 × 0.25)
+        Decision decision = now(limiter.peek("a"));
+        assertThat(decision.remaining()).isEqualTo(17);
+        assertThat(decision.limits().get(0).limit()).isEqualTo(limit);
+        assertThat(now(limiter.tryAcquire("a", 18)).isAllowed()).isFalse();
+        assertThat(now(limiter.tryAcquire("a", 17)).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void theShareMayBeSetWhileTheFallbackDecides() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isNotThere();
+        assertThat(now(limiter.tryAcquire("a", 4)).remaining()).isEqualTo(6);
+        local.share(0.5);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
+        local.share(0.01);
+        assertThat(now(limiter.peek("a")).remaining()).isZero();
+        // Of every limit one permit is left.
+        assertThat(now(limiter.tryAcquire("b")).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire("b")).isAllowed()).isFalse();
+        local.share(1);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
+    }
+
+    @Test
+    void aCostThatIsMoreThanTheShareIsDeniedUntilTheStoreMayBeBack() {
+        local.share(0.5);
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isNotThere();
+        Decision denied = now(limiter.tryAcquire("a", 6));
+        assertThat(denied.isAllowed()).isFalse();
+        assertThat(denied.retryAfter()).hasValue(Duration.ofSeconds(1));
+    }
+
+    @Test
+    void aRefundIsRememberedToo() {
+        RateLimiter limiter = limiter(LIMIT);
+        Decision first = now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire("a", 6));
+        elsewhere.isNotThere();
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        limiter.refund(first).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(4);
+        limiter.refund("a", 3).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(7);
+        limiter.reset("a").block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    // Settling
+
+    @Test
+    void whatWasGrantedInPlaceOfTheStoreIsChargedThereWhenItIsBack() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(limiter.tryAcquire("a", 2));
+        elsewhere.isNotThere();
+        now(limiter.tryAcquire("a", 3));
+        now(limiter.tryAcquire("b", 5));
+        assertThat(limiter.state().toSettle()).isEqualTo(8);
+        elsewhere.answers();
+        time.pass(Duration.ofSeconds(5));
+        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(limiter.state().settled()).isEqualTo(8);
+        assertThat(limiter.state().lost()).isZero();
+        assertThat(limiter.state().unknown()).isZero();
+        assertThat(used("a")).isEqualTo(5);
+        assertThat(used("b")).isEqualTo(5);
+    }
+
+    @Test
+    void theStoreIsFoundToBeBackAlsoWhereNobodyAsks() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isNotThere();
+        now(limiter.tryAcquire("a"));
+        elsewhere.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(1);
+    }
+
+    @Test
+    void nothingIsDoneWhereNothingIsToBeSettled() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(limiter.tryAcquire("a"));
+        int before = elsewhere.questions();
+        time.pass(Duration.ofMinutes(10));
+        assertThat(elsewhere.questions()).isEqualTo(before);
+    }
+
+    @Test
+    void aBatchIsSmallAndTheNextIsSentWhenItIsAnswered() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isNotThere();
+        for (int i = 0; i < 100; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        elsewhere.hangs();
+        while (elsewhere.batches().isEmpty()) {
+            time.passMillis(100);
+        }
+        time.passMillis(500);
+        assertThat(elsewhere.batches()).hasSize(1);
+        assertThat(elsewhere.batches().get(0)).hasSize(Settler.BATCH);
+        elsewhere.goOn();
+        elsewhere.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(elsewhere.batches().stream().mapToInt(List::size)).containsExactly(32, 32, 32, 4);
+        assertThat(limiter.state().settled()).isEqualTo(100);
+    }
+
+    @Test
+    void aSettlementWhoseAnswerIsLostIsSentAgainUnderItsIdAndChargedOnce() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isNotThere();
+        now(limiter.tryAcquire("a", 4));
+        elsewhere.losesAnswersWith(new LimitStoreUnansweredException("the connection broke", null));
+        time.passMillis(2_500);
+        assertThat(elsewhere.batches()).isNotEmpty();
+        assertThat(limiter.state().toSettle()).isEqualTo(4);
+        elsewhere.answers();
+        time.pass(Duration.ofSeconds(5));
+        assertThat(elsewhere.batches().stream().flatMap(List::stream).map(Settlement::id))
+                .hasSizeGreaterThan(1)
+                .containsOnly(elsewhere.batches().get(0).get(0).id());
+        assertThat(used("a")).isEqualTo(4);
+        assertThat(limiter.state().settled()).isEqualTo(4);
+    }
+
+    @Test
+    void whatIsOnItsWayToBeSettledStillCountsHere() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isNotThere();
+        now(limiter.tryAcquire("a", 10));
+        elsewhere.isDeaf();
+        time.passMillis(2_500);
+        assertThat(elsewhere.batches()).isEmpty();
+        assertThat(elsewhere.questions()).isGreaterThan(1);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void whatHasLeftItsWindowIsNotSettled() {
+        RateLimiter limiter = limiter(Limit.of(10, Duration.ofSeconds(10)));
+        elsewhere.isNotThere();
+        now(limiter.tryAcquire("a", 4));
+        time.pass(Duration.ofSeconds(11));
+        elsewhere.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(limiter.state().settled()).isZero();
+        assertThat(elsewhere.batches()).isEmpty();
+    }
+
+    @Test
+    void whatWasGivenBackIsNotSettled() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isNotThere();
+        Decision first = now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire("a", 3));
+        limiter.refund(first).block();
+        assertThat(limiter.state().toSettle()).isEqualTo(3);
+        elsewhere.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(3);
+    }
+
+    @Test
+    void whatIsGivenBackAfterItWasSettledIsGivenBackInTheStore() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isNotThere();
+        Decision first = now(limiter.tryAcquire("a", 4));
+        elsewhere.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(4);
+        now(limiter.tryAcquire("a", 2));
+        limiter.refund(first).block();
+        assertThat(used("a")).isEqualTo(2);
+        limiter.refund(first).block();
+        assertThat(used("a")).isEqualTo(2);
+    }
+
+    @Test
+    void aStoreThatCannotSettleHasLostIt() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isNotThere();
+        now(limiter.tryAcquire("a", 4));
+        elsewhere.cannotSettle();
+        elsewhere.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(limiter.state().settled()).isZero();
+        assertThat(limiter.state().lost()).isEqualTo(4);
+    }
+
+    // Answers that come too late
+
+    @Test
+    void aLateAnswerThatAllowsCancelsTheSettlement() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.hangs();
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        assertThat(sources()).containsExactly(Source.LOCAL);
+        assertThat(limiter.state().toSettle()).isEqualTo(3);
+        time.pass(Duration.ofSeconds(20));
+        assertThat(elsewhere.batches()).as("what is in doubt is not settled").isEmpty();
+        elsewhere.goOn();
+        elsewhere.answers();
+        assertThat(limiter.state().toSettle()).isZero();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(3);
+        assertThat(limiter.state().unknown()).isZero();
+        assertThat(limiter.state().settled()).isZero();
+    }
+
+    @Test
+    void aLateAnswerThatDeniesLeavesItToBeSettled() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(elsewhere.asItIs("api").limit(LIMIT).build().tryAcquire("a", 9));
+        elsewhere.hangs();
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        elsewhere.goOn();
+        elsewhere.answers();
+        assertThat(limiter.state().toSettle()).isEqualTo(3);
+        now(limiter.peek("b"));
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().settled()).isEqualTo(3);
+    }
+
+    @Test
+    void whatTheStoreAllowsLateAndTheFallbackHasDeniedIsGivenBack() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(limiter.tryAcquire("a", 10));
+        elsewhere.asItIs("api").limit(LIMIT).build().reset("a").block();
+        elsewhere.hangs();
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        assertThat(decisions().get(0).isAllowed()).isFalse();
+        elsewhere.answers();
+        elsewhere.goOn();
+        assertThat(used("a")).isZero();
+    }
+
+    @Test
+    void whatIsNeverAnsweredIsSettledAndToldAsUnknown() {
+        RateLimiter limiter = limiter(Limit.of(10, Duration.ofMinutes(5)));
+        elsewhere.isDeaf();
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        elsewhere.answers();
+        time.pass(Duration.ofSeconds(50));
+        assertThat(limiter.state().unknown()).isZero();
+        assertThat(limiter.state().toSettle()).isEqualTo(3);
+        time.pass(Duration.ofSeconds(15));
+        assertThat(limiter.state().unknown()).isEqualTo(3);
+        assertThat(limiter.state().settled()).isEqualTo(3);
+    }
+
+    @Test
+    void anAnswerThatIsLostIsUnknownAtOnce() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.losesAnswersWith(new LimitStoreUnansweredException("the connection broke", null));
+        now(limiter.tryAcquire("a", 3));
+        assertThat(limiter.state().unknown()).isEqualTo(3);
+        elsewhere.answers();
+        now(limiter.peek("a"));
+        time.pass(Duration.ofSeconds(3));
+        // At least what was granted; this is the one case in which it may be more.
+        assertThat(used("a")).isEqualTo(6);
+    }
+
+    // Ends
+
+    @Test
+    void whatIsLeftHasALastChanceWhenTheLimiterCloses() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.fails();
+        now(limiter.tryAcquire("a", 4));
+        elsewhere.answers();
+        listen(limiter.closeLater().thenReturn("closed"));
+        time.passMillis(100);
+        assertThat(said).containsExactly("closed");
+        assertThat(used("a")).isEqualTo(4);
+    }
+
+    @Test
+    void theLastChanceIsShort() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.fails();
+        now(limiter.tryAcquire("a", 4));
+        elsewhere.isDeaf();
+        listen(limiter.closeLater().thenReturn("closed"));
+        time.passMillis(999);
+        assertThat(said).isEmpty();
+        time.passMillis(1);
+        assertThat(said).containsExactly("closed");
+        int before = elsewhere.questions();
+        time.pass(Duration.ofMinutes(5));
+        assertThat(elsewhere.questions()).as("questions after the end").isEqualTo(before);
+    }
+
+    @Test
+    void closingTwiceIsClosingOnce() {
+        RateLimiter limiter = limiter(LIMIT);
+        limiter.close();
+        listen(limiter.closeLater().thenReturn("closed"));
+        time.pass(Duration.ofSeconds(1));
+        assertThat(said).containsExactly("closed");
+    }
+
+    // What is wrong is said
+
+    @Test
+    void aStoreThatAnswersInTimeNeedsNothingAroundIt() {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> ResilientStore.of(local))
+                .withMessageContaining("answers in time by itself")
+                .withMessageContaining("RedisStore.create(redisClient)");
+        RateLimiter limiter =
+                RateLimiter.builder("api").store(local).limit(LIMIT).build();
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.NONE);
+    }
+
+    @Test
+    void aFallbackInTwoPlacesIsRefused() {
+        RateLimiter.Builder builder = RateLimiter.builder("api")
+                .store(ResilientStore.of(elsewhere))
+                .fallback(local)
+                .limit(LIMIT);
+        assertThatIllegalStateException()
+                .isThrownBy(builder::build)
+                .withMessageContaining("limiter api has a fallback or a deadline")
+                .withMessageContaining("ResilientStore.builder(redisStore)");
+    }
+
+    @Test
+    void aLocalStoreStandsInForOneStoreOnly() {
+        ResilientStore.builder(elsewhere).fallback(local).build();
+        ResilientStore.builder(elsewhere).fallback(local).build();
+        LimitStore other = new Elsewhere(time);
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> ResilientStore.builder(other).fallback(local).build())
+                .withMessageContaining("expected a store for each");
+    }
+
+    @Test
+    void numbersOutOfRangeAreRefused() {
+        ResilientStore.Builder builder = ResilientStore.builder(elsewhere);
+        for (Duration wrong : List.of(Duration.ZERO, Duration.ofMillis(-1), Duration.ofMinutes(2))) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> builder.deadline(wrong))
+                    .withMessageContaining(wrong.toString())
+                    .withMessageContaining("Duration.ofMillis(100)");
+        }
+        for (int wrong : List.of(0, -1, 1_000_001)) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> builder.mostOpen(wrong))
+                    .withMessageContaining(Integer.toString(wrong));
+        }
+        for (double wrong : List.of(0.0, -0.1, 1.1, Double.NaN)) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> local.share(wrong))
+                    .withMessageContaining(Double.toString(wrong))
+                    .withMessageContaining("0.25");
+        }
+    }
+
+    @Test
+    void theContextOfWhoeverAsksReachesBothStores() {
+        List<Optional<String>> seen = new ArrayList<>();
+        LimitStore watching = new io.github.spillgate.testkit.Unprotected(local) {
+            @Override
+            public Mono<Decision> take(List<io.github.spillgate.Claim> claims) {
+                return Mono.deferContextual(context -> {
+                    seen.add(context.getOrEmpty("who"));
+                    return super.take(claims);
+                });
+            }
+        };
+        RateLimiter limiter = limiterWith(watching);
+        elsewhere.fails();
+        now(limiter.tryAcquire("a").contextWrite(context -> context.put("who", "me")));
+        assertThat(seen).containsExactly(Optional.of("me"));
+    }
+
+    @Test
+    void severalLimitsAreOneVerdictAlsoInTheFallback() {
+        RateLimiter limiter = limiter(LIMIT, Limit.of(3, Duration.ofHours(1)));
+        now(limiter.tryAcquire("a"));
+        elsewhere.isNotThere();
+        assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isTrue();
+        Decision denied = now(limiter.tryAcquire("a"));
+        assertThat(denied.violated()).containsExactly(Limit.of(3, Duration.ofHours(1)));
+        assertThat(denied.limits().get(0).used()).isEqualTo(3);
+        assertThat(limiter.state().toSettle()).isEqualTo(4);
+        assertThat(now(limiter.peek(Charge.of("a"))).isAllowed()).isFalse();
+    }
+
+    private RateLimiter limiter(Limit... limits) {
+        RateLimiter.Builder builder =
+                RateLimiter.builder("api").store(elsewhere).fallback(local);
+        Stream.of(limits).forEach(builder::limit);
+        return builder.build();
+    }
+
+    private RateLimiter limiterWith(LimitStore fallback) {
+        return RateLimiter.builder("api")
+                .store(elsewhere)
+                .fallback(fallback)
+                .limit(LIMIT)
+                .build();
+    }
+
+    private void open(RateLimiter limiter) {
+        elsewhere.isNotThere();
+        now(limiter.peek("open"));
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+    }
+
+    /** What the store itself has counted. */
+    private long used(String key) {
+        return now(elsewhere.asItIs("api").limit(LIMIT).build().peek(key))
+                .limits()
+                .get(0)
+                .used();
+    }
+
+    private Disposable listen(Mono<?> answer) {
+        return answer.subscribe(said::add, said::add);
+    }
+
+    private List<Decision> decisions() {
+        return said.stream().map(Decision.class::cast).toList();
+    }
+
+    private List<Source> sources() {
+        return decisions().stream().map(Decision::source).toList();
+    }
+
+    private static Decision now(Mono<Decision> decision) {
+        Sinks.One<Decision> answer = Sinks.one();
+        decision.subscribe(answer::tryEmitValue, answer::tryEmitError, answer::tryEmitEmpty);
+        return requireNonNull(answer.asMono().block(Duration.ZERO));
+    }
+}

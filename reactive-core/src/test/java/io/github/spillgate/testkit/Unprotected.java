@@ -1,0 +1,70 @@
+package io.github.spillgate.testkit;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.StoreState;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import reactor.core.publisher.Mono;
+
+/**
+ * A store as it is, for a test that wants to see its errors and how long it takes: a limiter puts no deadline and no fallback
+ * around it. Subclasses do something in between.
+ */
+public class Unprotected implements LimitStore {
+
+    private final LimitStore store;
+
+    /** Wraps a store. */
+    public Unprotected(LimitStore store) {
+        this.store = store;
+    }
+
+    @Override
+    public Mono<Decision> take(List<Claim> claims) {
+        return store.take(claims);
+    }
+
+    @Override
+    public Mono<Decision> peek(List<Claim> claims) {
+        return store.peek(claims);
+    }
+
+    @Override
+    public Mono<Void> refund(Decision decision) {
+        return store.refund(decision);
+    }
+
+    @Override
+    public Mono<Void> refund(List<Claim> claims) {
+        return store.refund(claims);
+    }
+
+    @Override
+    public Mono<Void> reset(List<Claim> claims) {
+        return store.reset(claims);
+    }
+
+    @Override
+    public Mono<Decision> settle(List<Settlement> settlements) {
+        return store.settle(settlements);
+    }
+
+    @Override
+    public Optional<Duration> deadline() {
+        return Optional.of(Duration.ZERO);
+    }
+
+    @Override
+    public StoreState state() {
+        return store.state();
+    }
+
+    @Override
+    public String toString() {
+        return store.toString();
+    }
+}
