@@ -37,6 +37,15 @@ public interface FallbackStore extends LimitStore {
     List<Claim> takeBack(Decision decision);
 
     /**
+     * Returns whether something was admitted under these identities that has not been handed over yet. The other store must not
+     * decide on them before it has: it would grant what is used already. They are handed over before all others.
+     *
+     * @param claims what is to be decided
+     * @return whether it is still this store that knows best
+     */
+    boolean owes(List<Claim> claims);
+
+    /**
      * Hands over what is to be settled. What is handed over goes on counting here until {@link #settled} says what has become of
      * it, and nothing more of that count is handed over before.
      *

@@ -79,6 +79,15 @@ public interface LimitStore {
     }
 
     /**
+     * Makes ready what the first question would have to wait for, such as a connection.
+     *
+     * @return empty, when it is done; an error, if it cannot be, which the first question would meet as well
+     */
+    default Mono<Void> prepare() {
+        return Mono.empty();
+    }
+
+    /**
      * Returns how long an answer takes at most, if that is certain, whatever breaks. A store that does not know is asked by a
      * {@link RateLimiter} with a deadline, and with another store to fall back on.
      *

@@ -647,7 +647,7 @@ public final class RateLimiter implements AutoCloseable {
         }
 
         /**
-         * Makes the limiter.
+         * Makes the limiter. A store that has to connect first begins to, in the background.
          *
          * @return a limiter
          * @throws IllegalStateException if no store was given; or no limit where a lookup may need it; or a fallback or a deadline

@@ -270,6 +270,23 @@ public final class LocalStore implements FallbackStore {
     }
 
     @Override
+    public boolean owes(List<Claim> claims) {
+        if (owed.isNothing()) {
+            return false;
+        }
+        boolean owes = false;
+        for (Claim claim : claims) {
+            Count count = remembered(claim, false);
+            if (count != null) {
+                synchronized (count) {
+                    owes |= owed.isUrgent(count);
+                }
+            }
+        }
+        return owes;
+    }
+
+    @Override
     public List<Settlement> toSettle(int most, Predicate<String> undecided) {
         return owed.handOver(most, undecided);
     }

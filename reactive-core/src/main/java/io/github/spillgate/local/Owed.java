@@ -27,6 +27,7 @@ final class Owed {
 
     private final AtomicReference<@Nullable LimitStore> creditor = new AtomicReference<>();
     private final Set<Count> owing = ConcurrentHashMap.newKeySet();
+    private final Set<Count> urgent = ConcurrentHashMap.newKeySet();
     private final InstantSource clock;
 
     /** No two processes have the same, as far as chance goes; a count is all that has to be added to it. */
@@ -72,7 +73,20 @@ final class Owed {
 
     void forgive(Count count) {
         less(count, Long.MAX_VALUE);
-        owing.remove(count);
+        isSettled(count);
+    }
+
+    boolean isNothing() {
+        return toSettle.get() == 0;
+    }
+
+    /** Returns whether something is owed that has not been handed over, and makes it the next that is. */
+    boolean isUrgent(Count count) {
+        boolean owes = count.carried().owed() > 0 && !count.carried().isHandedOver();
+        if (owes) {
+            urgent.add(count);
+        }
+        return owes;
     }
 
     /** The count is forgotten, and with it what is owed. */
@@ -87,7 +101,13 @@ final class Owed {
 
     List<Settlement> handOver(int most, Predicate<String> undecided) {
         List<Settlement> batch = new ArrayList<>(Math.min(most, owing.size()));
-        for (Iterator<Count> all = owing.iterator(); all.hasNext() && batch.size() < most; ) {
+        handOver(urgent, most, undecided, batch);
+        handOver(owing, most, undecided, batch);
+        return batch;
+    }
+
+    private void handOver(Set<Count> from, int most, Predicate<String> undecided, List<Settlement> batch) {
+        for (Iterator<Count> all = from.iterator(); all.hasNext() && batch.size() < most; ) {
             Count count = all.next();
             synchronized (count) {
                 Settlement settlement = handOver(count, undecided);
@@ -96,7 +116,6 @@ final class Owed {
                 }
             }
         }
-        return batch;
     }
 
     private @Nullable Settlement handOver(Count count, Predicate<String> undecided) {
@@ -115,8 +134,13 @@ final class Owed {
         toSettle.addAndGet(settlement.permits() - owes);
         count.carrying().handOver(settlement, count.wholeAt());
         count.clear();
-        owing.remove(count);
+        isSettled(count);
         return settlement;
+    }
+
+    private void isSettled(Count count) {
+        owing.remove(count);
+        urgent.remove(count);
     }
 
     void settled(Settlement settlement, boolean charged) {

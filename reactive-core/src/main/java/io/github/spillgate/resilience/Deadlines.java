@@ -7,7 +7,10 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import reactor.core.Exceptions;
+import reactor.core.publisher.Operators;
 import reactor.core.scheduler.Schedulers;
+import reactor.util.context.Context;
 
 /**
  * Tells many who all wait equally long when their time is up.
@@ -111,9 +114,19 @@ final class Deadlines {
     private static void tell(List<Waiting> due) {
         for (int i = TOLD_TOGETHER; i < due.size(); i += TOLD_TOGETHER) {
             List<Waiting> some = due.subList(i, Math.min(i + TOLD_TOGETHER, due.size()));
-            Schedulers.parallel().schedule(() -> some.forEach(Waiting::timeIsUp));
+            Schedulers.parallel().schedule(() -> some.forEach(Deadlines::tell));
         }
-        due.subList(0, Math.min(TOLD_TOGETHER, due.size())).forEach(Waiting::timeIsUp);
+        due.subList(0, Math.min(TOLD_TOGETHER, due.size())).forEach(Deadlines::tell);
+    }
+
+    private static void tell(Waiting waiting) {
+        try {
+            waiting.timeIsUp();
+        } catch (Throwable e) {
+            // Of a subscriber who should not throw; the next one has nothing to do with him.
+            Exceptions.throwIfFatal(e);
+            Operators.onErrorDropped(e, Context.empty());
+        }
     }
 
     /** How many are in the queue, for tests to look at. */
@@ -127,7 +140,7 @@ final class Deadlines {
         /** Returns whether it does not have to be told any more. */
         boolean isAnswered();
 
-        /** Hears that the time is up; must not throw. */
+        /** Hears that the time is up. */
         void timeIsUp();
     }
 

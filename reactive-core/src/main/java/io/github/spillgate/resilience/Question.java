@@ -47,7 +47,12 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         this.actual = actual;
     }
 
-    // What becomes of the answers; a question that takes something has to care for more than these.
+    // What a question that takes something has to care for besides.
+
+    /** Whether the fallback knows something that the store has to know before it decides this. */
+    boolean mustBeSettledFirst() {
+        return false;
+    }
 
     /** The store has answered somebody who waits. */
     void answered(@Nullable T answer) {}
@@ -96,6 +101,10 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     private void begin() {
         long patienceLeft = store.patienceLeft(actual.currentContext());
         Gate.Passage passage = patienceLeft > 0 ? store.gate().pass() : Gate.Passage.NO;
+        if (passage == Gate.Passage.ASK && mustBeSettledFirst()) {
+            store.gate().turnBack();
+            passage = Gate.Passage.NO;
+        }
         if (passage == Gate.Passage.NO) {
             closes();
             if (serves()) {

@@ -45,7 +45,8 @@ import reactor.util.context.ContextView;
  *       reached. A second later, more or less, three questions try the store again. Whoever asks them is answered by the fallback
  *       at once. If they go well, the store decides again.
  *   <li>The local store as the fallback starts from what the store has said last of each count, and keeps account of what it
- *       admits. That is charged in the store when it is back, in small batches, and once, also where a reply is lost.
+ *       admits. That is charged in the store when it is back, in small batches, and once, also where a reply is lost. Until it is
+ *       sent, the fallback goes on deciding about that count; else the store would grant what is used already.
  *   <li>A question that was sent and not answered may have been done. If its answer comes within a minute, it is taken into
  *       account; else what it asked for counts as not charged, and is charged.
  * </ul>
@@ -82,6 +83,8 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         if (standIn != null) {
             standIn.standInFor(primary);
         }
+        // So that what is wrong is said at the start, and the first who asks is not the one who waits for a connection.
+        primary.prepare().subscribe(null, error -> gate.failed(0, error));
     }
 
     /**
@@ -233,6 +236,14 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         }
     }
 
+    boolean mustSettle(List<Claim> claims) {
+        if (standIn == null || settler == null || !standIn.owes(claims)) {
+            return false;
+        }
+        settler.hurry();
+        return true;
+    }
+
     void takeBack(Decision granted) {
         if (standIn != null) {
             standIn.takeBack(granted);
@@ -376,7 +387,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         }
 
         /**
-         * Makes the store. Nothing is asked yet.
+         * Makes the store, and lets the other one connect in the background.
          *
          * @return a store that answers in time
          * @throws IllegalArgumentException if the fallback is a local store that stands in for another store already

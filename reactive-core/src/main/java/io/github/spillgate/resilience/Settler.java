@@ -3,6 +3,8 @@ package io.github.spillgate.resilience;
 import io.github.spillgate.Decision;
 import io.github.spillgate.FallbackStore;
 import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.Settlement;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -11,6 +13,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
@@ -35,6 +38,7 @@ final class Settler {
     private static final long PAUSE = TimeUnit.SECONDS.toNanos(1);
     private static final long SHORTEST_PAUSE = TimeUnit.MILLISECONDS.toNanos(1);
     private static final long LONGEST_PAUSE = TimeUnit.MILLISECONDS.toNanos(50);
+    private static final long SHORTEST_REST = TimeUnit.MILLISECONDS.toNanos(20);
     private static final Duration LONGEST_TRIP = Duration.ofSeconds(1);
     private static final Duration LAST_CHANCE = Duration.ofSeconds(1);
 
@@ -43,12 +47,19 @@ final class Settler {
     private final Gate gate;
     private final Doubts doubts;
     private final AtomicBoolean awake = new AtomicBoolean();
+    private final AtomicLong alarms = new AtomicLong();
+    private final AtomicBoolean hurried = new AtomicBoolean();
     private final AtomicBoolean working = new AtomicBoolean();
     private final Sinks.Empty<Void> ended = Sinks.empty();
     private final AtomicBoolean ending = new AtomicBoolean();
 
     /** What has been handed over, and has not been settled for all that is known; whoever works has it. */
     private volatile List<Settlement> sent = List.of();
+
+    /** Whether the store has done what is needed before it can settle at once; whoever works has it. */
+    private volatile boolean ready;
+
+    private volatile long restsSince = Deadlines.now() - SHORTEST_REST;
 
     Settler(LimitStore primary, FallbackStore fallback, Gate gate, Doubts doubts) {
         this.primary = primary;
@@ -64,37 +75,53 @@ final class Settler {
         }
     }
 
+    /** Sets the alarm; the one that was set before does not ring any more. */
     private void later(long nanos) {
-        Schedulers.parallel().schedule(this::settle, nanos, TimeUnit.NANOSECONDS);
+        long mine = alarms.incrementAndGet();
+        Schedulers.parallel()
+                .schedule(
+                        () -> {
+                            if (alarms.get() == mine) {
+                                settle();
+                            }
+                        },
+                        nanos,
+                        TimeUnit.NANOSECONDS);
+    }
+
+    /** Somebody asks for what the store must not decide before it is settled. */
+    void hurry() {
+        if (!working.get() && Deadlines.now() - restsSince > SHORTEST_REST && hurried.compareAndSet(false, true)) {
+            later(0);
+        }
     }
 
     private void settle() {
         if (!working.compareAndSet(false, true)) {
             return;
         }
-        List<Settlement> batch = next();
-        if (batch.isEmpty()) {
+        hurried.set(false);
+        if (fallback.state().toSettle() == 0 || gate.pass() == Gate.Passage.NO) {
             rest();
-        } else {
-            send(batch);
+            return;
         }
+        // What is handed over is for the store to decide from then on. So it must be sent at once, and must not be held
+        // up there for want of a script.
+        Mono.defer(ready ? Mono::empty : primary::prepare)
+                .then(Mono.defer(this::send))
+                .timeout(LONGEST_TRIP, Schedulers.parallel())
+                .subscribe(new Reply());
     }
 
-    /** Returns what is to be sent, for which the gate has let us pass; empty if there is nothing that could be sent now. */
-    private List<Settlement> next() {
-        if (fallback.state().toSettle() == 0 || gate.pass() == Gate.Passage.NO) {
-            return List.of();
-        }
+    private Mono<Decision> send() {
+        ready = true;
         List<Settlement> batch = new ArrayList<>(sent);
         batch.removeIf(this::isOver);
         if (batch.isEmpty()) {
             batch = fallback.toSettle(BATCH, doubts::on);
         }
-        if (batch.isEmpty()) {
-            gate.turnBack();
-        }
         sent = batch;
-        return batch;
+        return batch.isEmpty() ? Mono.empty() : primary.settle(batch);
     }
 
     /** What does not count any more has not to be charged. */
@@ -106,19 +133,15 @@ final class Settler {
         return true;
     }
 
-    private void send(List<Settlement> batch) {
-        Mono.defer(() -> primary.settle(batch))
-                .timeout(LONGEST_TRIP, Schedulers.parallel())
-                .subscribe(new Reply(batch));
-    }
-
     private void rest() {
+        restsSince = Deadlines.now();
         working.set(false);
         if (ending.get()) {
             finish();
         } else if (fallback.state().toSettle() > 0) {
             later(PAUSE);
         } else {
+            ready = false;
             awake.set(false);
             if (fallback.state().toSettle() > 0) {
                 wake();
@@ -130,7 +153,7 @@ final class Settler {
     Mono<Void> end() {
         if (ending.compareAndSet(false, true)) {
             Schedulers.parallel().schedule(this::finish, LAST_CHANCE.toNanos(), TimeUnit.NANOSECONDS);
-            Schedulers.parallel().schedule(this::settle);
+            later(0);
         }
         return ended.asMono();
     }
@@ -147,13 +170,8 @@ final class Settler {
     /** Hears what has become of a batch. */
     private final class Reply extends BaseSubscriber<Decision> {
 
-        private final List<Settlement> batch;
         private final long start = Deadlines.now();
         private @Nullable Decision known;
-
-        Reply(List<Settlement> batch) {
-            this.batch = batch;
-        }
 
         @Override
         protected void hookOnNext(Decision decision) {
@@ -165,28 +183,37 @@ final class Settler {
             long took = Deadlines.now() - start;
             gate.answered(took);
             gate.leave();
-            settled(batch, known);
-            sent = List.of();
-            working.set(false);
-            later(Math.max(SHORTEST_PAUSE, Math.min(LONGEST_PAUSE, took)));
+            if (sent.isEmpty()) {
+                rest();
+            } else {
+                settled(known);
+                working.set(false);
+                later(Math.max(SHORTEST_PAUSE, Math.min(LONGEST_PAUSE, took)));
+            }
         }
 
         @Override
         protected void hookOnError(Throwable error) {
+            ready = false;
             gate.failed(Deadlines.now() - start, error);
             gate.leave();
+            if (error instanceof LimitStoreException && !(error instanceof LimitStoreUnavailableException)) {
+                // To send the same once more does not help, and would hold up all that is to be settled behind it.
+                settled(null);
+            }
             rest();
         }
     }
 
-    private void settled(List<Settlement> batch, @Nullable Decision known) {
+    private void settled(@Nullable Decision known) {
         Set<String> charged = new HashSet<>();
         if (known != null) {
             fallback.remember(known);
             known.limits().forEach(usage -> charged.add(usage.claim().identity()));
         }
-        for (Settlement one : batch) {
+        for (Settlement one : sent) {
             fallback.settled(one, charged.contains(one.claim().identity()));
         }
+        sent = List.of();
     }
 }

@@ -38,6 +38,11 @@ final class Taking extends Question<Decision> {
     }
 
     @Override
+    boolean mustBeSettledFirst() {
+        return store.mustSettle(claims);
+    }
+
+    @Override
     void answered(@Nullable Decision answer) {
         store.remember(answer);
     }

@@ -3,6 +3,7 @@ package io.github.spillgate.resilience;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
@@ -34,6 +35,7 @@ final class Elsewhere implements LimitStore {
     private Function<Supplier<Mono<?>>, Mono<?>> mood = Elsewhere::atOnce;
     private boolean settles = true;
     private int questions;
+    private int refusals;
 
     Elsewhere(InstantSource clock) {
         this.counts = LocalStore.bounded(10_000, clock);
@@ -69,6 +71,11 @@ final class Elsewhere implements LimitStore {
     /** Does what it is asked, and the answer gets lost. */
     void losesAnswersWith(Throwable error) {
         mood = asked -> asked.get().then(Mono.error(error));
+    }
+
+    /** Refuses so many batches for good. */
+    void refusesToSettle(int batches) {
+        refusals = batches;
     }
 
     void cannotSettle() {
@@ -137,6 +144,10 @@ final class Elsewhere implements LimitStore {
     public Mono<Decision> settle(List<Settlement> settlements) {
         return ask(() -> {
             batches.add(settlements);
+            if (refusals > 0) {
+                refusals--;
+                return Mono.<Decision>error(new LimitStoreException("told to refuse", null));
+            }
             if (!settles) {
                 return Mono.<Decision>empty();
             }

@@ -126,7 +126,7 @@ class ResilientStoreTest {
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
         assertThat(limiter.state().problem()).hasValue("told to fail");
         elsewhere.answers();
-        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
+        assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
         assertThat(limiter.state().problem()).isEmpty();
     }
 
@@ -244,7 +244,7 @@ class ResilientStoreTest {
         assertThat(elsewhere.held()).isEqualTo(3);
         elsewhere.goOn();
         elsewhere.answers();
-        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
+        assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
     }
 
     @Test
@@ -273,7 +273,7 @@ class ResilientStoreTest {
         RateLimiter limiter = limiter(LIMIT);
         elsewhere.fails();
         for (int i = 0; i < 10; i++) {
-            now(limiter.tryAcquire("a"));
+            now(limiter.tryAcquire("key-" + i));
         }
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
         assertThat(limiter.state().isFallenBack()).isTrue();
@@ -362,7 +362,7 @@ class ResilientStoreTest {
                 .build();
         elsewhere.fails();
         now(limiter.tryAcquire("a"));
-        now(limiter.tryAcquire("a"));
+        now(limiter.tryAcquire("b"));
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
     }
 
@@ -672,6 +672,61 @@ class ResilientStoreTest {
         assertThat(limiter.state().toSettle()).isZero();
         assertThat(limiter.state().settled()).isZero();
         assertThat(limiter.state().lost()).isEqualTo(4);
+    }
+
+    @Test
+    void theStoreGrantsNothingBeforeItKnowsWhatWasGrantedInItsPlace() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isNotThere();
+        now(limiter.tryAcquire("a", 10));
+        for (int i = 0; i < 200; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        elsewhere.answers();
+        long granted = 10;
+        boolean decidedElsewhere = false;
+        for (int i = 0; i < 3_000; i++) {
+            time.passMillis(1);
+            Decision decision = now(limiter.tryAcquire("a"));
+            granted += decision.isAllowed() ? 1 : 0;
+            decidedElsewhere |= decision.source() == Source.OTHER;
+        }
+        assertThat(decidedElsewhere).isTrue();
+        assertThat(granted).isEqualTo(10);
+    }
+
+    @Test
+    void whatSomebodyAsksForIsSettledFirst() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.fails();
+        for (int i = 0; i < 300; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        elsewhere.answers();
+        while (limiter.state().breaker() != Breaker.CLOSED) {
+            time.passMillis(100);
+            now(limiter.peek("other"));
+        }
+        for (int i = 0; i < 300 && now(limiter.tryAcquire("key-77")).source() != Source.OTHER; i++) {
+            assertThat(i).as("milliseconds until the store decides").isLessThan(30);
+            time.passMillis(1);
+        }
+        assertThat(used("key-77")).isGreaterThanOrEqualTo(2);
+    }
+
+    @Test
+    void aBatchThatTheStoreRefusesIsLostAndTheOthersAreNot() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isNotThere();
+        for (int i = 0; i < 40; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        elsewhere.refusesToSettle(1);
+        elsewhere.answers();
+        time.pass(Duration.ofSeconds(6));
+        assertThat(limiter.state().lost()).isEqualTo(32);
+        assertThat(limiter.state().settled()).isEqualTo(8);
+        assertThat(limiter.state().toSettle()).isZero();
     }
 
     // Answers that come too late

@@ -1,0 +1,153 @@
+package io.github.spillgate.resilience;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.testkit.VirtualTime;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Nested;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Hooks;
+
+class DeadlinesTest {
+
+    private static final long NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+
+    @Nested
+    class InATimeThatIsSet {
+
+        private final List<String> told = new ArrayList<>();
+
+        @Test
+        void everybodyIsToldWhenHisTimeIsUp() {
+            try (VirtualTime time = new VirtualTime()) {
+                Deadlines deadlines = new Deadlines(NANOS);
+                deadlines.add(somebody("first"));
+                time.passMillis(30);
+                deadlines.add(somebody("second"));
+                time.passMillis(69);
+                assertThat(told).isEmpty();
+                time.passMillis(1);
+                assertThat(told).containsExactly("first");
+                time.passMillis(29);
+                assertThat(told).hasSize(1);
+                time.passMillis(1);
+                assertThat(told).containsExactly("first", "second");
+                assertThat(deadlines.size()).isZero();
+            }
+        }
+
+        @Test
+        void whoHasBeenAnsweredIsNotToldAndNotKept() {
+            try (VirtualTime time = new VirtualTime()) {
+                Deadlines deadlines = new Deadlines(NANOS);
+                for (int i = 0; i < 1_000; i++) {
+                    Somebody one = somebody("answered");
+                    deadlines.add(one);
+                    one.answered = true;
+                    time.passMillis(1);
+                    assertThat(deadlines.size()).isLessThanOrEqualTo(1);
+                }
+                time.passMillis(200);
+                assertThat(told).isEmpty();
+                assertThat(deadlines.size()).isZero();
+            }
+        }
+
+        @Test
+        void oneWhoIsNotAnsweredDoesNotKeepAllTheOthers() {
+            try (VirtualTime time = new VirtualTime()) {
+                Deadlines deadlines = new Deadlines(NANOS);
+                deadlines.add(somebody("waits"));
+                for (int i = 0; i < 100_000; i++) {
+                    Somebody one = somebody("answered");
+                    deadlines.add(one);
+                    one.answered = true;
+                    assertThat(deadlines.size()).isLessThan(5_000);
+                }
+                time.passMillis(100);
+                assertThat(told).containsExactly("waits");
+            }
+        }
+
+        @Test
+        void oneWhoThrowsDoesNotKeepTheOthersFromBeingTold() {
+            Hooks.onErrorDropped(error -> told.add(error.getMessage()));
+            try (VirtualTime time = new VirtualTime()) {
+                Deadlines deadlines = new Deadlines(NANOS);
+                deadlines.add(new Somebody(() -> {
+                    throw new IllegalStateException("thrown");
+                }));
+                deadlines.add(somebody("second"));
+                time.passMillis(100);
+                assertThat(told).containsExactly("thrown", "second");
+            } finally {
+                Hooks.resetOnErrorDropped();
+            }
+        }
+
+        private Somebody somebody(String name) {
+            return new Somebody(() -> told.add(name));
+        }
+    }
+
+    @Test
+    void fromManyThreadsEveryoneWhoIsNotAnsweredIsToldOnceAndNotTooEarly() throws InterruptedException {
+        Deadlines deadlines = new Deadlines(NANOS);
+        int threads = 4;
+        int each = 20_000;
+        AtomicInteger told = new AtomicInteger();
+        List<Long> early = Collections.synchronizedList(new ArrayList<>());
+        CountDownLatch done = new CountDownLatch(threads);
+        for (int t = 0; t < threads; t++) {
+            new Thread(() -> {
+                        for (int i = 0; i < each; i++) {
+                            boolean answered = i % 10 != 0;
+                            long start = Deadlines.now();
+                            Somebody one = new Somebody(() -> {
+                                told.incrementAndGet();
+                                if (Deadlines.now() - start < NANOS) {
+                                    early.add(Deadlines.now() - start);
+                                }
+                            });
+                            one.answered = answered;
+                            deadlines.add(one);
+                        }
+                        done.countDown();
+                    })
+                    .start();
+        }
+        done.await();
+        await().until(() -> deadlines.size() == 0);
+        await().until(() -> told.get() >= threads * each / 10);
+        assertThat(told).hasValue(threads * each / 10);
+        assertThat(early).isEmpty();
+    }
+
+    private static final class Somebody implements Deadlines.Waiting {
+
+        private final Runnable timeIsUp;
+        private volatile boolean answered;
+
+        Somebody(Runnable timeIsUp) {
+            this.timeIsUp = timeIsUp;
+        }
+
+        @Override
+        public boolean isAnswered() {
+            return answered;
+        }
+
+        @Override
+        public void timeIsUp() {
+            assertThat(answered).isFalse();
+            answered = true;
+            timeIsUp.run();
+        }
+    }
+}

@@ -1,0 +1,103 @@
+package io.github.spillgate.resilience;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.ForeignValueException;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.VirtualTime;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** One line for each change of who decides, and none for each request. */
+class LogLinesTest {
+
+    private final ByteArrayOutputStream written = new ByteArrayOutputStream();
+    private final PrintStream before = System.err;
+    private final VirtualTime time = new VirtualTime();
+    private final Elsewhere elsewhere = new Elsewhere(time);
+    private final RateLimiter limiter = RateLimiter.builder("api")
+            .store(elsewhere)
+            .fallback(LocalStore.bounded(1_000, time))
+            .limit(Limit.perMinute(10_000))
+            .build();
+
+    @BeforeEach
+    void listen() {
+        System.setErr(new PrintStream(written, true, StandardCharsets.UTF_8));
+    }
+
+    @AfterEach
+    void stop() {
+        System.setErr(before);
+        time.close();
+    }
+
+    @Test
+    void anOutageIsTwoLinesHoweverLongItTakesAndHoweverManyAsk() {
+        elsewhere.isNotThere();
+        for (int second = 0; second < 60; second++) {
+            ask(100);
+            time.passMillis(1_000);
+        }
+        elsewhere.answers();
+        for (int second = 0; second < 10; second++) {
+            ask(100);
+            time.passMillis(1_000);
+        }
+        assertThat(lines())
+                .containsExactly(
+                        "WARN LocalStore decides from now on, in place of Elsewhere: nothing listens there",
+                        "INFO Elsewhere decides again, in place of LocalStore");
+    }
+
+    @Test
+    void aQuestionThatIsNotAnsweredInTimeIsNoLine() {
+        elsewhere.hangs();
+        ask(3);
+        time.passMillis(200);
+        elsewhere.goOn();
+        assertThat(limiter.state().fellBack()).isEqualTo(3);
+        assertThat(lines()).isEmpty();
+    }
+
+    @Test
+    void foreignValuesAreOneLine() {
+        elsewhere.failsWith(new ForeignValueException("the value under a key is not ours", null));
+        ask(100);
+        assertThat(lines())
+                .containsExactly(
+                        "WARN Elsewhere cannot decide on a key, and LocalStore does: the value under a key is not ours");
+    }
+
+    @Test
+    void whatCannotBeSettledAtTheEndIsALine() {
+        elsewhere.isNotThere();
+        ask(4);
+        limiter.close();
+        time.passMillis(2_000);
+        assertThat(lines()).hasSize(2);
+        assertThat(lines().get(1))
+                .isEqualTo("WARN 4 permits that LocalStore has granted will not be charged in Elsewhere");
+    }
+
+    private void ask(int times) {
+        for (int i = 0; i < times; i++) {
+            limiter.tryAcquire("a").subscribe();
+        }
+    }
+
+    private List<String> lines() {
+        return written.toString(StandardCharsets.UTF_8)
+                .lines()
+                .filter(line -> line.contains(ResilientStore.class.getName()))
+                .map(line -> line.replaceFirst("^\\[.*?] ", "").replace(ResilientStore.class.getName() + " - ", ""))
+                .toList();
+    }
+}
