@@ -38,8 +38,8 @@ import reactor.core.publisher.Mono;
  * wash out those who are being denied and go on asking: up to a quarter as many are kept apart, on top of the others, until they
  * are whole again or have not asked for ten seconds.
  *
- * <p>A counter takes about 300 bytes; a log takes 16 more for each entry, of which it has as many as permits, or as slots in a
- * window, and never more than {@link Limit#MOST_LOG_ENTRIES}.
+ * <p>A counter takes about 300 bytes, and 500 in a store that stands in for another; a log takes some more, and 16 for each
+ * entry, of which it has as many as permits, or as slots in a window, and never more than {@link Limit#MOST_LOG_ENTRIES}.
  *
  * <h2>Standing in for another store</h2>
  *

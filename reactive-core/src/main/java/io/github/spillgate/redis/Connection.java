@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnreachableException;
 import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisConnectionStateListener;
@@ -9,11 +10,13 @@ import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.reactive.RedisReactiveCommands;
 import io.lettuce.core.codec.ByteArrayCodec;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
+import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
 /**
@@ -27,32 +30,57 @@ import reactor.core.scheduler.Schedulers;
  * <p>A connection that breaks is given up, with all that was sent and not answered, and the next to come opens another. Lettuce
  * would connect it anew and send again what was not answered: but Redis may have done it, and then what was taken would be taken
  * twice, and what was given back be given back twice.
+ *
+ * <p>What hangs is given up as well, by whoever comes next: an attempt that takes longer than {@value #LONGEST_ATTEMPT_SECONDS} s,
+ * and a connection on which Redis has fallen silent. Otherwise a Redis that has come back elsewhere would be kept waiting until
+ * the network gives up. There are at most {@value #MOST_ATTEMPTS} attempts at a time, because each holds a thread until Lettuce
+ * ends it; should one succeed after all, it is closed.
  */
 final class Connection {
 
+    static final int LONGEST_ATTEMPT_SECONDS = 5;
+    static final int MOST_ATTEMPTS = 2;
+
+    private static final long LONGEST_ATTEMPT = TimeUnit.SECONDS.toNanos(LONGEST_ATTEMPT_SECONDS);
+
     private final RedisClient client;
-    private final Scheduler inTurn = Schedulers.fromExecutor(new Turnstile());
+    private final LongSupplier nanoTime;
     private final AtomicReference<@Nullable Opening> current = new AtomicReference<>();
+    private final AtomicInteger attempts = new AtomicInteger();
     private volatile boolean closed;
 
     Connection(RedisClient client) {
+        this(client, () -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
+    }
+
+    /** A connection by another time, for tests. */
+    Connection(RedisClient client, LongSupplier nanoTime) {
         this.client = client;
+        this.nanoTime = nanoTime;
     }
 
     /** Sends a command, once there is a connection; the reply arrives on the connection's thread. */
     <T> Mono<T> ask(Function<RedisReactiveCommands<byte[], byte[]>, Mono<T>> command) {
-        return Mono.defer(() -> opening().connection)
-                .flatMap(open -> command.apply(open.reactive()).subscribeOn(inTurn));
+        return Mono.defer(() -> {
+            Opening opening = opening();
+            OpenConnection open = opening.open;
+            return open != null ? open.ask(command) : opening.awaited.flatMap(opened -> opened.ask(command));
+        });
     }
 
     private Opening opening() {
         while (true) {
             Opening known = current.get();
-            if (known != null) {
+            if (known != null && !known.hangs()) {
                 return known;
             }
             Opening next = new Opening();
-            if (current.compareAndSet(null, next)) {
+            if (current.compareAndSet(known, next)) {
+                next.start();
+                if (known != null) {
+                    // Elsewhere, because all who wait for it are told.
+                    Schedulers.parallel().schedule(() -> known.giveUp(tookTooLong()));
+                }
                 return next;
             }
         }
@@ -63,53 +91,97 @@ final class Connection {
         closed = true;
         Opening last = current.getAndSet(null);
         if (last != null) {
-            last.connection.subscribe(Connection::close, neverOpened -> {});
+            last.giveUp(isClosed());
         }
     }
 
-    private static void close(StatefulRedisConnection<byte[], byte[]> connection) {
-        unobserved(connection.closeAsync());
+    private static LimitStoreException isClosed() {
+        return new LimitStoreException(
+                "the store is closed: expected it to be open, for example by closing it only after the last"
+                        + " limiter that decides with it",
+                null);
     }
 
-    /** Whether it closes well or badly, it is gone, and nobody is left to be told. */
-    private static void unobserved(CompletableFuture<Void> closing) {
-        Mono.fromFuture(closing).subscribe(done -> {}, error -> {});
+    private static LimitStoreException tookTooLong() {
+        return new LimitStoreUnreachableException(
+                "Redis cannot be asked: no connection within " + LONGEST_ATTEMPT_SECONDS
+                        + " s; that attempt has been given up, and another has begun",
+                null);
     }
 
     /** One attempt to open a connection, and what came of it. */
     private final class Opening implements RedisConnectionStateListener {
 
-        private final Mono<StatefulRedisConnection<byte[], byte[]>> connection = Mono.fromCallable(this::connect)
-                .subscribeOn(Schedulers.boundedElastic())
-                .doOnError(e -> current.compareAndSet(this, null))
-                .cache();
+        private final long since = nanoTime.getAsLong();
+        private final CompletableFuture<OpenConnection> outcome = new CompletableFuture<>();
+        private final Mono<OpenConnection> awaited =
+                Mono.fromFuture(outcome, true).cache();
+
+        /** What came of it, for those who come when it is there. */
+        private volatile @Nullable OpenConnection open;
+
+        void start() {
+            attempts.incrementAndGet();
+            Mono.fromCallable(this::connect)
+                    .subscribeOn(Schedulers.boundedElastic())
+                    .doOnTerminate(attempts::decrementAndGet)
+                    .subscribe(this::opened, this::failed);
+        }
 
         private StatefulRedisConnection<byte[], byte[]> connect() {
             checkNotClosed();
             StatefulRedisConnection<byte[], byte[]> opened = client.connect(ByteArrayCodec.INSTANCE);
             opened.addListener(this);
             if (closed || !opened.isOpen()) {
-                close(opened);
+                OpenConnection.unobserved(opened.closeAsync());
                 checkNotClosed();
                 throw new RedisException("the connection broke as soon as it was open");
             }
             return opened;
         }
 
+        private void opened(StatefulRedisConnection<byte[], byte[]> connection) {
+            OpenConnection opened = new OpenConnection(connection, nanoTime);
+            if (outcome.complete(opened)) {
+                open = opened;
+            } else {
+                opened.close();
+            }
+        }
+
+        private void failed(Throwable e) {
+            current.compareAndSet(this, null);
+            outcome.completeExceptionally(Errors.unreachable(e));
+        }
+
+        boolean hangs() {
+            OpenConnection opened = open;
+            if (opened != null) {
+                return opened.isSilent();
+            }
+            return nanoTime.getAsLong() - since > LONGEST_ATTEMPT
+                    && attempts.get() < MOST_ATTEMPTS
+                    && !outcome.isDone();
+        }
+
+        /** Ends the attempt, or the connection that it has led to. */
+        void giveUp(LimitStoreException why) {
+            if (!outcome.completeExceptionally(why) && !outcome.isCompletedExceptionally()) {
+                outcome.join().close();
+            }
+        }
+
         @Override
         public void onRedisDisconnected(RedisChannelHandler<?, ?> broken) {
             current.compareAndSet(this, null);
             if (!broken.isClosed()) {
-                unobserved(broken.closeAsync());
+                OpenConnection.unobserved(broken.closeAsync());
             }
         }
 
         private void checkNotClosed() {
             if (closed) {
-                throw new LimitStoreException(
-                        "the store is closed: expected it to be open, for example by closing it only after the last"
-                                + " limiter that decides with it",
-                        null);
+                throw isClosed();
             }
         }
     }

@@ -2,14 +2,21 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
 import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisException;
 import java.nio.charset.StandardCharsets;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import javax.net.ssl.SSLException;
 
-/** Gives what Lettuce reports the type that says whether another try can help, once, where it comes in. */
+/**
+ * Gives what Lettuce reports the type that says whether another try can help, and whether anything may have been done, once,
+ * where it comes in.
+ */
 final class Errors {
 
     private static final Pattern FOREIGN = Pattern.compile("FOREIGN (\\d+)");
@@ -29,6 +36,26 @@ final class Errors {
             "NOREPLICAS",
             "MISCONF");
 
+    private static final Set<String> STRANGER = Set.of("NOAUTH", "WRONGPASS");
+
+    /** What Redis says of a command with many arguments by someone whom it does not know, before it looks at it. */
+    private static final String STRANGER_WITH_MUCH = "ERR Protocol error: unauthenticated ";
+
+    private static final Set<String> WITHOUT_RIGHT = Set.of("NOPERM");
+
+    /** What Redis says of a missing right within a script, where it gives no code. */
+    private static final String WITHOUT_RIGHT_IN_SCRIPT = "The user executing the script can't";
+
+    /** What Lettuce says of commands that it has not written to the connection. */
+    private static final Pattern NOT_SENT = Pattern.compile("Connection is closed"
+            + "|Currently not connected\\. Commands are rejected\\."
+            + "|(Request queue|Command buffer|Internal stack) size exceeded: .*");
+
+    private static final Pattern PLACE = Pattern.compile("Unable to connect to (.+)");
+
+    /** Redis repeats a command that it does not know, and what comes behind it may be a password. */
+    private static final Pattern REPEATED = Pattern.compile(",? with args beginning with:.*", Pattern.DOTALL);
+
     private Errors() {}
 
     /** Returns the exception of ours that says this, about a command that was given these keys. */
@@ -36,9 +63,11 @@ final class Errors {
         if (e instanceof LimitStoreException ours) {
             return ours;
         }
-        String message = String.valueOf(e.getMessage());
+        String message = messageOf(e);
         if (!(e instanceof RedisCommandExecutionException)) {
-            return new LimitStoreUnavailableException("Redis cannot be asked: " + message, e);
+            return isSent(e)
+                    ? new LimitStoreUnansweredException("Redis has not answered: " + message, e)
+                    : new LimitStoreUnavailableException("Redis cannot be asked: " + message, e);
         }
         Matcher foreign = FOREIGN.matcher(message);
         if (foreign.find()) {
@@ -49,9 +78,98 @@ final class Errors {
                             + " it away (for example DEL \"" + key + "\"), or give the store a namespace of its own",
                     e);
         }
-        boolean passing = CODE.matcher(message).results().anyMatch(code -> PASSING.contains(code.group(1)));
-        return passing
+        if (isRefusal(message)) {
+            return new LimitStoreUnreachableException("Redis does not let us in: " + message + advice(message), e);
+        }
+        return hasCode(message, PASSING)
                 ? new LimitStoreUnavailableException("Redis cannot decide now: " + message, e)
                 : new LimitStoreException("Redis refused the script: " + message, e);
+    }
+
+    /** Returns the exception of ours that says why there is no connection. */
+    static LimitStoreException unreachable(Throwable e) {
+        if (e instanceof LimitStoreException ours) {
+            return ours;
+        }
+        String message = messageOf(e);
+        Matcher named = PLACE.matcher(message);
+        // Lettuce says of every name that it is unresolved: it looks it up later.
+        String place = named.matches() ? " to " + named.group(1).replace("/<unresolved>", "") : "";
+        Throwable reason = reasonOf(e);
+        if (reason instanceof RedisCommandExecutionException) {
+            String said = messageOf(reason);
+            String withoutArguments = REPEATED.matcher(said).replaceFirst("");
+            return new LimitStoreUnreachableException(
+                    "Redis cannot be asked: no connection" + place + ", because Redis does not let us in: "
+                            + withoutArguments + advice(withoutArguments),
+                    withoutArguments.equals(said) ? e : null);
+        }
+        String why = reason == e && named.matches() ? "" : ": " + tls(reason) + messageOf(reason);
+        return new LimitStoreUnreachableException("Redis cannot be asked: no connection" + place + why, e);
+    }
+
+    /**
+     * Returns what says that nothing has been asked, where this went wrong before that. An answer of Redis stays what it is: it
+     * is clear enough.
+     */
+    static Throwable notAsked(Throwable e) {
+        return e instanceof RedisCommandExecutionException || e instanceof LimitStoreException
+                ? e
+                : new LimitStoreUnavailableException(
+                        "Redis cannot be asked: it has not answered when it was to load the script: " + messageOf(e),
+                        e);
+    }
+
+    /** Redis's own words, if it has said any, or else what Lettuce has met with. */
+    private static Throwable reasonOf(Throwable e) {
+        for (Throwable cause = e; cause != null; cause = cause.getCause()) {
+            if (cause instanceof RedisCommandExecutionException) {
+                return cause;
+            }
+        }
+        Throwable cause = e.getCause();
+        return cause == null ? e : cause;
+    }
+
+    private static String tls(Throwable reason) {
+        return reason instanceof SSLException || reason.getCause() instanceof SSLException ? "TLS: " : "";
+    }
+
+    private static boolean isSent(Throwable e) {
+        return !(e instanceof RedisException && NOT_SENT.matcher(messageOf(e)).matches());
+    }
+
+    private static boolean isRefusal(String message) {
+        return isStranger(message) || lacksRight(message);
+    }
+
+    private static boolean isStranger(String message) {
+        return hasCode(message, STRANGER) || message.startsWith(STRANGER_WITH_MUCH);
+    }
+
+    private static boolean lacksRight(String message) {
+        return hasCode(message, WITHOUT_RIGHT) || message.contains(WITHOUT_RIGHT_IN_SCRIPT);
+    }
+
+    private static boolean hasCode(String message, Set<String> codes) {
+        return CODE.matcher(message).results().anyMatch(code -> codes.contains(code.group(1)));
+    }
+
+    private static String advice(String message) {
+        if (lacksRight(message)) {
+            return ": expected a user with the rights that the store needs, for example ACL SETUSER app on >password"
+                    + " ~spillgate:* +@connection +evalsha +script|load +unlink +time +getrange +strlen +set +setrange +del"
+                    + " +pexpire";
+        }
+        return isStranger(message)
+                ? ": expected the client's URI to have a user and a password that Redis knows, for example"
+                        + " redis://user:password@host:6379"
+                : "";
+    }
+
+    /** What is said, or who says it, where it says nothing. */
+    private static String messageOf(Throwable e) {
+        String message = e.getMessage();
+        return message == null ? e.getClass().getSimpleName() : message;
     }
 }

@@ -7,7 +7,10 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStore;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Settlement.Hits;
 import io.github.spillgate.Source;
+import io.github.spillgate.StoreState;
 import io.lettuce.core.RedisClient;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -44,9 +47,16 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     private static final int ARGUMENTS = 6;
     private static final int REPLIES = 4;
 
+    /** Stands between the name of a count and the id of a settlement; neither has one in it. */
+    private static final String MARK = "!";
+
+    /** What the script says of a settlement whose count is not ours. */
+    private static final long FOREIGN = 3;
+
     private final Connection connection;
     private final ScriptRunner decide;
     private final ScriptRunner refund;
+    private final ScriptRunner settle;
     private final String prefix;
     private final Scheduler deliverOn;
 
@@ -54,6 +64,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         connection = new Connection(builder.client);
         decide = new ScriptRunner(connection, Script.named("decide.lua", builder.change));
         refund = new ScriptRunner(connection, Script.named("refund.lua", builder.change));
+        settle = new ScriptRunner(connection, Script.named("settle.lua", builder.change));
         prefix = builder.namespace + ":" + FORMAT + ":";
         deliverOn = builder.deliverOn;
     }
@@ -91,7 +102,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<Void> refund(Decision decision) {
-        byte[] takenAt = ascii(Long.toString(decision.at().toEpochMilli()));
+        byte[] takenAt = number(decision.at().toEpochMilli());
         return run(refund, takenAt, decision.limits().stream().map(Usage::claim).toList())
                 .then();
     }
@@ -111,6 +122,30 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                 .then();
     }
 
+    /**
+     * {@inheritDoc}
+     *
+     * <p>One that cannot be charged is one whose count is overlaid by a value that this library has not written.
+     */
+    @Override
+    public Mono<Decision> settle(List<Settlement> settlements) {
+        return Mono.defer(() -> run(settle, settledKeys(settlements), hits(settlements)))
+                .map(reply -> Decision.ofPeek(Source.REDIS, at(reply), settledUsages(settlements, reply)));
+    }
+
+    /** Connects, and loads the scripts. */
+    @Override
+    public Mono<Void> prepare() {
+        return Mono.when(decide.load(), refund.load(), settle.load())
+                .publishOn(deliverOn)
+                .onErrorMap(e -> Errors.translate(e, new byte[0][]));
+    }
+
+    @Override
+    public StoreState state() {
+        return StoreState.of(Source.REDIS);
+    }
+
     /** Closes the store's connection, and nothing of the user's. Does not wait for it. */
     @Override
     public void close() {
@@ -118,8 +153,11 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     private Mono<List<Long>> run(ScriptRunner script, byte[] first, List<Claim> claims) {
-        byte[][] keys = keys(claims);
-        return script.run(keys, arguments(first, claims))
+        return run(script, keys(claims), arguments(first, claims));
+    }
+
+    private Mono<List<Long>> run(ScriptRunner script, byte[][] keys, byte[][] arguments) {
+        return script.run(keys, arguments)
                 .publishOn(deliverOn)
                 .onErrorMap(e -> Errors.translate(e, keys))
                 .map(RedisStore::integers);
@@ -128,9 +166,24 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     private byte[][] keys(List<Claim> claims) {
         byte[][] keys = new byte[claims.size()][];
         for (int i = 0; i < keys.length; i++) {
-            keys[i] = ascii(prefix + claims.get(i).identity());
+            keys[i] = ascii(key(claims.get(i)));
         }
         return keys;
+    }
+
+    private byte[][] settledKeys(List<Settlement> settlements) {
+        byte[][] keys = new byte[2 * settlements.size()][];
+        int k = 0;
+        for (Settlement settlement : settlements) {
+            String key = key(settlement.claim());
+            keys[k++] = ascii(key);
+            keys[k++] = ascii(key + MARK + settlement.id());
+        }
+        return keys;
+    }
+
+    private String key(Claim claim) {
+        return prefix + claim.identity();
     }
 
     private static byte[][] arguments(byte[] first, List<Claim> claims) {
@@ -139,14 +192,41 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         arguments[a++] = first;
         for (Claim claim : claims) {
             Limit limit = claim.limit();
-            arguments[a++] = limit.algorithm() == Algorithm.LOG ? LOG : limit.isAlignedToClock() ? CLOCK : COUNTER;
-            arguments[a++] = ascii(Long.toString(limit.permits()));
-            arguments[a++] = ascii(Long.toString(limit.window().toMillis()));
-            arguments[a++] = ascii(Long.toString(limit.resolution().toMillis()));
-            arguments[a++] = ascii(Long.toString(claim.permits()));
+            arguments[a++] = kind(limit);
+            arguments[a++] = number(limit.permits());
+            arguments[a++] = number(limit.window().toMillis());
+            arguments[a++] = number(limit.resolution().toMillis());
+            arguments[a++] = number(claim.permits());
             arguments[a++] = limit.isCountingDenied() ? YES : NO;
         }
         return arguments;
+    }
+
+    private static byte[][] hits(List<Settlement> settlements) {
+        List<byte[]> arguments = new ArrayList<>();
+        for (Settlement settlement : settlements) {
+            Limit limit = settlement.claim().limit();
+            List<Hits> ages = settlement.ages();
+            arguments.add(kind(limit));
+            arguments.add(number(limit.permits()));
+            arguments.add(number(limit.window().toMillis()));
+            arguments.add(number(limit.resolution().toMillis()));
+            arguments.add(number(ages.size()));
+            for (Hits some : ages) {
+                arguments.add(number(some.fromMillis()));
+                arguments.add(number(some.toMillis()));
+                arguments.add(number(some.permits()));
+            }
+        }
+        return arguments.toArray(byte[][]::new);
+    }
+
+    private static byte[] kind(Limit limit) {
+        return limit.algorithm() == Algorithm.LOG ? LOG : limit.isAlignedToClock() ? CLOCK : COUNTER;
+    }
+
+    private static byte[] number(long number) {
+        return ascii(Long.toString(number));
     }
 
     @SuppressWarnings("unchecked") // a script's reply is a list, and ours hold nothing but integers
@@ -166,20 +246,32 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         }
         List<Usage> usages = new ArrayList<>(claims.size());
         for (int i = 0; i < claims.size(); i++) {
-            Claim claim = claims.get(i);
             int r = 1 + REPLIES * i;
-            boolean violated = reply.get(r) == 1;
-            usages.add(
-                    claim.limit().algorithm() == Algorithm.LOG
-                            ? Usage.of(claim, reply.get(r + 1), violated, reply.get(r + 2), reply.get(r + 3))
-                            : Usage.ofCounter(
-                                    claim,
-                                    new CounterState(reply.get(r + 3), reply.get(r + 1), reply.get(r + 2)),
-                                    violated,
-                                    denied,
-                                    now));
+            usages.add(usage(claims.get(i), reply, r, reply.get(r) == 1, denied, now));
         }
         return usages;
+    }
+
+    private static List<Usage> settledUsages(List<Settlement> settlements, List<Long> reply) {
+        List<Usage> usages = new ArrayList<>(settlements.size());
+        for (int i = 0; i < settlements.size(); i++) {
+            int r = 1 + REPLIES * i;
+            if (reply.get(r) != FOREIGN) {
+                usages.add(usage(settlements.get(i).claim(), reply, r, false, false, at(reply)));
+            }
+        }
+        return usages;
+    }
+
+    private static Usage usage(Claim claim, List<Long> reply, int r, boolean violated, boolean denied, long now) {
+        return claim.limit().algorithm() == Algorithm.LOG
+                ? Usage.of(claim, reply.get(r + 1), violated, reply.get(r + 2), reply.get(r + 3))
+                : Usage.ofCounter(
+                        claim,
+                        new CounterState(reply.get(r + 3), reply.get(r + 1), reply.get(r + 2)),
+                        violated,
+                        denied,
+                        now);
     }
 
     private static byte[] ascii(String text) {

@@ -43,6 +43,11 @@ final class ScriptRunner {
         return run(keys, arguments, TRIES);
     }
 
+    /** Loads the script, whether Redis knows it or not. */
+    Mono<Void> load() {
+        return Mono.defer(() -> loadAfter(through)).then();
+    }
+
     private Mono<Object> run(byte[][] keys, byte[][] arguments, int tries) {
         return Mono.defer(() -> {
             Load known = through;
@@ -72,7 +77,8 @@ final class ScriptRunner {
         private final Mono<String> done;
 
         Load(Mono<String> sent) {
-            done = sent.doOnSuccess(sha1 -> through = this)
+            done = sent.onErrorMap(Errors::notAsked)
+                    .doOnSuccess(sha1 -> through = this)
                     .doOnError(e -> newest.compareAndSet(this, through))
                     .cache();
         }

@@ -1,4 +1,5 @@
--- counts.lua: how a count is stored, read and written. It stands before decide.lua and refund.lua, which are the scripts.
+-- counts.lua: how a count is stored, read and written. It stands before decide.lua, refund.lua and settle.lua, which are the
+-- scripts. The last has keys, arguments and errors of its own; those of the others are:
 --
 -- KEYS[i]       the name of the i-th count; no two are the same
 -- ARGV[1]       is the script's own
@@ -37,6 +38,7 @@ local LAST_OF_SHORT = '1023' -- as text: Redis takes long to write a number
 local HEAD = 33
 local ENTRY = 9
 local MOST_LEFT = 64
+local MOST_ENTRIES = 10000 -- in one log
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -14,8 +14,9 @@ local function addToLog(log, cost)
   local slot = math.floor(now / log.resolution)
   if log.used == 0 then
     log.newest, log.count = slot, cost
-  elseif log.newest == slot then
-    log.count = log.count + cost
+  elseif log.newest == slot or log.last - log.first + 1 >= MOST_ENTRIES then
+    -- A log is full only where it was settled above its permits and counts denials. The newest hits stay longer then.
+    log.newest, log.count = slot, log.count + cost
   else
     if log.first == log.last then
       log.base = log.newest

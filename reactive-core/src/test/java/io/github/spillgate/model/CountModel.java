@@ -2,6 +2,8 @@ package io.github.spillgate.model;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
+import io.github.spillgate.Settlement.Hits;
+import java.util.List;
 
 /** One count as the design defines it. {@code now} is in milliseconds; {@code limit} may change its permits between calls. */
 public abstract class CountModel {
@@ -26,6 +28,9 @@ public abstract class CountModel {
     abstract void refund(Limit limit, long takenAt, long permits, long now);
 
     abstract void refundOldest(Limit limit, long permits, long now);
+
+    /** Records hits as if each had been taken as late as it can have been; returns whether any of them counts still. */
+    abstract boolean settle(Limit limit, List<Hits> times, long now);
 
     abstract void reset();
 

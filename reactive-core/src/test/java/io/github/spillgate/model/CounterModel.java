@@ -1,7 +1,9 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.Settlement.Hits;
 import java.math.BigInteger;
+import java.util.List;
 
 /** A counter: three integers, and the estimate of the design multiplied out, so that nothing is ever rounded. */
 final class CounterModel extends CountModel {
@@ -102,6 +104,47 @@ final class CounterModel extends CountModel {
             }
         }
         becomeIfOther(limit, then, now);
+    }
+
+    @Override
+    boolean settle(Limit limit, List<Hits> times, long now) {
+        CounterModel then = at(limit, now);
+        CounterModel settled = then.known ? then.with(limit, times, now) : replayed(limit, times, now);
+        if (settled.previous == then.previous && settled.current == then.current) {
+            return false;
+        }
+        become(settled);
+        return true;
+    }
+
+    private CounterModel with(Limit limit, List<Hits> times, long now) {
+        CounterModel settled = at(limit, now);
+        for (Hits some : times) {
+            long time = Math.min(some.toMillis(), now);
+            if (time >= settled.start) {
+                settled.current += some.permits();
+            } else if (time >= settled.start - limit.window().toMillis()) {
+                settled.previous += some.permits();
+            }
+        }
+        return settled;
+    }
+
+    private static CounterModel replayed(Limit limit, List<Hits> times, long now) {
+        CounterModel replayed = new CounterModel();
+        long opened = Math.min(times.get(0).fromMillis(), now);
+        for (int i = 0; i < times.size(); i++) {
+            long time = Math.min(times.get(i).toMillis(), now);
+            replayed = replayed.at(limit, time);
+            if (!replayed.known) {
+                long first = windowStart(limit, opened);
+                boolean opens = i == 0 && time < first + limit.window().toMillis();
+                replayed.start = opens ? first : windowStart(limit, time);
+                replayed.known = true;
+            }
+            replayed.current += times.get(i).permits();
+        }
+        return replayed.at(limit, now);
     }
 
     @Override

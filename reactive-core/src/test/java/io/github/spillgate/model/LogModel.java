@@ -1,6 +1,7 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.Settlement.Hits;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -72,6 +73,24 @@ final class LogModel extends CountModel {
     }
 
     @Override
+    boolean settle(Limit limit, List<Hits> times, long now) {
+        List<Long> settled = new ArrayList<>();
+        for (Hits some : times) {
+            for (long i = 0; i < some.permits(); i++) {
+                settled.add(slot(limit, Math.min(some.toMillis(), now)));
+            }
+        }
+        settled = live(settled, limit, now);
+        if (settled.isEmpty()) {
+            return false;
+        }
+        forgetWhatHasLeft(limit, now);
+        hits.addAll(settled);
+        hits.sort(null);
+        return true;
+    }
+
+    @Override
     void reset() {
         hits.clear();
     }
@@ -86,6 +105,10 @@ final class LogModel extends CountModel {
     }
 
     private List<Long> live(Limit limit, long now) {
+        return live(hits, limit, now);
+    }
+
+    private static List<Long> live(List<Long> hits, Limit limit, long now) {
         long resolution = limit.resolution().toMillis();
         long window = limit.window().toMillis();
         List<Long> live = new ArrayList<>();

@@ -5,20 +5,25 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStore;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Settlement.Hits;
 import io.github.spillgate.Source;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import reactor.core.publisher.Mono;
 
 /** The brute-force oracle: a store made of models. For one thread. */
 public final class StoreModel implements LimitStore {
 
     private final Map<String, CountModel> counts = new HashMap<>();
+    private final Set<String> settled = new HashSet<>();
     private final InstantSource clock;
 
     public StoreModel(InstantSource clock) {
@@ -95,6 +100,31 @@ public final class StoreModel implements LimitStore {
     @Override
     public Mono<Void> reset(List<Claim> claims) {
         return Mono.fromRunnable(() -> claims.forEach(claim -> count(claim).reset()));
+    }
+
+    @Override
+    public Mono<Decision> settle(List<Settlement> settlements) {
+        return Mono.fromCallable(() -> {
+            long now = clock.millis();
+            List<Usage> usages = new ArrayList<>();
+            for (Settlement settlement : settlements) {
+                Claim claim = settlement.claim();
+                Limit limit = claim.limit();
+                CountModel count = count(claim);
+                count.pull(limit, now);
+                if (!settled.contains(settlement.id()) && count.settle(limit, times(settlement, now), now)) {
+                    settled.add(settlement.id());
+                }
+                usages.add(Usage.of(claim, count.used(limit, now), false, now, count.wholeAt(limit, now)));
+            }
+            return Decision.ofPeek(Source.OTHER, now, usages);
+        });
+    }
+
+    private static List<Hits> times(Settlement settlement, long now) {
+        return settlement.ages().stream()
+                .map(age -> new Hits(now - age.fromMillis(), now - age.toMillis(), age.permits()))
+                .toList();
     }
 
     private CountModel count(Claim claim) {

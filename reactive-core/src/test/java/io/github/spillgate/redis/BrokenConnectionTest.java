@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -51,20 +51,26 @@ class BrokenConnectionTest {
 
     @Test
     void whatWasTakenAndNotAnsweredIsTakenOnce() {
-        proxy.loseTheNextReply();
-        assertThatThrownBy(() -> limiter.tryAcquire("a", 3).block()).isInstanceOf(LimitStoreUnavailableException.class);
-        assertThat(used()).isEqualTo(8);
+        for (int i = 1; i <= 20; i++) {
+            proxy.loseTheNextReply();
+            assertThatThrownBy(() -> limiter.tryAcquire("a", 3).block())
+                    .isExactlyInstanceOf(LimitStoreUnansweredException.class)
+                    .hasMessageStartingWith("Redis has not answered: ");
+            assertThat(used()).isEqualTo(5 + 3 * i);
+        }
     }
 
     @Test
     void whatWasGivenBackAndNotAnsweredIsGivenBackOnce() {
         proxy.loseTheNextReply();
-        assertThatThrownBy(() -> limiter.refund("a", 1).block()).isInstanceOf(LimitStoreUnavailableException.class);
+        assertThatThrownBy(() -> limiter.refund("a", 1).block())
+                .isExactlyInstanceOf(LimitStoreUnansweredException.class);
         assertThat(used()).isEqualTo(4);
 
         Decision decision = limiter.tryAcquire("a", 2).block();
         proxy.loseTheNextReply();
-        assertThatThrownBy(() -> limiter.refund(decision).block()).isInstanceOf(LimitStoreUnavailableException.class);
+        assertThatThrownBy(() -> limiter.refund(decision).block())
+                .isExactlyInstanceOf(LimitStoreUnansweredException.class);
         limiter.refund(decision).block();
         assertThat(used()).isEqualTo(4);
     }

@@ -3,9 +3,18 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisCommandTimeoutException;
+import io.lettuce.core.RedisConnectionException;
+import io.lettuce.core.RedisException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.net.SocketException;
+import java.util.List;
+import java.util.concurrent.CancellationException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -33,18 +42,81 @@ class ErrorsTest {
     }
 
     @ParameterizedTest
-    @ValueSource(
-            strings = {"NOPERM this user has no permissions", "ERR unknown command", "NOAUTH Authentication required."})
+    @ValueSource(strings = {"ERR unknown command", "ERR value is not an integer", "WRONGTYPE Operation against a key"})
     void whatDoesNotPassMayNot(String message) {
         assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
                 .isExactlyInstanceOf(LimitStoreException.class)
                 .hasMessage("Redis refused the script: " + message);
     }
 
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "NOPERM this user has no permissions to run the 'evalsha' command",
+                "NOAUTH Authentication required.",
+                "WRONGPASS invalid username-password pair or user is disabled.",
+                "ERR Protocol error: unauthenticated multibulk length",
+                "ERR The user executing the script can't run this command or subcommand script: d1ef, on @user_script:1.",
+                "ERR Error running script (call to f_0): @user_script:1: @user_script: 1: The user executing the script"
+                        + " can't run this command or subcommand"
+            })
+    void whoIsNotLetInIsTold(String message) {
+        assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageStartingWith("Redis does not let us in: " + message + ": expected ");
+    }
+
     @Test
-    void whatRedisHasNotSaidIsAnOutage() {
-        assertThat(Errors.translate(new RedisCommandTimeoutException("timed out"), new byte[0][]))
+    void whatRedisHasNotAnsweredMayHaveBeenDone() {
+        for (Exception e : List.of(
+                new RedisCommandTimeoutException("timed out"),
+                new RedisException("Connection closed"),
+                new RedisException("Connection disconnected"),
+                new SocketException("Connection reset"))) {
+            assertThat(Errors.translate(e, new byte[0][]))
+                    .isExactlyInstanceOf(LimitStoreUnansweredException.class)
+                    .hasMessage("Redis has not answered: " + e.getMessage());
+        }
+        assertThat(Errors.translate(new CancellationException(), new byte[0][]))
+                .isExactlyInstanceOf(LimitStoreUnansweredException.class)
+                .hasMessage("Redis has not answered: CancellationException");
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "Connection is closed",
+                "Currently not connected. Commands are rejected.",
+                "Request queue size exceeded: 2. Commands are not accepted until the queue size drops.",
+                "Internal stack size exceeded: 2. Commands are not accepted until the stack size drops."
+            })
+    void whatLettuceHasNotSentHasNotBeenDone(String message) {
+        assertThat(Errors.translate(new RedisException(message), new byte[0][]))
                 .isExactlyInstanceOf(LimitStoreUnavailableException.class)
-                .hasMessage("Redis cannot be asked: timed out");
+                .hasMessage("Redis cannot be asked: " + message);
+    }
+
+    @Test
+    void whatHasToBeLoadedFirstHasNotBeenDoneEither() {
+        assertThat(Errors.notAsked(new RedisCommandTimeoutException("timed out")))
+                .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                .hasMessageEndingWith(": timed out");
+        Throwable answer = new RedisCommandExecutionException("OOM command not allowed");
+        assertThat(Errors.notAsked(answer)).isSameAs(answer);
+    }
+
+    /** Redis repeats what it does not understand, and a password must not get into a log. */
+    @Test
+    void aPasswordThatRedisRepeatsIsNotToldOn() {
+        Throwable said = new RedisConnectionException(
+                "Unable to connect to localhost/<unresolved>:6379",
+                new RedisCommandExecutionException(
+                        "ERR unknown command 'AUTH', with args beginning with: 'pa55word' "));
+        StringWriter trace = new StringWriter();
+        Errors.unreachable(said).printStackTrace(new PrintWriter(trace));
+        assertThat(trace.toString())
+                .contains("no connection to localhost:6379")
+                .contains("ERR unknown command 'AUTH'")
+                .doesNotContain("pa55word");
     }
 }

@@ -3,6 +3,8 @@ package io.github.spillgate.redis;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.sync.RedisCommands;
+import io.lettuce.core.codec.ByteArrayCodec;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.regex.Matcher;
@@ -14,10 +16,12 @@ final class Keyspace {
     private static final AtomicInteger NUMBER = new AtomicInteger();
 
     private final StatefulRedisConnection<String, String> connection;
+    private final StatefulRedisConnection<byte[], byte[]> binary;
     private final String namespace = "test-" + NUMBER.incrementAndGet() + "-" + System.nanoTime();
 
     Keyspace(RedisClient client) {
         this.connection = client.connect();
+        this.binary = client.connect(ByteArrayCodec.INSTANCE);
     }
 
     String namespace() {
@@ -38,6 +42,10 @@ final class Keyspace {
             throw new AssertionError("expected one key, but found " + keys);
         }
         return keys.get(0);
+    }
+
+    byte[] bytes(String key) {
+        return binary.sync().get(key.getBytes(StandardCharsets.US_ASCII));
     }
 
     long memoryOf(String key) {

@@ -1,0 +1,170 @@
+package io.github.spillgate.redis;
+
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisException;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.api.reactive.RedisReactiveCommands;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Function;
+import java.util.function.LongSupplier;
+import org.reactivestreams.Subscription;
+import reactor.core.CoreSubscriber;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.MonoSink;
+import reactor.util.context.Context;
+
+/**
+ * A connection that is open, and how much is under way on it.
+ *
+ * <p>A command that has been sent stays under way until Redis answers it, though nobody may wait for it any more. So it shows
+ * when Redis has fallen silent.
+ */
+final class OpenConnection {
+    // Design notes.
+    //
+    // Redis answers in the order in which it was asked. So the commands are numbered as they are sent, which only
+    // one thread does at a time, and the number of the last answer tells that all before it have been answered too,
+    // also those that Lettuce has given up by a timeout of its own, of whose answers it tells nobody. If such a
+    // command is the last one, it seems to be under way for ever; the worst that comes of it is a new connection.
+    //
+    // Where a connection ends while a command is being written, Lettuce may lay the command aside and never speak of
+    // it again. So who has sent one looks whether the connection is still there.
+
+    /** How long something may be under way while nothing at all comes back. */
+    static final long LONGEST_SILENCE = TimeUnit.SECONDS.toNanos(10);
+
+    private final StatefulRedisConnection<byte[], byte[]> connection;
+    private final LongSupplier nanoTime;
+    private final Turnstile turnstile = new Turnstile();
+
+    /** The number of the newest command; written inside the turnstile. */
+    private volatile long sent;
+
+    /** The number of the newest answer; written by the connection's thread. */
+    private volatile long answered;
+
+    /** When the newest answer came, or when the first command left that none has come after. */
+    private volatile long heardAt;
+
+    OpenConnection(StatefulRedisConnection<byte[], byte[]> connection, LongSupplier nanoTime) {
+        this.connection = connection;
+        this.nanoTime = nanoTime;
+    }
+
+    /**
+     * Sends a command; the reply arrives on the connection's thread. Whoever leaves before it is sent keeps it from being sent.
+     */
+    <T> Mono<T> ask(Function<RedisReactiveCommands<byte[], byte[]>, Mono<T>> command) {
+        return Mono.create(sink -> turnstile.execute(new Question<>(command.apply(connection.reactive()), sink)));
+    }
+
+    /** Whether something has been under way for long, and nothing at all has come back in that time. */
+    boolean isSilent() {
+        return sent != answered && nanoTime.getAsLong() - heardAt > LONGEST_SILENCE;
+    }
+
+    /** Closes the connection, with all that is under way; does not wait for it. In turn, because it takes the lock of writing. */
+    void close() {
+        turnstile.execute(() -> {
+            if (connection.isOpen()) {
+                unobserved(connection.closeAsync());
+            }
+        });
+    }
+
+    /** Whether it closes well or badly, it is gone, and nobody is left to be told. */
+    static void unobserved(CompletableFuture<Void> closing) {
+        Mono.fromFuture(closing).subscribe(done -> {}, error -> {});
+    }
+
+    private long countSent() {
+        long number = sent + 1;
+        if (answered == number - 1) {
+            heardAt = nanoTime.getAsLong();
+        }
+        sent = number;
+        return number;
+    }
+
+    private void countAnswered(long number) {
+        heardAt = nanoTime.getAsLong();
+        answered = number;
+    }
+
+    /** A command on its way. Who has asked may leave; the answer is awaited all the same. */
+    private final class Question<T> implements Runnable, CoreSubscriber<T> {
+
+        private final Mono<T> command;
+        private final MonoSink<T> sink;
+
+        /** Whether he who has asked has been told, or has left. */
+        private final AtomicBoolean done = new AtomicBoolean();
+
+        private long number;
+
+        Question(Mono<T> command, MonoSink<T> sink) {
+            this.command = command;
+            this.sink = sink;
+            sink.onCancel(() -> done.set(true));
+        }
+
+        @Override
+        public void run() {
+            if (done.get()) {
+                return;
+            }
+            if (!connection.isOpen()) {
+                fail(new LimitStoreUnavailableException(
+                        "Redis cannot be asked: the connection has just been lost", null));
+                return;
+            }
+            number = countSent();
+            command.subscribe(this);
+            if (!connection.isOpen()) {
+                fail(new RedisException("the connection was lost while the command was being sent"));
+            }
+        }
+
+        @Override
+        public Context currentContext() {
+            return Context.of(sink.contextView());
+        }
+
+        @Override
+        public void onSubscribe(Subscription subscription) {
+            subscription.request(Long.MAX_VALUE);
+        }
+
+        @Override
+        public void onNext(T reply) {
+            countAnswered(number);
+            if (done.compareAndSet(false, true)) {
+                sink.success(reply);
+            }
+        }
+
+        @Override
+        public void onComplete() {
+            if (done.compareAndSet(false, true)) {
+                sink.success();
+            }
+        }
+
+        @Override
+        public void onError(Throwable e) {
+            if (e instanceof RedisCommandExecutionException) {
+                countAnswered(number);
+            }
+            fail(e);
+        }
+
+        private void fail(Throwable e) {
+            if (done.compareAndSet(false, true)) {
+                sink.error(e);
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowable;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.StatefulRedisConnection;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** A connection that neither works nor breaks is given up by whoever comes next; the time is set by the test. */
+class HangingConnectionTest {
+
+    private static final String NAME = "hanging";
+
+    private final AtomicLong nanos = new AtomicLong(-5);
+    private RedisForTests redis;
+    private RedisClient client;
+    private Connection connection;
+
+    @BeforeEach
+    void start() {
+        redis = RedisForTests.startOwn();
+        RedisURI named = redis.uri();
+        named.setClientName(NAME);
+        client = RedisClient.create(named);
+        connection = new Connection(client, nanos::get);
+    }
+
+    @AfterEach
+    void end() {
+        client.shutdown();
+        redis.close();
+    }
+
+    @Test
+    void anAttemptThatTakesTooLongIsGivenUpAndAnotherBegins() {
+        redis.pause();
+        CompletableFuture<String> first = ping();
+        pass(5);
+        CompletableFuture<String> stillTheFirst = ping();
+        nanos.incrementAndGet();
+        CompletableFuture<String> second = ping();
+        for (CompletableFuture<String> given : List.of(first, stillTheFirst)) {
+            assertThat(failure(given))
+                    .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                    .hasMessageContaining("no connection within 5 s");
+        }
+        assertThat(second).isNotDone();
+        redis.resume();
+        assertThat(second.join()).isEqualTo("PONG");
+        await().until(() -> connectionsOfOurs() == 1);
+    }
+
+    @Test
+    void thereAreNoMoreThanTwoAttemptsAtATime() {
+        redis.pause();
+        CompletableFuture<String> first = ping();
+        pass(6);
+        CompletableFuture<String> second = ping();
+        pass(6);
+        CompletableFuture<String> stillTheSecond = ping();
+        pass(6);
+        CompletableFuture<String> stillTheSecondToo = ping();
+        assertThat(failure(first)).isExactlyInstanceOf(LimitStoreUnreachableException.class);
+        redis.resume();
+        assertThat(second.join()).isEqualTo("PONG");
+        assertThat(stillTheSecond.join()).isEqualTo("PONG");
+        assertThat(stillTheSecondToo.join()).isEqualTo("PONG");
+        await().until(() -> connectionsOfOurs() == 1);
+    }
+
+    @Test
+    void aConnectionOnWhichNothingIsHeardForLongIsGivenUpWithAllThatIsUnderWay() {
+        assertThat(ping().join()).isEqualTo("PONG");
+        pass(60);
+        redis.pause();
+        CompletableFuture<String> first = ping();
+        pass(10);
+        CompletableFuture<String> stillOnTheFirst = ping();
+        nanos.incrementAndGet();
+        CompletableFuture<String> onTheSecond = ping();
+        for (CompletableFuture<String> unanswered : List.of(first, stillOnTheFirst)) {
+            assertThat(Errors.translate(failure(unanswered), new byte[0][]))
+                    .isExactlyInstanceOf(LimitStoreUnansweredException.class);
+        }
+        assertThat(onTheSecond).isNotDone();
+        redis.resume();
+        assertThat(onTheSecond.join()).isEqualTo("PONG");
+        await().until(() -> connectionsOfOurs() == 1);
+    }
+
+    @Test
+    void whoHasLeftIsStillWaitedFor() {
+        long first = id();
+        redis.pause();
+        connection.ask(commands -> commands.ping()).subscribe().dispose();
+        pass(11);
+        CompletableFuture<String> next = ping();
+        redis.resume();
+        assertThat(next.join()).isEqualTo("PONG");
+        assertThat(id()).isNotEqualTo(first);
+    }
+
+    @Test
+    void anAnswerToOneWhoHasLeftIsASignOfLife() {
+        long first = id();
+        redis.pause();
+        connection.ask(commands -> commands.ping()).subscribe().dispose();
+        CompletableFuture<String> last = ping();
+        redis.resume();
+        assertThat(last.join()).isEqualTo("PONG");
+        pass(11);
+        assertThat(id()).isEqualTo(first);
+    }
+
+    @Test
+    void silenceIsCountedFromTheLastAnswerAndNotWhileNothingIsUnderWay() {
+        long first = id();
+        for (int i = 0; i < 3; i++) {
+            pass(60);
+            assertThat(id()).isEqualTo(first);
+        }
+    }
+
+    private CompletableFuture<String> ping() {
+        return connection.<String>ask(commands -> commands.ping()).toFuture().orTimeout(30, TimeUnit.SECONDS);
+    }
+
+    private void pass(long seconds) {
+        nanos.addAndGet(Duration.ofSeconds(seconds).toNanos());
+    }
+
+    private static Throwable failure(CompletableFuture<?> future) {
+        Throwable thrown = catchThrowable(future::get);
+        return thrown instanceof ExecutionException ? thrown.getCause() : thrown;
+    }
+
+    private long connectionsOfOurs() {
+        try (RedisClient looking = RedisClient.create(redis.uri());
+                StatefulRedisConnection<String, String> look = looking.connect()) {
+            return look.sync()
+                    .clientList()
+                    .lines()
+                    .filter(line -> line.contains("name=" + NAME + " "))
+                    .count();
+        }
+    }
+
+    /** By which Redis tells one connection from another. */
+    private long id() {
+        return connection.ask(commands -> commands.clientId()).block(Duration.ofSeconds(30));
+    }
+}

@@ -1,0 +1,263 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.model.StoreModel;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.RedisClient;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * The brute-force model, for which a settled hit is one that was recorded at its time, and the scripts in Redis are driven with
+ * the same random traffic, by the same clock, and have to say the same. In the end what is stored is looked at, too.
+ */
+@ParameterizedClass
+@MethodSource("everyRedis")
+class SettleOracleTest {
+
+    private static final List<String> LIMITS = List.of(
+            "5/7ms",
+            "9/50ms resolution=3ms",
+            "20/1000ms",
+            "40/1000ms resolution=10ms counting-denied",
+            "6/50ms counting-denied",
+            "5/50ms counter",
+            "20/1000ms counter",
+            "20/1000ms counter counting-denied",
+            "7/50ms counter aligned",
+            "20/1000ms counter aligned");
+
+    @Parameter
+    RedisForTests redis;
+
+    private RedisClient client;
+
+    static List<RedisForTests> everyRedis() {
+        return RedisForTests.all();
+    }
+
+    @BeforeEach
+    void connect() {
+        client = RedisClient.create(redis.uri());
+    }
+
+    @AfterEach
+    void shutdown() {
+        client.shutdown();
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void modelAndLuaSayTheSame(boolean shortened) {
+        for (int seed = 0; seed < 50; seed++) {
+            Random random = new Random(seed);
+            List<Limit> limits = new ArrayList<>();
+            for (int i = 0; i < 1 + random.nextInt(3); i++) {
+                limits.add(
+                        Limit.parse(LIMITS.get(random.nextInt(LIMITS.size()))).named("limit-" + i));
+            }
+            new History(seed, random, limits, 5, shortened).run(60);
+        }
+    }
+
+    /** Logs of many entries, which are read in pieces and changed in place between one settlement and the next. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void modelAndLuaSayTheSameOfLongLogs(boolean shortened) {
+        for (int seed = 0; seed < 6; seed++) {
+            Random random = new Random(seed);
+            String text = random.nextBoolean() ? "300/600ms" : "200/600ms counting-denied";
+            new History(seed, random, List.of(Limit.parse(text)), 150, shortened).run(60);
+        }
+    }
+
+    /** The traffic of one seed, and what has come of it so far. */
+    private final class History {
+
+        private final int seed;
+        private final Random random;
+        private final List<Limit> limits;
+        private final int mostHits;
+        private final boolean shortened;
+        private final ManualClock clock = new ManualClock();
+        private final Keyspace keyspace = new Keyspace(client);
+        private final List<Subject> subjects = new ArrayList<>();
+        private int settlements;
+
+        History(int seed, Random random, List<Limit> limits, int mostHits, boolean shortened) {
+            this.seed = seed;
+            this.random = random;
+            this.limits = limits;
+            this.mostHits = mostHits;
+            this.shortened = shortened;
+        }
+
+        void run(int steps) {
+            ScriptedClock scripted = new ScriptedClock(client);
+            try (RedisStore lua = scripted.store(client, keyspace.namespace(), shortened)) {
+                subjects.add(new Subject("model", new StoreModel(clock)));
+                subjects.add(new Subject("lua", lua));
+                for (int step = 0; step < steps; step++) {
+                    clock.advanceMillis(pause());
+                    scripted.show(clock);
+                    Function<Subject, String> action = action();
+                    String expected = action.apply(subjects.get(0));
+                    assertThat(action.apply(subjects.get(1)))
+                            .as("seed %d, step %d, at %d, of %s", seed, step, clock.millis(), limits)
+                            .isEqualTo(expected);
+                }
+                StoredLog.checkAll(keyspace);
+            } finally {
+                scripted.close();
+            }
+        }
+
+        private long pause() {
+            long window = limits.get(0).window().toMillis();
+            return switch (random.nextInt(12)) {
+                case 0 -> random.nextLong(2 * window);
+                case 1, 2 -> random.nextLong(window);
+                case 3 -> -random.nextLong(window);
+                default -> random.nextLong(3);
+            };
+        }
+
+        private Function<Subject, String> action() {
+            int which = random.nextInt(1_000);
+            Charge charge = Charge.of("key-" + random.nextInt(2), limits).permits(1 + random.nextInt(4));
+            return switch (random.nextInt(8)) {
+                case 0, 1, 2 -> subject -> subject.take(charge);
+                case 3 -> subject -> subject.refund(which);
+                case 4 -> subject -> subject.refundOldest(charge);
+                case 5 -> subject -> subject.settleAgain(which);
+                default -> settle();
+            };
+        }
+
+        private Function<Subject, String> settle() {
+            Map<String, List<Hits>> parts = new HashMap<>();
+            List<Charge> charges = new ArrayList<>();
+            for (int key = 0; key < 2; key++) {
+                if (key == 0 || random.nextBoolean()) {
+                    charges.add(Charge.of("key-" + key, limits));
+                    for (Limit limit : limits) {
+                        parts.put("key-" + key + limit, hits(limit));
+                    }
+                }
+            }
+            int number = settlements++;
+            return subject -> subject.settle(charges, parts, number);
+        }
+
+        /** Some that count, some that have left; the oldest first. */
+        private List<Hits> hits(Limit limit) {
+            long window = limit.window().toMillis();
+            long reach = random.nextInt(5) == 0 ? 3 * window : window + window / 10 + 1;
+            List<Long> times = random.longs(
+                            2L * (1 + random.nextInt(mostHits)), clock.millis() - reach, clock.millis() + 1)
+                    .sorted()
+                    .boxed()
+                    .toList();
+            List<Hits> hits = new ArrayList<>();
+            for (int i = 0; i < times.size(); i += 2) {
+                boolean sharp = random.nextBoolean();
+                hits.add(new Hits(times.get(sharp ? i + 1 : i), times.get(i + 1), 1 + random.nextInt(3)));
+            }
+            return hits;
+        }
+
+        /** One store, the limiter on it, and what it has done so far. */
+        private final class Subject {
+
+            private final LimitStore store;
+            private final RateLimiter limiter;
+            private final List<Decision> allowed = new ArrayList<>();
+            private final List<List<Settlement>> settled = new ArrayList<>();
+
+            Subject(String name, LimitStore store) {
+                this.store = store;
+                this.limiter =
+                        RateLimiter.builder(name).store(new Unprotected(store)).build();
+            }
+
+            String take(Charge charge) {
+                Decision decision = limiter.tryAcquire(charge).block();
+                if (decision.isAllowed()) {
+                    allowed.add(decision);
+                }
+                return describe(decision);
+            }
+
+            String refund(int which) {
+                if (!allowed.isEmpty()) {
+                    limiter.refund(allowed.get(which % allowed.size())).block();
+                }
+                return peek();
+            }
+
+            String refundOldest(Charge charge) {
+                limiter.refund(charge).block();
+                return peek();
+            }
+
+            String settle(List<Charge> charges, Map<String, List<Hits>> parts, int number) {
+                List<Settlement> settlements = new ArrayList<>();
+                for (Claim claim : claims(charges)) {
+                    String id = number + "-" + settlements.size();
+                    List<Hits> hits = parts.get(claim.key() + claim.limit());
+                    settlements.add(Settlement.of(id, claim, hits, clock));
+                }
+                settled.add(settlements);
+                return describe(store.settle(settlements).block()) + peek();
+            }
+
+            String settleAgain(int which) {
+                return settled.isEmpty()
+                        ? ""
+                        : describe(store.settle(settled.get(which % settled.size()))
+                                        .block())
+                                + peek();
+            }
+
+            private List<Claim> claims(List<Charge> charges) {
+                return limiter.peek(charges).block().limits().stream()
+                        .map(Decision.Usage::claim)
+                        .toList();
+            }
+
+            private String peek() {
+                return describe(limiter.peek(List.of(Charge.of("key-0", limits), Charge.of("key-1", limits)))
+                        .block());
+            }
+
+            private String describe(Decision decision) {
+                return decision.limits().stream()
+                        .map(usage -> usage.key() + " " + usage + " violated=" + usage.isViolated())
+                        .collect(Collectors.joining("; ", decision.retryAfter() + " [", "]"));
+            }
+        }
+    }
+}

@@ -1,0 +1,334 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.cluster.SlotHash;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What was admitted elsewhere is charged once, at its time, and each settlement for itself. */
+@ParameterizedClass
+@MethodSource("everyRedis")
+class SettleTest {
+
+    private static final Limit LOG = Limit.parse("5/1s");
+    private static final Limit COUNTER = Limit.parse("5/1s counter");
+
+    @Parameter
+    RedisForTests redis;
+
+    private final ManualClock clock = new ManualClock();
+    private RedisClient client;
+    private ScriptedClock scripted;
+    private Keyspace keyspace;
+    private RedisStore store;
+    private RateLimiter limiter;
+
+    static List<RedisForTests> everyRedis() {
+        return RedisForTests.all();
+    }
+
+    @BeforeEach
+    void connect() {
+        client = RedisClient.create(redis.uri());
+        scripted = new ScriptedClock(client);
+        scripted.show(clock);
+        keyspace = new Keyspace(client);
+        store = scripted.store(client, keyspace.namespace(), false);
+        limiter = RateLimiter.builder("api").store(new Unprotected(store)).build();
+    }
+
+    @AfterEach
+    void shutdown() {
+        client.shutdown();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
+    void whatIsSentTwiceIsChargedOnce(String text) {
+        Settlement settlement = settlement("a-1", Limit.parse(text), ago(0, 3));
+        assertThat(used(settle(settlement))).containsExactly(3L);
+        assertThat(used(settle(settlement))).containsExactly(3L);
+        assertThat(used(settle(settlement("a-2", Limit.parse(text), ago(0, 1)))))
+                .containsExactly(4L);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1s", "5/1s counter"})
+    void itIsChargedAlsoAboveThePermits(String text) {
+        Limit limit = Limit.parse(text);
+        take(limit, 4);
+        Decision settled = settle(settlement("a-1", limit, ago(0, 7)));
+        assertThat(used(settled)).containsExactly(11L);
+        assertThat(settled.source()).isEqualTo(Source.REDIS);
+        assertThat(settled.isCharged()).isFalse();
+        assertThat(settled.limits()).noneMatch(Usage::isViolated);
+        assertThat(limiter.tryAcquire(Charge.of("a", limit)).block().isAllowed())
+                .isFalse();
+    }
+
+    @Test
+    void hitsLeaveWhenTheyWouldHaveLeftHadTheyBeenRecordedAtTheirTime() {
+        take(LOG, 1);
+        settle(settlement("a-1", LOG, ago(900, 2), ago(300, 1)));
+        pass(101);
+        assertThat(used(LOG)).isEqualTo(2);
+        pass(600);
+        assertThat(used(LOG)).isEqualTo(1);
+        pass(300);
+        assertThat(used(LOG)).isZero();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
+    void ofWhatHasLeftNothingIsChargedAndNothingIsWritten(String text) {
+        Decision settled = settle(settlement("a-1", Limit.parse(text), ago(5_000, 2), ago(2_001, 3)));
+        assertThat(used(settled)).containsExactly(0L);
+        assertThat(keyspace.keys()).isEmpty();
+    }
+
+    @Test
+    void whatHasLeftOnlyInPartIsChargedInPart() {
+        assertThat(used(settle(settlement("a-1", LOG, ago(1_001, 2), ago(1_000, 3)))))
+                .containsExactly(3L);
+    }
+
+    @Test
+    void theMarkLivesAsLongAsWhatItChargedCanCount() {
+        settle(settlement("a-1", LOG, ago(700, 2), ago(300, 1)));
+        settle(settlement("b-1", COUNTER, ago(300, 1)));
+        // The scripted clock makes everything live for as many seconds as production does milliseconds, and a thousand
+        // more.
+        assertThat(ttl("!a-1")).isBetween(1_000L + 600, 1_000L + 701);
+        assertThat(ttl("!b-1")).isBetween(1_000L + 1_900, 1_000L + 2_000);
+        assertThat(keyspace.keys())
+                .hasSize(4)
+                .allMatch(key -> keyspace.commands().ttl(key) > 0);
+    }
+
+    @Test
+    void theMarkLiesInTheSlotOfItsCount() {
+        settle(settlement("a-1", LOG, ago(0, 1)));
+        assertThat(keyspace.keys().stream().map(SlotHash::getSlot).distinct()).hasSize(1);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1s", "5/1s counter"})
+    void aForeignValueIsLeftAsItIsAndItsNeighboursAreCharged(String text) {
+        Limit limit = Limit.parse(text);
+        take(limit, 1);
+        String key = keyspace.onlyKey();
+        for (Runnable foreign : List.<Runnable>of(
+                () -> keyspace.commands().set(key, "hello"),
+                () -> keyspace.commands().set(key, "sgL" + "\1".repeat(5_000)),
+                () -> keyspace.commands().rpush(key, "a"))) {
+            keyspace.commands().del(key);
+            foreign.run();
+            byte[] before = keyspace.commands().dump(key);
+            Settlement one = Settlement.of("f-1", claim("b", limit), List.of(ago(0, 1)), clock);
+            Settlement other = Settlement.of("f-3", claim("c", limit), List.of(ago(0, 2)), clock);
+            keyspace.keys().stream().filter(each -> !each.equals(key)).forEach(keyspace.commands()::del);
+            Decision settled = settle(one, foreignClaim("f-2", limit), other);
+            assertThat(settled.limits()).extracting(Usage::key).containsExactly("b", "c");
+            assertThat(used(settled)).containsExactly(1L, 2L);
+            assertThat(keyspace.commands().dump(key)).isEqualTo(before);
+            assertThat(keyspace.keys()).noneMatch(each -> each.endsWith("!f-2"));
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"500/1s", "500/1s counting-denied"})
+    void aLongLogTakesHitsBetweenItsEntriesAndGoesOnAsBefore(String text) {
+        Limit limit = Limit.parse(text);
+        for (int i = 0; i < 200; i++) {
+            take(limit, 1);
+            pass(2);
+        }
+        List<Hits> hits = new ArrayList<>();
+        for (long ago = 900; ago > 0; ago -= 3) {
+            hits.add(ago(ago, 1));
+        }
+        assertThat(used(settle(settlement("a-1", limit, hits.toArray(Hits[]::new)))))
+                .containsExactly(500L);
+        StoredLog.checkAll(keyspace);
+        assertThat(limiter.tryAcquire(Charge.of("a", limit)).block().isAllowed())
+                .isFalse();
+        pass(200);
+        long used = used(limit);
+        Decision decision =
+                limiter.tryAcquire(Charge.of("a", limit).permits(500 - used)).block();
+        assertThat(decision.isAllowed()).isTrue();
+        limiter.refund(decision).block();
+        assertThat(used(limit)).isEqualTo(used);
+        StoredLog.checkAll(keyspace);
+    }
+
+    @Test
+    void aFullLogGetsNoMoreEntriesAndErrsTowardsDenying() {
+        Limit limit = Limit.parse("10000/24h counting-denied");
+        List<Hits> hits = new ArrayList<>();
+        for (long ago = 20_000; ago > 0; ago -= 2) {
+            hits.add(ago(ago + 1, 3));
+        }
+        settle(settlement("a-1", limit, hits.toArray(Hits[]::new)));
+        assertThat(log().slots()).hasSize(9_999);
+        settle(settlement("a-2", limit, ago(30_000, 1), ago(20_001, 1), ago(20_000, 1), ago(2, 1), ago(0, 1)));
+        StoredLog.checkAll(keyspace);
+        StoredLog log = log();
+        assertThat(log.slots()).hasSize(9_999);
+        assertThat(log.used()).isEqualTo(30_005);
+        assertThat(log.slots().get(0)).isEqualTo(clock.millis() - 20_001);
+        assertThat(log.counts().subList(0, 2)).containsExactly(5L, 4L);
+        assertThat(log.newest()).isEqualTo(clock.millis());
+        assertThat(log.count()).isEqualTo(5);
+        pass(1);
+        for (int i = 0; i < 3; i++) {
+            pass(1);
+            assertThat(limiter.tryAcquire(Charge.of("a", limit)).block().isAllowed())
+                    .isFalse();
+        }
+        StoredLog.checkAll(keyspace);
+        assertThat(log().slots()).hasSizeLessThan(10_000);
+        assertThat(log().newest()).isEqualTo(clock.millis());
+        assertThat(log().used()).isEqualTo(30_005);
+    }
+
+    @Test
+    void whatIsMoreThanALogCanHoldIsCutOffAtTheOldEnd() {
+        Limit limit = Limit.parse("4294967295/1s resolution=1ms");
+        settle(settlement("a-1", limit, ago(500, 4_000_000_000L), ago(400, 9)));
+        assertThat(used(settle(settlement("a-2", limit, ago(450, 1_000_000_000L), ago(0, 6)))))
+                .containsExactly(4_294_967_295L);
+        StoredLog.checkAll(keyspace);
+        assertThat(log().counts()).containsExactly(4_294_967_295L - 9 - 1_000_000_000L - 6, 1_000_000_000L, 9L);
+        assertThat(used(settle(settlement("a-3", limit, ago(0, 90_000_000_000L)))))
+                .containsExactly(4_294_967_295L);
+        assertThat(log().count()).isEqualTo(4_294_967_295L);
+    }
+
+    @Test
+    void aCounterHoldsNoMoreThanDoublesCanTell() {
+        Limit limit = Limit.parse("1000000000000000/1s counter");
+        long most = (1L << 53) - 1;
+        for (String id : List.of("a-1", "a-2")) {
+            assertThat(used(settle(settlement(id, limit, ago(0, most), ago(0, most)))))
+                    .containsExactly(most);
+        }
+        pass(1_000);
+        assertThat(used(settle(settlement("a-3", limit, ago(1, most))))).containsExactly(most);
+    }
+
+    @Test
+    void aCounterThatWasEmptyOpensWithTheOldestHit() {
+        settle(settlement("a-1", COUNTER, new Hits(clock.millis() - 600, clock.millis() - 200, 4)));
+        pass(399);
+        assertThat(used(COUNTER)).isEqualTo(4);
+        pass(1 + 500);
+        assertThat(used(COUNTER)).isEqualTo(2);
+    }
+
+    @Test
+    void aCounterThatIsOpenGetsHitsInTheWindowTheyFallInto() {
+        take(COUNTER, 1);
+        pass(1_500);
+        take(COUNTER, 1);
+        settle(settlement("a-1", COUNTER, ago(1_501, 3), ago(1_200, 2), ago(500, 1)));
+        // 3 of the window before, half of which is over; 2 of this one.
+        assertThat(used(COUNTER)).isEqualTo(2 + 2);
+    }
+
+    @Test
+    void nothingToSettleTellsNothing() {
+        assertThat(store.settle(List.of()).block().limits()).isEmpty();
+    }
+
+    @Test
+    void agesAreThoseOfTheMomentOfAsking() {
+        var later = store.settle(List.of(settlement("a-1", LOG, ago(0, 2))));
+        pass(1_001);
+        assertThat(used(later.block())).containsExactly(0L);
+    }
+
+    // What is done and asked
+
+    private Hits ago(long millis, long permits) {
+        return new Hits(clock.millis() - millis, clock.millis() - millis, permits);
+    }
+
+    private Settlement settlement(String id, Limit limit, Hits... hits) {
+        return Settlement.of(id, claim("a", limit), List.of(hits), clock);
+    }
+
+    private Settlement foreignClaim(String id, Limit limit) {
+        RateLimiter other = RateLimiter.builder("api")
+                .store(scripted.store(client, keyspace.namespace() + "-elsewhere", false))
+                .build();
+        Claim claim = other.peek(Charge.of("a", limit)).block().limits().get(0).claim();
+        return Settlement.of(id, claim, List.of(ago(0, 1)), clock);
+    }
+
+    private Claim claim(String key, Limit limit) {
+        return limiter.peek(Charge.of(key, limit)).block().limits().get(0).claim();
+    }
+
+    private Decision settle(Settlement... settlements) {
+        return store.settle(Arrays.asList(settlements)).block();
+    }
+
+    private void take(Limit limit, long permits) {
+        assertThat(limiter.tryAcquire(Charge.of("a", limit).permits(permits))
+                        .block()
+                        .isAllowed())
+                .isTrue();
+    }
+
+    private long used(Limit limit) {
+        return limiter.peek(Charge.of("a", limit)).block().limits().get(0).used();
+    }
+
+    private static List<Long> used(Decision decision) {
+        return decision.limits().stream().map(Usage::used).toList();
+    }
+
+    private void pass(long millis) {
+        clock.advanceMillis(millis);
+        scripted.show(clock);
+    }
+
+    private long ttl(String end) {
+        return keyspace.commands()
+                .ttl(keyspace.keys().stream()
+                        .filter(key -> key.endsWith(end))
+                        .findAny()
+                        .orElseThrow());
+    }
+
+    private StoredLog log() {
+        return StoredLog.parse(keyspace.bytes(keyspace.keys().stream()
+                .filter(key -> !key.contains("!"))
+                .findAny()
+                .orElseThrow()));
+    }
+}

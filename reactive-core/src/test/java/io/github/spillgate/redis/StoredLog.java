@@ -1,0 +1,55 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/** A log as it lies in Redis, read without any script. */
+record StoredLog(
+        long used, long newest, long count, long base, int first, int last, List<Long> slots, List<Long> counts) {
+
+    private static final int HEAD = 33;
+    private static final int ENTRY = 9;
+
+    static StoredLog parse(byte[] bytes) {
+        int first = (int) number(bytes, 25, 4);
+        int last = (int) number(bytes, 29, 4);
+        long base = number(bytes, 19, 6);
+        List<Long> slots = new ArrayList<>();
+        List<Long> counts = new ArrayList<>();
+        for (int n = first; n < last; n++) {
+            slots.add(base + number(bytes, HEAD + n * ENTRY, 5));
+            counts.add(number(bytes, HEAD + n * ENTRY + 5, 4));
+        }
+        return new StoredLog(
+                number(bytes, 3, 6), number(bytes, 9, 6), number(bytes, 15, 4), base, first, last, slots, counts);
+    }
+
+    /** Checks that the parts of each log agree: what is used is the sum of the entries, and these are in order. */
+    static void checkAll(Keyspace keyspace) {
+        for (String key : keyspace.keys()) {
+            byte[] bytes = keyspace.bytes(key);
+            if (bytes.length >= HEAD && bytes[2] == 'L') {
+                parse(bytes).check();
+            }
+        }
+    }
+
+    void check() {
+        assertThat(counts.stream().mapToLong(Long::longValue).sum() + count).isEqualTo(used);
+        assertThat(count).isPositive();
+        assertThat(counts).allMatch(some -> some > 0);
+        List<Long> all = new ArrayList<>(slots);
+        all.add(newest);
+        assertThat(all).isSorted().doesNotHaveDuplicates();
+    }
+
+    private static long number(byte[] bytes, int from, int length) {
+        long number = 0;
+        for (int i = length - 1; i >= 0; i--) {
+            number = (number << 8) | (bytes[from + i] & 0xff);
+        }
+        return number;
+    }
+}

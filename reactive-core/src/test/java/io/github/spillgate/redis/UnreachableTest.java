@@ -1,0 +1,235 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.ClientOptions;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.TimeoutOptions;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.codec.StringCodec;
+import io.lettuce.core.output.StatusOutput;
+import io.lettuce.core.protocol.CommandArgs;
+import io.lettuce.core.protocol.CommandType;
+import io.lettuce.core.protocol.ProtocolVersion;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.time.Duration;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** What those who ask are told where there is no way to Redis, or it does not let us in: what is wrong, and where. */
+class UnreachableTest {
+
+    private static final String PASSWORD = "pa55word";
+
+    private RedisForTests redis;
+    private RedisClient client;
+
+    @BeforeEach
+    void start() {
+        redis = RedisForTests.startOwn();
+    }
+
+    @AfterEach
+    void end() {
+        client.shutdown();
+        redis.close();
+    }
+
+    @Test
+    void aPortOnWhichNobodyListens() {
+        redis.kill();
+        assertThat(failureAt(redis.uri()))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageStartingWith("Redis cannot be asked: no connection to " + place() + ": Connection refused");
+    }
+
+    @Test
+    void aHostThatNobodyKnows() {
+        assertThat(failureAt(RedisURI.create("no-such-host.invalid", 6379)))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageStartingWith("Redis cannot be asked: no connection to no-such-host.invalid:6379: ");
+    }
+
+    @Test
+    void aServerThatAcceptsAndDoesNotAnswer() {
+        RedisURI uri = redis.uri();
+        uri.setTimeout(Duration.ofMillis(200));
+        redis.pause();
+        assertThat(failureAt(uri))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageStartingWith("Redis cannot be asked: no connection to " + place() + ": ")
+                .hasMessageContaining("timed out");
+        redis.resume();
+    }
+
+    @ParameterizedTest
+    @EnumSource(ProtocolVersion.class)
+    void aPasswordThatIsMissingOrWrong(ProtocolVersion version) {
+        requirePassword();
+        assertThat(failureAt(redis.uri(), version))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageStartingWith("Redis cannot be asked: no connection to " + place()
+                        + ", because Redis does not let us in: NOAUTH ")
+                .hasMessageContaining("for example redis://user:password@host:6379");
+        client.shutdown();
+        assertThat(failureAt(withPassword("wr0ng"), version))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageContaining("no connection to " + place())
+                .hasMessageContaining("WRONGPASS invalid username-password pair")
+                .hasMessageContaining("for example redis://user:password@host:6379")
+                .satisfies(e -> assertThat(everythingIn(e)).doesNotContain("wr0ng"));
+    }
+
+    /** Without a handshake Redis says so only when it is asked something, and then in other words if that is long. */
+    @Test
+    void aPasswordThatIsMissingOnAConnectionThatIsOpen() {
+        requirePassword();
+        RedisURI uri = redis.uri();
+        client = RedisClient.create(uri);
+        client.setOptions(ClientOptions.builder()
+                .protocolVersion(ProtocolVersion.RESP2)
+                .pingBeforeActivateConnection(false)
+                .build());
+        assertThat(failure())
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageStartingWith("Redis does not let us in: ")
+                .hasMessageContaining("auth")
+                .hasMessageContaining("for example redis://user:password@host:6379");
+        RedisStore store = RedisStore.create(client);
+        assertThat(catchThrowableOfType(
+                        LimitStoreException.class,
+                        () -> limiter(store).reset("a").block()))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageStartingWith("Redis does not let us in: NOAUTH ");
+    }
+
+    @Test
+    void aRightThatIsMissing() {
+        try (StatefulRedisConnection<String, String> admin = admin()) {
+            for (String missing : new String[] {"-evalsha", "-script", "-getrange", "-set", "resetkeys"}) {
+                acl(admin, "~*", "+@all", missing);
+                assertThat(failureAt(withUser()))
+                        .as("without %s", missing)
+                        .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                        .hasMessageStartingWith("Redis does not let us in: ")
+                        .hasMessageContaining("expected a user with the rights that the store needs");
+                client.shutdown();
+                admin.sync().scriptFlush();
+            }
+        }
+    }
+
+    @Test
+    void theRightsThatTheMessageNamesAreEnough() {
+        try (StatefulRedisConnection<String, String> admin = admin()) {
+            acl(admin, "resetkeys", "-@all", "+evalsha");
+            String named = failureAt(withUser()).getMessage().replaceFirst(".*>password ", "");
+            client.shutdown();
+            acl(admin, named.split(" "));
+            client = RedisClient.create(withUser());
+            RedisStore store = RedisStore.create(client);
+            RateLimiter limiter = limiter(store);
+            var decision = limiter.tryAcquire("a", 3).block();
+            limiter.refund(decision).block();
+            limiter.tryAcquire("a").block();
+            limiter.refund("a", 1).block();
+            limiter.reset("a").block();
+        }
+    }
+
+    @Test
+    void aQuestionThatLettuceGivesUpIsUnanswered() {
+        client = RedisClient.create(redis.uri());
+        client.setOptions(ClientOptions.builder()
+                .timeoutOptions(TimeoutOptions.enabled(Duration.ofMillis(200)))
+                .build());
+        RateLimiter limiter = limiter(RedisStore.create(client));
+        limiter.tryAcquire("a").block();
+        redis.pause();
+        assertThat(failureOf(limiter))
+                .isExactlyInstanceOf(LimitStoreUnansweredException.class)
+                .hasMessageStartingWith("Redis has not answered: ");
+        redis.resume();
+    }
+
+    private String place() {
+        return redis.uri().getHost() + ":" + redis.uri().getPort();
+    }
+
+    private void requirePassword() {
+        try (StatefulRedisConnection<String, String> admin = admin()) {
+            admin.sync().configSet("requirepass", PASSWORD);
+        }
+        client.shutdown();
+    }
+
+    private StatefulRedisConnection<String, String> admin() {
+        client = RedisClient.create(redis.uri());
+        return client.connect();
+    }
+
+    private static void acl(StatefulRedisConnection<String, String> admin, String... rules) {
+        var args = new CommandArgs<>(StringCodec.UTF8)
+                .add("SETUSER")
+                .add("app")
+                .add("on")
+                .add(">" + PASSWORD);
+        for (String rule : rules) {
+            args.add(rule);
+        }
+        admin.sync().dispatch(CommandType.ACL, new StatusOutput<>(StringCodec.UTF8), args);
+    }
+
+    private RedisURI withPassword(String password) {
+        return RedisURI.create("redis://" + password + "@" + place());
+    }
+
+    private RedisURI withUser() {
+        return RedisURI.create("redis://app:" + PASSWORD + "@" + place());
+    }
+
+    private LimitStoreException failureAt(RedisURI uri) {
+        return failureAt(uri, ProtocolVersion.newestSupported());
+    }
+
+    private LimitStoreException failureAt(RedisURI uri, ProtocolVersion version) {
+        client = RedisClient.create(uri);
+        client.setOptions(ClientOptions.builder().protocolVersion(version).build());
+        return failure();
+    }
+
+    private LimitStoreException failure() {
+        return failureOf(limiter(RedisStore.create(client)));
+    }
+
+    private static LimitStoreException failureOf(RateLimiter limiter) {
+        return catchThrowableOfType(
+                LimitStoreException.class, () -> limiter.tryAcquire("a").block());
+    }
+
+    private static RateLimiter limiter(RedisStore store) {
+        return RateLimiter.builder("api")
+                .store(new Unprotected(store))
+                .limit(Limit.perHour(100))
+                .build();
+    }
+
+    private static String everythingIn(Throwable e) {
+        StringWriter text = new StringWriter();
+        e.printStackTrace(new PrintWriter(text));
+        return text.toString();
+    }
+}
