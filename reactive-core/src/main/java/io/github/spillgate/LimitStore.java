@@ -12,6 +12,8 @@ import reactor.core.publisher.Mono;
  * thread that subscribes. Where a method is cancelled before its claims have left for the count, nothing has been charged;
  * later it may have been. A store that cannot answer signals a {@link LimitStoreException}; a denial is a value.
  *
+ * <p>A store that wraps another one hands on also what has a default here, or what the other can do is lost.
+ *
  * <p>Whoever writes a store of his own finds what it must keep in the contract test of the test-jar,
  * {@code io.github.spillgate.testkit.LimitStoreContract}.
  */

@@ -19,6 +19,10 @@ public final class AllowedToBlock implements BlockHoundIntegration {
         // who is still at a buffer that it replaces. Without this, a connection that is opened while another is would
         // hang with its handshake.
         builder.allowBlockingCallsInside("io.netty.buffer.AdaptivePoolingAllocator$Magazine", "free");
+        // A connection that breaks: the thread that writes to it waits for Lettuce's own, which is just ending what was
+        // under way, or the other way round.
+        builder.allowBlockingCallsInside("io.lettuce.core.protocol.SharedLock", "incrementWriters");
+        builder.allowBlockingCallsInside("io.lettuce.core.protocol.SharedLock", "doExclusive");
         // A user's client that is being shut down: Lettuce ends its own threads from one of them, and nobody is waiting
         // for a decision any more.
         builder.allowBlockingCallsInside("io.lettuce.core.resource.DefaultClientResources", "shutdown");

@@ -36,6 +36,7 @@ class SnippetsTest {
             import io.github.spillgate.*;
             import io.github.spillgate.local.*;
             import io.github.spillgate.redis.*;
+            import io.github.spillgate.resilience.*;
             import io.lettuce.core.RedisClient;
             import java.time.*;
             import java.util.*;

@@ -31,21 +31,24 @@ import reactor.core.scheduler.Schedulers;
  * would connect it anew and send again what was not answered: but Redis may have done it, and then what was taken would be taken
  * twice, and what was given back be given back twice.
  *
- * <p>What hangs is given up as well, by whoever comes next: an attempt that takes longer than {@value #LONGEST_ATTEMPT_SECONDS} s,
- * and a connection on which Redis has fallen silent. Otherwise a Redis that has come back elsewhere would be kept waiting until
- * the network gives up. There are at most {@value #MOST_ATTEMPTS} attempts at a time, because each holds a thread until Lettuce
- * ends it; should one succeed after all, it is closed.
+ * <p>What hangs is not waited for either, by whoever comes next. An attempt that takes longer than
+ * {@value #LONGEST_ATTEMPT_SECONDS} s is given up, and another one begins; there are at most {@value #MOST_ATTEMPTS} at a time,
+ * because each holds a thread until Lettuce ends it; should one succeed after all, it is closed. A connection on which Redis has
+ * fallen silent is laid aside: others are asked on a new one, or a Redis that has come back elsewhere would be kept waiting until
+ * the network gives up. The old one stays open for a minute, because a Redis that has only been busy still answers there.
  */
 final class Connection {
 
     static final int LONGEST_ATTEMPT_SECONDS = 5;
     static final int MOST_ATTEMPTS = 2;
+    static final int LONGEST_ASIDE_SECONDS = 60;
 
     private static final long LONGEST_ATTEMPT = TimeUnit.SECONDS.toNanos(LONGEST_ATTEMPT_SECONDS);
 
     private final RedisClient client;
     private final LongSupplier nanoTime;
     private final AtomicReference<@Nullable Opening> current = new AtomicReference<>();
+    private final AtomicReference<@Nullable OpenConnection> aside = new AtomicReference<>();
     private final AtomicInteger attempts = new AtomicInteger();
     private volatile boolean closed;
 
@@ -79,7 +82,7 @@ final class Connection {
                 next.start();
                 if (known != null) {
                     // Elsewhere, because all who wait for it are told.
-                    Schedulers.parallel().schedule(() -> known.giveUp(tookTooLong()));
+                    Schedulers.parallel().schedule(known::layAside);
                 }
                 return next;
             }
@@ -92,6 +95,26 @@ final class Connection {
         Opening last = current.getAndSet(null);
         if (last != null) {
             last.giveUp(isClosed());
+        }
+        layAside(null);
+    }
+
+    /** Keeps one connection for the answers that may still come, and closes the one that was kept before. */
+    private void layAside(@Nullable OpenConnection silent) {
+        OpenConnection before = aside.getAndSet(silent);
+        if (before != null) {
+            before.close();
+        }
+        if (silent != null) {
+            Schedulers.parallel()
+                    .schedule(
+                            () -> {
+                                if (aside.compareAndSet(silent, null)) {
+                                    silent.close();
+                                }
+                            },
+                            LONGEST_ASIDE_SECONDS,
+                            TimeUnit.SECONDS);
         }
     }
 
@@ -162,6 +185,16 @@ final class Connection {
             return nanoTime.getAsLong() - since > LONGEST_ATTEMPT
                     && attempts.get() < MOST_ATTEMPTS
                     && !outcome.isDone();
+        }
+
+        /** Gives up the attempt, or leaves the connection that it has led to for late answers only. */
+        void layAside() {
+            OpenConnection silent = open;
+            if (silent == null) {
+                giveUp(tookTooLong());
+            } else {
+                Connection.this.layAside(silent);
+            }
         }
 
         /** Ends the attempt, or the connection that it has led to. */

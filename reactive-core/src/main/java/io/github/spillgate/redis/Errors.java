@@ -51,6 +51,9 @@ final class Errors {
             + "|Currently not connected\\. Commands are rejected\\."
             + "|(Request queue|Command buffer|Internal stack) size exceeded: .*");
 
+    /** What Lettuce says where the connection was closed so early that it could not ask why. */
+    private static final String CLOSED_EARLY = "RedisHandshakeHandler not registered";
+
     private static final Pattern PLACE = Pattern.compile("Unable to connect to (.+)");
 
     /** Redis repeats a command that it does not know, and what comes behind it may be a password. */
@@ -104,7 +107,10 @@ final class Errors {
                             + withoutArguments + advice(withoutArguments),
                     withoutArguments.equals(said) ? e : null);
         }
-        String why = reason == e && named.matches() ? "" : ": " + tls(reason) + messageOf(reason);
+        String told = messageOf(reason).equals(CLOSED_EARLY)
+                ? "closed before Redis could say why, for example because it does not let us in"
+                : tls(reason) + messageOf(reason);
+        String why = reason == e && named.matches() ? "" : ": " + told;
         return new LimitStoreUnreachableException("Redis cannot be asked: no connection" + place + why, e);
     }
 

@@ -34,7 +34,7 @@ final class OpenConnection {
     // it again. So who has sent one looks whether the connection is still there.
 
     /** How long something may be under way while nothing at all comes back. */
-    static final long LONGEST_SILENCE = TimeUnit.SECONDS.toNanos(10);
+    static final long LONGEST_SILENCE = TimeUnit.SECONDS.toNanos(2);
 
     private final StatefulRedisConnection<byte[], byte[]> connection;
     private final LongSupplier nanoTime;

@@ -60,16 +60,18 @@ final class Gate {
         this.what = what;
         this.instead = instead;
         this.places = new Semaphore(places);
-        this.breaker = CircuitBreaker.of("spillgate", change.apply(atFirst()).build());
+        this.breaker = CircuitBreaker.of(
+                "spillgate", change.apply(CircuitBreakerConfig.from(atFirst())).build());
     }
 
-    private static CircuitBreakerConfig.Builder atFirst() {
+    private static CircuitBreakerConfig atFirst() {
         return CircuitBreakerConfig.custom()
                 .slidingWindow(
                         WINDOW, FEWEST, SlidingWindowType.COUNT_BASED, SlidingWindowSynchronizationStrategy.LOCK_FREE)
                 .permittedNumberOfCallsInHalfOpenState(PROBES)
                 .waitIntervalFunctionInOpenState(IntervalFunction.ofRandomized(PAUSE, SPREAD))
-                .clock(new SteadyClock());
+                .clock(new SteadyClock())
+                .build();
     }
 
     Passage pass() {
@@ -106,12 +108,13 @@ final class Gate {
     }
 
     void answered(long nanos) {
-        if (problem != null) {
-            problem = null;
-        }
         breaker.onSuccess(Math.max(0, nanos), TimeUnit.NANOSECONDS);
-        if (givenUp.get() && breaker.getState() == CircuitBreaker.State.CLOSED && givenUp.compareAndSet(true, false)) {
-            LOG.info("{} decides again, in place of {}", what, instead);
+        // A store that is given up may well answer some of those who try it, as a full Redis does who are denied.
+        if (problem != null && breaker.getState() == CircuitBreaker.State.CLOSED) {
+            problem = null;
+            if (givenUp.compareAndSet(true, false)) {
+                LOG.info("{} decides again, in place of {}", what, instead);
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 package io.github.spillgate.resilience;
 
 import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import java.util.concurrent.TimeUnit;
@@ -33,6 +34,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
 
     final ResilientStore store;
     private final Function<LimitStore, Mono<T>> what;
+    private final boolean needsAnswer;
     private final CoreSubscriber<? super T> actual;
 
     private long sentAt;
@@ -41,9 +43,15 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     private volatile boolean cancelled;
     private volatile @Nullable Disposable patience;
 
-    Question(ResilientStore store, Function<LimitStore, Mono<T>> what, CoreSubscriber<? super T> actual) {
+    /** A question to which the answer is a decision, if one is needed, or else nothing but its end. */
+    Question(
+            ResilientStore store,
+            Function<LimitStore, Mono<T>> what,
+            boolean needsAnswer,
+            CoreSubscriber<? super T> actual) {
         this.store = store;
         this.what = what;
+        this.needsAnswer = needsAnswer;
         this.actual = actual;
     }
 
@@ -61,7 +69,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     void answeredLate(@Nullable T answer) {}
 
     /** The store has failed when nobody waited for it any more, or has been given up. */
-    void failedLate() {}
+    void failedLate(Throwable error) {}
 
     /** The fallback is about to be asked while the question to the store is open. */
     void inDoubt() {}
@@ -151,13 +159,20 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
 
     @Override
     public final void onComplete() {
-        end(null);
+        if (needsAnswer && !isClosed()) {
+            onError(new LimitStoreException(
+                    store.primary() + " has answered nothing: expected a decision, for example one of Decision.ofTake",
+                    null));
+        } else {
+            end(null);
+        }
     }
 
     private void end(@Nullable T answer) {
         if (!closes()) {
             return;
         }
+        store.remember(answer);
         if (judges()) {
             store.gate().answered(Deadlines.now() - sentAt);
         }
@@ -184,7 +199,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
             stopPatience();
             fallBack(error);
         } else {
-            failedLate();
+            failedLate(error);
         }
     }
 
@@ -230,7 +245,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
                 asked.cancel();
             }
             store.gate().leave();
-            failedLate();
+            failedLate(unanswered());
         }
     }
 

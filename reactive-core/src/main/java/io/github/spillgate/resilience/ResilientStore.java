@@ -84,7 +84,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
             standIn.standInFor(primary);
         }
         // So that what is wrong is said at the start, and the first who asks is not the one who waits for a connection.
-        primary.prepare().subscribe(null, error -> gate.failed(0, error));
+        Mono.defer(primary::prepare).subscribe(null, error -> gate.failed(0, error));
     }
 
     /**
@@ -115,7 +115,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     @Override
     public Mono<Decision> peek(List<Claim> claims) {
-        return ask(store -> store.peek(claims));
+        return new Asking<>(actual -> new Question<>(this, store -> store.peek(claims), true, actual));
     }
 
     @Override
@@ -144,8 +144,8 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
                 : standIn.reset(claims).then(ask(store -> store.reset(claims))));
     }
 
-    private <T> Mono<T> ask(Function<LimitStore, Mono<T>> what) {
-        return new Asking<>(actual -> new Question<>(this, what, actual));
+    private Mono<Void> ask(Function<LimitStore, Mono<Void>> what) {
+        return new Asking<>(actual -> new Question<>(this, what, false, actual));
     }
 
     /** The longest that an answer takes, as far as it depends on the store. */
@@ -221,9 +221,9 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         unknown.add(permits(granted));
     }
 
-    void remember(@Nullable Decision answer) {
-        if (standIn != null && answer != null) {
-            standIn.remember(answer);
+    void remember(@Nullable Object answer) {
+        if (standIn != null && answer instanceof Decision decision) {
+            standIn.remember(decision);
         }
     }
 
@@ -275,7 +275,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         private final Decision decision;
 
         Refunding(ResilientStore store, Decision decision, CoreSubscriber<? super Void> actual) {
-            super(store, asked -> asked.refund(decision), actual);
+            super(store, asked -> asked.refund(decision), false, actual);
             this.decision = decision;
         }
 

@@ -4,6 +4,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.FallbackStore;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.Settlement;
 import java.time.Duration;
@@ -109,8 +110,13 @@ final class Settler {
         // up there for want of a script.
         Mono.defer(ready ? Mono::empty : primary::prepare)
                 .then(Mono.defer(this::send))
-                .timeout(LONGEST_TRIP, Schedulers.parallel())
+                .timeout(LONGEST_TRIP, Mono.error(this::unanswered), Schedulers.parallel())
                 .subscribe(new Reply());
+    }
+
+    private LimitStoreUnansweredException unanswered() {
+        return new LimitStoreUnansweredException(
+                primary + " has not answered within " + LONGEST_TRIP.toMillis() + " ms what was to be settled", null);
     }
 
     private Mono<Decision> send() {

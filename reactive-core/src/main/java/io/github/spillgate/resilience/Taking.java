@@ -16,7 +16,7 @@ import reactor.core.CoreSubscriber;
  * <caption>What is to be done</caption>
  * <tr><th>the fallback</th><th>the store, late</th><th></th></tr>
  * <tr><td>allowed</td><td>allowed</td><td>the store has charged it: not to be settled</td></tr>
- * <tr><td>allowed</td><td>denied</td><td>to be settled</td></tr>
+ * <tr><td>allowed</td><td>denied, or was not able to decide</td><td>to be settled</td></tr>
  * <tr><td>allowed</td><td>never answers</td><td>to be settled, and perhaps charged twice</td></tr>
  * <tr><td>denied</td><td>allowed</td><td>nobody uses it: given back to the store</td></tr>
  * </table>
@@ -25,6 +25,7 @@ final class Taking extends Question<Decision> {
 
     private static final Object GONE = new Object();
     private static final Object NOTHING = new Object();
+    private static final Object REFUSED = new Object();
 
     private final List<Claim> claims;
     private volatile boolean doubted;
@@ -33,18 +34,13 @@ final class Taking extends Question<Decision> {
     private final AtomicReference<@Nullable Object> first = new AtomicReference<>();
 
     Taking(ResilientStore store, List<Claim> claims, CoreSubscriber<? super Decision> actual) {
-        super(store, asked -> asked.take(claims), actual);
+        super(store, asked -> asked.take(claims), true, actual);
         this.claims = claims;
     }
 
     @Override
     boolean mustBeSettledFirst() {
         return store.mustSettle(claims);
-    }
-
-    @Override
-    void answered(@Nullable Decision answer) {
-        store.remember(answer);
     }
 
     @Override
@@ -55,19 +51,18 @@ final class Taking extends Question<Decision> {
 
     @Override
     void answeredLate(@Nullable Decision answer) {
-        store.remember(answer);
-        meet(answer == null ? NOTHING : answer, false);
+        meet(answer == null ? REFUSED : answer, false);
     }
 
     @Override
-    void failedLate() {
-        meet(NOTHING, false);
+    void failedLate(Throwable error) {
+        meet(error instanceof LimitStoreUnansweredException ? NOTHING : REFUSED, false);
     }
 
     @Override
     void answeredInstead(@Nullable Decision answer, @Nullable Throwable storeFailed) {
         if (doubted) {
-            meet(answer == null ? NOTHING : answer, true);
+            meet(answer == null ? REFUSED : answer, true);
         } else if (answer != null && answer.isCharged() && storeFailed instanceof LimitStoreUnansweredException) {
             store.countUnknown(answer);
         }
@@ -79,7 +74,7 @@ final class Taking extends Question<Decision> {
     @Override
     void failedInstead() {
         if (doubted) {
-            meet(NOTHING, true);
+            meet(REFUSED, true);
         }
     }
 

@@ -49,7 +49,7 @@ class BigCounterTest {
                     .limit(limit)
                     .build();
             RateLimiter java = RateLimiter.builder("big")
-                    .store(new Unprotected(LocalStore.bounded(64, clock)))
+                    .store(LocalStore.bounded(64, clock))
                     .limit(limit)
                     .build();
             for (Step step : traffic) {

@@ -105,6 +105,18 @@ class ErrorsTest {
         assertThat(Errors.notAsked(answer)).isSameAs(answer);
     }
 
+    @Test
+    void aConnectionThatIsClosedBeforeLettuceLooksIsExplained() {
+        Throwable said = new RedisConnectionException(
+                "Unable to connect to 10.0.0.7/<unresolved>:6379",
+                new IllegalStateException("RedisHandshakeHandler not registered"));
+        assertThat(Errors.unreachable(said))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessage(
+                        "Redis cannot be asked: no connection to 10.0.0.7:6379: closed before Redis could say why, for"
+                                + " example because it does not let us in");
+    }
+
     /** Redis repeats what it does not understand, and a password must not get into a log. */
     @Test
     void aPasswordThatRedisRepeatsIsNotToldOn() {

@@ -60,6 +60,11 @@ final class Elsewhere implements LimitStore {
         mood = ignored -> Mono.error(new LimitStoreUnavailableException("told to fail", null));
     }
 
+    /** Ends without an answer. */
+    void saysNothing() {
+        mood = ignored -> Mono.empty();
+    }
+
     void failsWith(Throwable error) {
         mood = ignored -> Mono.error(error);
     }

@@ -356,7 +356,8 @@ class ResilientStoreTest {
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(ResilientStore.builder(elsewhere)
                         .fallback(local)
-                        .breaker(settings -> settings.minimumNumberOfCalls(2))
+                        .breaker(settings ->
+                                settings.minimumNumberOfCalls(2).waitDurationInOpenState(Duration.ofSeconds(5)))
                         .build())
                 .limit(LIMIT)
                 .build();
@@ -364,6 +365,11 @@ class ResilientStoreTest {
         now(limiter.tryAcquire("a"));
         now(limiter.tryAcquire("b"));
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+        elsewhere.answers();
+        time.pass(Duration.ofSeconds(4));
+        now(limiter.peek("c"));
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+        assertThat(limiter.state().problem()).hasValue("told to fail");
     }
 
     // What to fall back on
@@ -792,6 +798,26 @@ class ResilientStoreTest {
         time.pass(Duration.ofSeconds(15));
         assertThat(limiter.state().unknown()).isEqualTo(3);
         assertThat(limiter.state().settled()).isEqualTo(3);
+    }
+
+    @Test
+    void whatTheStoreIsNotAbleToDecideLateIsNotUnknown() {
+        RateLimiter limiter = limiter(LIMIT);
+        open(limiter);
+        time.passMillis(1_400);
+        elsewhere.fails();
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        assertThat(limiter.state().toSettle()).isEqualTo(1);
+        assertThat(limiter.state().unknown()).isZero();
+    }
+
+    @Test
+    void aStoreThatAnswersNothingHasFailed() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.saysNothing();
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        assertThat(now(limiter.peek("a")).source()).isEqualTo(Source.LOCAL);
+        assertThat(limiter.state().problem().orElseThrow()).contains("has answered nothing");
     }
 
     @Test

@@ -1,0 +1,169 @@
+package io.github.spillgate.local;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.resilience.ResilientStore;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.Unprotected;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.IntConsumer;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+
+/** A million keys that nobody has seen before come to a store that remembers a tenth of them. */
+class FloodTest {
+
+    private static final int REMEMBERED = 100_000;
+    private static final int FLOOD = 1_000_000;
+    private static final int A_SECOND = 250_000;
+
+    /** So many keys later a key comes again, twice: often enough for a cache to think that it is worth more than others. */
+    private static final int AGAIN = 30_000;
+
+    private static final Limit LIMIT = Limit.perHour(10);
+    private static final Limit SMALL = Limit.perHour(1).named("small");
+
+    private final ManualClock clock = new ManualClock();
+    private final LocalStore store = LocalStore.bounded(REMEMBERED, clock);
+    private final RateLimiter limiter = limiter(store, LIMIT);
+    private final RateLimiter small = limiter(store, SMALL);
+
+    @Test
+    void whoIsDeniedAndAsksOnceASecondIsNotFreed() {
+        exhaust("denied");
+        flood(
+                FLOOD,
+                i -> ask("fresh-" + i),
+                second -> assertThat(ask("denied").isAllowed())
+                        .as("after %d s", second)
+                        .isFalse());
+        assertThat(remembered()).isBetween(REMEMBERED / 2L, REMEMBERED + 1L);
+    }
+
+    @Test
+    void whoIsDeniedAndAsksOnceASecondIsNotFreedByOthersWhoAreDenied() {
+        exhaust("denied");
+        flood(
+                FLOOD / 4,
+                i -> {
+                    small.tryAcquire("fresh-" + i).block();
+                    assertThat(small.tryAcquire("fresh-" + i).block().isAllowed())
+                            .isFalse();
+                },
+                second -> assertThat(ask("denied").isAllowed())
+                        .as("after %d s", second)
+                        .isFalse());
+        assertThat(remembered()).isLessThanOrEqualTo(REMEMBERED + REMEMBERED / 4);
+        assertThat(store.apart().size()).isEqualTo(REMEMBERED / 4);
+    }
+
+    /** The other store has denied the key, and then does not answer any more. */
+    @Test
+    void whomTheOtherStoreHasDeniedIsNotFreed() {
+        Breakable other = new Breakable(LocalStore.bounded(REMEMBERED, clock));
+        try (ResilientStore resilient =
+                ResilientStore.builder(other).fallback(store).build()) {
+            RateLimiter protectedLimiter = limiter(resilient, LIMIT);
+            protectedLimiter.tryAcquire("denied", LIMIT.permits()).block();
+            Decision denied = protectedLimiter.tryAcquire("denied").block();
+            assertThat(denied.isAllowed()).isFalse();
+            other.broken = true;
+            flood(
+                    FLOOD / 4,
+                    i -> protectedLimiter.tryAcquire("fresh-" + i).block(),
+                    second -> assertThat(protectedLimiter
+                                    .tryAcquire("denied")
+                                    .block()
+                                    .isAllowed())
+                            .as("after %d s", second)
+                            .isFalse());
+            assertThat(protectedLimiter.tryAcquire("denied").block().source()).isEqualTo(Source.LOCAL);
+            assertThat(remembered()).isLessThanOrEqualTo(REMEMBERED + REMEMBERED / 4);
+        }
+    }
+
+    @Test
+    void whoIsWholeAgainMakesPlaceForTheNext() {
+        for (int i = 0; i < REMEMBERED / 4; i++) {
+            exhaustSmall("early-" + i);
+        }
+        assertThat(store.apart().size()).isEqualTo(REMEMBERED / 4);
+        clock.advance(SMALL.window());
+        exhaust("denied");
+        flood(
+                FLOOD / 4,
+                i -> ask("fresh-" + i),
+                second -> assertThat(ask("denied").isAllowed())
+                        .as("after %d s", second)
+                        .isFalse());
+        assertThat(store.apart().size()).isLessThanOrEqualTo(REMEMBERED / 4);
+    }
+
+    /** Much comes in a second, because whoever asks only once in that time is then soon the one seen least and longest ago. */
+    private void flood(int keys, IntConsumer fresh, IntConsumer onceASecond) {
+        for (int i = 0; i < keys; i++) {
+            fresh.accept(i);
+            if (AGAIN <= i && i < A_SECOND) {
+                fresh.accept(i - AGAIN);
+                fresh.accept(i - AGAIN);
+            }
+            if (i % A_SECOND == A_SECOND - 1) {
+                clock.advance(Duration.ofSeconds(1));
+                onceASecond.accept(i / A_SECOND);
+            }
+        }
+    }
+
+    private void exhaust(String key) {
+        assertThat(limiter.tryAcquire(key, LIMIT.permits()).block().isAllowed()).isTrue();
+        assertThat(ask(key).isAllowed()).isFalse();
+    }
+
+    private void exhaustSmall(String key) {
+        small.tryAcquire(key).block();
+        assertThat(small.tryAcquire(key).block().isAllowed()).isFalse();
+    }
+
+    private Decision ask(String key) {
+        return limiter.tryAcquire(key).block();
+    }
+
+    private long remembered() {
+        store.counts().cleanUp();
+        return store.counts().estimatedSize() + store.apart().size();
+    }
+
+    private static RateLimiter limiter(LimitStore store, Limit limit) {
+        return RateLimiter.builder("flood").store(store).limit(limit).build();
+    }
+
+    /** A store that stops answering. */
+    private static final class Breakable extends Unprotected {
+
+        private volatile boolean broken;
+
+        Breakable(LimitStore store) {
+            super(store);
+        }
+
+        @Override
+        public Mono<Decision> take(List<Claim> claims) {
+            return Mono.defer(() ->
+                    broken ? Mono.error(new LimitStoreUnreachableException("it has gone", null)) : super.take(claims));
+        }
+
+        @Override
+        public Optional<Duration> deadline() {
+            return Optional.empty();
+        }
+    }
+}

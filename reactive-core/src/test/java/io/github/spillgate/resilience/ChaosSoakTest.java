@@ -1,0 +1,120 @@
+package io.github.spillgate.resilience;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.api.sync.RedisCommands;
+import java.lang.management.ManagementFactory;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/**
+ * Redis fails again and again, while 200 callers do not pause, and nothing is left of it: no thread, no memory, no open question.
+ *
+ * <p>A few rounds; {@code -Dspillgate.soak=100} makes it a hundred.
+ */
+class ChaosSoakTest {
+
+    private static final int ROUNDS = Integer.getInteger("spillgate.soak", 5);
+    private static final long MEGABYTE = 1 << 20;
+    private static final int A_FEW = 5;
+
+    private final RedisForTests redis = RedisForTests.startOwn();
+    private final BadNetwork network = new BadNetwork(redis.uri().getPort());
+    private final Chaos chaos = new Chaos(redis, network).withoutLedger();
+
+    private final List<Runnable> failures =
+            List.of(this::kill, this::hang, this::slowDown, this::flushScripts, this::loseReplies);
+
+    @AfterEach
+    void close() {
+        chaos.close();
+    }
+
+    @Test
+    @Timeout(value = 4, unit = TimeUnit.HOURS)
+    void nothingIsLeftOfManyFailures() {
+        chaos.begin();
+        kill();
+        chaos.end();
+        long threads = threads();
+        long used = usedAfterCollection();
+
+        chaos.begin();
+        for (int round = 0; round < ROUNDS; round++) {
+            failures.get(round % failures.size()).run();
+        }
+        chaos.end().assertAllWereAnsweredInTime();
+
+        Chaos.tell("threads before and after", threads + ", " + threads());
+        Chaos.tell("megabytes before and after", used / MEGABYTE + ", " + usedAfterCollection() / MEGABYTE);
+        ResilientStore store = chaos.store();
+        await().atMost(Chaos.PATIENCE).untilAsserted(() -> {
+            assertThat(chaos.openQuestions()).as("open questions").isZero();
+            assertThat(store.deadlines().size()).as("deadlines").isZero();
+            assertThat(network.connections()).as("connections").isEqualTo(1);
+            assertThat(threads()).as("threads").isLessThanOrEqualTo(threads + A_FEW);
+        });
+        // Those who have been answered late leave when the next one comes, or after a minute.
+        assertThat(store.late().size()).as("late answers").isLessThan(20_000);
+        assertThat(usedAfterCollection()).as("bytes used").isLessThan(used + 32 * MEGABYTE);
+    }
+
+    private void kill() {
+        chaos.kill();
+        chaos.awaitOutage(Duration.ZERO);
+        chaos.restart();
+        awaitReturn();
+    }
+
+    private void hang() {
+        redis.pause();
+        chaos.awaitOutage(Duration.ZERO);
+        redis.resume();
+        awaitReturn();
+    }
+
+    private void slowDown() {
+        network.delayReplies(() -> 150);
+        chaos.awaitOutage(Duration.ZERO);
+        network.delayReplies(() -> 0);
+        awaitReturn();
+    }
+
+    private void flushScripts() {
+        for (int i = 0; i < 10; i++) {
+            chaos.command(RedisCommands::scriptFlush);
+            chaos.awaitMoreFrom(Source.REDIS, 100);
+        }
+    }
+
+    private void loseReplies() {
+        network.loseTheNextReply();
+        await().until(network::hasLostIt);
+        awaitReturn();
+    }
+
+    private void awaitReturn() {
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+    }
+
+    /** Those that are kept for a minute after their work, and those of the network, do not count. */
+    private static long threads() {
+        return Thread.getAllStackTraces().keySet().stream()
+                .map(Thread::getName)
+                .filter(name -> !name.startsWith("boundedElastic-") && !name.equals("bad-network"))
+                .count();
+    }
+
+    private static long usedAfterCollection() {
+        System.gc();
+        return ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed();
+    }
+}

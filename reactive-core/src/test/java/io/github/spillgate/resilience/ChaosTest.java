@@ -1,0 +1,259 @@
+package io.github.spillgate.resilience;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.KillArgs;
+import io.lettuce.core.RedisCredentials;
+import io.lettuce.core.RedisCredentialsProvider;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.sync.RedisCommands;
+import java.time.Duration;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestInfo;
+
+/**
+ * Redis fails in every way that we know of, while 200 callers do not pause: none of them notices, and afterwards Redis knows of
+ * all that they were granted.
+ */
+class ChaosTest {
+
+    private Chaos chaos;
+
+    @BeforeEach
+    void tell(TestInfo test) {
+        Chaos.tell("---", test.getDisplayName());
+    }
+
+    @AfterEach
+    void close() {
+        chaos.close();
+    }
+
+    @Test
+    void redisIsKilledAndStartedAgainEmpty() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos.kill();
+        chaos.restart();
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertTheNewRedisHoldsWhatWasGranted();
+    }
+
+    @Test
+    void redisIsGoneForLongerAndComesBackEmpty() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos.kill();
+        chaos.awaitOutage(Duration.ofSeconds(1));
+        chaos.restart();
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertTheNewRedisHoldsWhatWasGranted();
+    }
+
+    @Test
+    void redisHangsForLessThanTheDeadline() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        for (int i = 0; i < 20; i++) {
+            chaos.redis().pause();
+            chaos.redis().resume();
+            chaos.awaitMoreFrom(Source.REDIS, 500);
+        }
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    void redisHangsForManyTimesTheDeadline() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos.redis().pause();
+        chaos.awaitOutage(Duration.ofSeconds(1));
+        chaos.redis().resume();
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    void redisIsSlowerThanTheDeadline() {
+        RedisForTests redis = RedisForTests.startOwn();
+        BadNetwork network = new BadNetwork(redis.uri().getPort());
+        chaos = new Chaos(redis, network).begin();
+        network.delayReplies(() -> 150);
+        chaos.awaitOutage(Duration.ofSeconds(1));
+        network.delayReplies(() -> 0);
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    void redisIsNowAndThenSlowerThanTheDeadline() {
+        RedisForTests redis = RedisForTests.startOwn();
+        BadNetwork network = new BadNetwork(redis.uri().getPort());
+        chaos = new Chaos(redis, network).begin();
+        // Up slowly, for replies stay in their order, and each would else be as late as the latest before it.
+        network.delayReplies(() -> 60 + TimeUnit.NANOSECONDS.toMillis(System.nanoTime()) / 16 % 60);
+        chaos.awaitMoreFrom(Source.LOCAL, 1_000);
+        chaos.awaitMoreFrom(Source.REDIS, 200);
+        chaos.awaitMoreFrom(Source.LOCAL, 1_000);
+        network.delayReplies(() -> 0);
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    void theNetworkSwallowsEverythingForAWhile() {
+        RedisForTests redis = RedisForTests.startOwn();
+        BadNetwork network = new BadNetwork(redis.uri().getPort());
+        chaos = new Chaos(redis, network).begin();
+        network.swallow();
+        chaos.awaitOutage(Duration.ofSeconds(1));
+        network.passOn();
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    void theConnectionIsDeadAndNobodyIsTold() {
+        RedisForTests redis = RedisForTests.startOwn();
+        BadNetwork network = new BadNetwork(redis.uri().getPort());
+        chaos = new Chaos(redis, network).begin();
+        network.swallow();
+        network.passOnWhatIsNew();
+        chaos.awaitOutage(Duration.ZERO);
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsAtLeastWhatWasGranted();
+    }
+
+    @Test
+    void redisIsNotThereWhenTheApplicationStarts() {
+        RedisForTests redis = RedisForTests.startOwn();
+        redis.kill();
+        chaos = new Chaos(redis).beginWithoutRedis();
+        chaos.awaitOutage(Duration.ofMillis(500));
+        assertThat(chaos.state().decides()).isEqualTo(Source.LOCAL);
+        assertThat(chaos.state().problem()).get().asString().contains("no connection");
+        redis.restart();
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        assertThat(chaos.state().problem()).isEmpty();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    void redisIsMadeReadOnly() {
+        try (RedisForTests primary = RedisForTests.startOwn()) {
+            // A replica of one that never answers keeps what it has.
+            primary.pause();
+            chaos = new Chaos(RedisForTests.startOwn()).begin();
+            RedisURI uri = primary.uri();
+            chaos.command(redis -> redis.replicaof(uri.getHost(), uri.getPort()));
+            chaos.awaitOutage(Duration.ofSeconds(1));
+            await().until(() -> chaos.state().problem().orElse("none").contains("READONLY"));
+            chaos.command(RedisCommands::replicaofNoOne);
+            chaos.repaired();
+            chaos.awaitRedisDecides();
+            chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+        }
+    }
+
+    @Test
+    void redisIsFull() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos.command(redis -> redis.configSet("maxmemory", "1"));
+        chaos.awaitMoreFrom(Source.LOCAL, 5_000);
+        await().until(() -> chaos.state().problem().orElse("none").contains("OOM"));
+        chaos.command(redis -> redis.configSet("maxmemory", "0"));
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    void redisIsPaused() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos.command(redis -> redis.clientPause(1_500));
+        chaos.awaitOutage(Duration.ofSeconds(1));
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    void theScriptsAreFlushedAgainAndAgain() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        for (int i = 0; i < 100; i++) {
+            chaos.command(RedisCommands::scriptFlush);
+            chaos.awaitMoreFrom(Source.REDIS, 100);
+        }
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    void theConnectionsAreKilledAgainAndAgain() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        for (int i = 0; i < 2; i++) {
+            chaos.command(
+                    redis -> redis.clientKill(KillArgs.Builder.typeNormal().skipme()));
+            chaos.repaired();
+            chaos.awaitMoreFrom(Source.LOCAL, 1_000);
+            chaos.awaitRedisDecides();
+        }
+        chaos.end().assertNobodyNoticed().assertRedisHoldsAtLeastWhatWasGranted();
+    }
+
+    @Test
+    void repliesAreLostWithTheirConnection() {
+        RedisForTests redis = RedisForTests.startOwn();
+        BadNetwork network = new BadNetwork(redis.uri().getPort());
+        chaos = new Chaos(redis, network).begin();
+        for (int i = 0; i < 2; i++) {
+            network.loseTheNextReply();
+            await().until(network::hasLostIt);
+            chaos.repaired();
+            chaos.awaitMoreFrom(Source.LOCAL, 1_000);
+            chaos.awaitRedisDecides();
+        }
+        chaos.end().assertNobodyNoticed().assertRedisHoldsAtLeastWhatWasGranted();
+    }
+
+    @Test
+    void redisDoesNotKnowThePassword() {
+        RedisForTests redis = RedisForTests.startOwn();
+        RedisURI asked = redis.uri();
+        asked.setCredentialsProvider(RedisCredentialsProvider.from(() -> RedisCredentials.just(null, "wrong")));
+        chaos = new Chaos(redis, asked);
+        chaos.command(commands -> commands.configSet("requirepass", "right"));
+        chaos.beginWithoutRedis().awaitOutage(Duration.ofMillis(500));
+        assertThat(chaos.state().problem())
+                .get()
+                .asString()
+                .contains("WRONGPASS")
+                .contains("password that Redis knows");
+        chaos.command(commands -> commands.configSet("requirepass", "wrong"));
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.command(commands -> commands.configSet("requirepass", ""));
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    void ofFourInstancesEachGrantsAQuarterMeanwhile() {
+        RedisForTests redis = RedisForTests.startOwn();
+        redis.kill();
+        chaos = new Chaos(redis, 0.25).beginWithoutRedis();
+        chaos.awaitOutage(Duration.ofMillis(500));
+        chaos.repaired();
+        redis.restart();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+}

@@ -1,0 +1,274 @@
+package io.github.spillgate.resilience;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.fail;
+
+import io.github.spillgate.Algorithm;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
+import io.github.spillgate.Source;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.PriorityQueue;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
+
+/**
+ * What callers have been granted: for each count, by which store, when, and how many permits. It knows nothing of what stores
+ * think they have granted.
+ *
+ * <p>A count whose window is an hour or longer forgets nothing while a test runs, so that of it the sums must be right; of the
+ * short ones no window may hold too many.
+ */
+final class Ledger {
+
+    /** Permits that a caller was granted; when is by the clock of the store, asked and told by that of the test. */
+    record Grant(Source source, long permits, long at, long asked, long told) {
+
+        /**
+         * From when on it fills a window. What the local store grants because Redis is late may turn out to be charged in Redis,
+         * when Redis was asked: then it is Redis's grant, which only came late.
+         */
+        long countsFrom() {
+            return source == Source.LOCAL ? at - TimeUnit.NANOSECONDS.toMillis(told - asked) - 1 : at;
+        }
+    }
+
+    private static final Duration LONG = Duration.ofHours(1);
+
+    private final Map<String, Page> pages = new ConcurrentHashMap<>();
+
+    /** Since when Redis has had what it has: in milliseconds and nanoseconds. */
+    private volatile long lostAt = Long.MIN_VALUE;
+
+    private volatile long lostAtNanos = Long.MIN_VALUE;
+
+    /** Until when there was no new Redis that could have said that nothing is used. */
+    private volatile long emptyAtNanos = Long.MIN_VALUE;
+
+    private volatile boolean closed;
+
+    /** From now on nothing is entered. */
+    void close() {
+        closed = true;
+        pages.clear();
+    }
+
+    void add(Decision decision, long asked, long told) {
+        if (closed || !decision.isCharged()) {
+            return;
+        }
+        long at = decision.at().toEpochMilli();
+        for (Usage usage : decision.limits()) {
+            Claim claim = usage.claim();
+            pages.computeIfAbsent(claim.identity(), identity -> new Page(claim))
+                    .add(new Grant(decision.source(), claim.permits(), at, asked, told));
+        }
+    }
+
+    /** Redis has been killed, and with it all that it knew. */
+    void redisIsGone() {
+        lostAt = System.currentTimeMillis();
+        lostAtNanos = System.nanoTime();
+        emptyAtNanos = Long.MAX_VALUE;
+    }
+
+    /** It is about to be started again, empty. */
+    void redisComesBackEmpty() {
+        emptyAtNanos = System.nanoTime();
+    }
+
+    boolean hasLostNothing() {
+        return lostAtNanos == Long.MIN_VALUE;
+    }
+
+    /** The counts that forget nothing while a test runs. */
+    List<Page> lasting() {
+        return pages.values().stream().filter(Page::isLasting).toList();
+    }
+
+    void assertRedisHasNeverGrantedTooMuch() {
+        for (Page page : pages.values()) {
+            List<Grant> granted = page.grants(Source.REDIS);
+            assertNoWindowHoldsMore(page, filter(granted, grant -> grant.at <= lostAt), page.permits());
+            assertNoWindowHoldsMore(page, filter(granted, grant -> grant.at > lostAt), page.permits());
+        }
+    }
+
+    /**
+     * Its share, until something of it has been settled: from then on that counts by the share only, like what others have used;
+     * for it is then known to them as well.
+     */
+    void assertTheLocalStoreHasNeverGrantedTooMuch(double share, long settledFrom) {
+        for (Page page : pages.values()) {
+            List<Grant> granted = page.grants(Source.LOCAL);
+            long most = Math.max(1, (long) Math.floor(page.permits() * share));
+            assertNoWindowHoldsMore(page, filter(granted, grant -> grant.told < settledFrom), most);
+            assertNoWindowHoldsMore(page, granted, page.permits());
+        }
+    }
+
+    /**
+     * Whatever a caller had been granted before somebody asked, the local store knew of it: of Redis's grants it counts its
+     * share, of its own all, until they are settled, and then its share of them too.
+     */
+    void assertTheLocalStoreHasForgottenNothing(double share) {
+        lasting().forEach(page -> assertHasForgottenNothing(page, share));
+    }
+
+    private void assertHasForgottenNothing(Page page, double share) {
+        List<Grant> all = page.grants();
+        List<Grant> known = filter(all, this::isKnownToNewRedis);
+        Sums everything = new Sums(all);
+        Sums sinceLost = new Sums(known);
+        long most = Math.max(1, (long) Math.floor(page.permits() * share));
+        for (Grant grant : all) {
+            if (grant.source == Source.LOCAL) {
+                Sums sums = grant.told < emptyAtNanos || hasLostNothing() ? everything : sinceLost;
+                long before = (long) Math.ceil(sums.toldBefore(grant.asked) * share);
+                assertThat(before + grant.permits)
+                        .as("%s of %s, with what was known when it was asked for", grant, page)
+                        .isLessThanOrEqualTo(most);
+            }
+        }
+    }
+
+    /** What Redis must hold at least: all that was granted since it has what it has. */
+    long owedToRedis(Page page) {
+        return sum(filter(page.grants(), this::isKnownToNewRedis));
+    }
+
+    /** What Redis may hold at most, as long as no reply is lost: what was granted here before it was lost may be among it. */
+    long grantedAtMost(Page page) {
+        return sum(filter(page.grants(), grant -> grant.source == Source.LOCAL || grant.at > lostAt));
+    }
+
+    private boolean isKnownToNewRedis(Grant grant) {
+        return grant.source == Source.REDIS ? grant.at > lostAt : grant.asked >= lostAtNanos;
+    }
+
+    /**
+     * Of a log. A counter holds what it says between the starts of its windows, which nobody sees here; where it forgets nothing,
+     * it is like a log.
+     */
+    private static void assertNoWindowHoldsMore(Page page, List<Grant> grants, long most) {
+        if (page.claim.limit().algorithm() != Algorithm.LOG && !page.isLasting()) {
+            return;
+        }
+        long window = page.claim.limit().window().toMillis();
+        PriorityQueue<Grant> counting = new PriorityQueue<>(Comparator.comparingLong(Grant::countsFrom));
+        long sum = 0;
+        for (Grant grant :
+                grants.stream().sorted(Comparator.comparingLong(Grant::at)).toList()) {
+            counting.add(grant);
+            sum += grant.permits;
+            while (!counting.isEmpty() && grant.at - counting.element().countsFrom() >= window) {
+                sum -= counting.remove().permits;
+            }
+            if (sum > most) {
+                fail(sum + " permits instead of " + most + " granted in the window that ends with " + grant + " of "
+                        + page + "; all around that:" + page.around(grant.told, 2 * window));
+            }
+        }
+    }
+
+    private static List<Grant> filter(List<Grant> grants, Predicate<Grant> wanted) {
+        return grants.stream().filter(wanted).toList();
+    }
+
+    static long sum(Collection<Grant> grants) {
+        return grants.stream().mapToLong(Grant::permits).sum();
+    }
+
+    /** All that was granted of one count. */
+    static final class Page {
+
+        private final Claim claim;
+        private final List<Grant> grants = new ArrayList<>();
+
+        Page(Claim claim) {
+            this.claim = claim;
+        }
+
+        Claim claim() {
+            return claim;
+        }
+
+        private boolean isLasting() {
+            Limit limit = claim.limit();
+            return limit.window().compareTo(LONG) >= 0;
+        }
+
+        private long permits() {
+            return claim.limit().permits();
+        }
+
+        private synchronized void add(Grant grant) {
+            grants.add(grant);
+        }
+
+        synchronized List<Grant> grants() {
+            return List.copyOf(grants);
+        }
+
+        List<Grant> grants(Source source) {
+            return filter(grants(), grant -> grant.source == source);
+        }
+
+        /** For the one who wants to know how that could happen. */
+        private String around(long told, long millis) {
+            StringBuilder text = new StringBuilder();
+            grants().stream()
+                    .filter(grant -> Math.abs(grant.told - told) < millis * 1_000_000)
+                    .sorted(Comparator.comparingLong(Grant::told))
+                    .forEach(grant -> text.append(String.format(
+                            Locale.ROOT,
+                            "%n%s %d at %d, asked %.3f ms and told %.3f ms after it",
+                            grant.source,
+                            grant.permits,
+                            grant.at,
+                            (grant.asked - told) / 1e6,
+                            (grant.told - told) / 1e6)));
+            return text.toString();
+        }
+
+        @Override
+        public String toString() {
+            return claim.identity() + " under " + claim.limit();
+        }
+    }
+
+    /** How much had been told by when. */
+    private static final class Sums {
+
+        private final long[] told;
+        private final long[] sums;
+
+        Sums(List<Grant> grants) {
+            List<Grant> sorted = grants.stream()
+                    .sorted(Comparator.comparingLong(Grant::told))
+                    .toList();
+            told = sorted.stream().mapToLong(Grant::told).toArray();
+            sums = sorted.stream().mapToLong(Grant::permits).toArray();
+            Arrays.parallelPrefix(sums, Long::sum);
+        }
+
+        long toldBefore(long asked) {
+            int i = Arrays.binarySearch(told, asked);
+            int before = i < 0 ? -i - 1 : i;
+            while (before > 0 && told[before - 1] >= asked) {
+                before--;
+            }
+            return before == 0 ? 0 : sums[before - 1];
+        }
+    }
+}
