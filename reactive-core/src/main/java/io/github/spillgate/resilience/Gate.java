@@ -6,6 +6,7 @@ import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowS
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
 import io.github.resilience4j.core.IntervalFunction;
 import io.github.spillgate.ForeignValueException;
+import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.StoreState;
 import java.time.Clock;
@@ -54,7 +55,9 @@ final class Gate {
     private final AtomicBoolean opening = new AtomicBoolean();
     private final AtomicBoolean givenUp = new AtomicBoolean();
     private final AtomicBoolean foreignTold = new AtomicBoolean();
+    private final AtomicBoolean explained = new AtomicBoolean();
     private volatile @Nullable String problem;
+    private volatile boolean isExplained;
 
     Gate(String what, String instead, int places, UnaryOperator<CircuitBreakerConfig.Builder> change) {
         this.what = what;
@@ -112,6 +115,7 @@ final class Gate {
         // A store that is given up may well answer some of those who try it, as a full Redis does who are denied.
         if (problem != null && breaker.getState() == CircuitBreaker.State.CLOSED) {
             problem = null;
+            isExplained = false;
             if (givenUp.compareAndSet(true, false)) {
                 LOG.info("{} decides again, in place of {}", what, instead);
             }
@@ -127,16 +131,36 @@ final class Gate {
             }
             return;
         }
-        problem = String.valueOf(error.getMessage());
         breaker.onError(Math.max(0, nanos), TimeUnit.NANOSECONDS, error);
+        understand(error);
         if (error instanceof LimitStoreUnreachableException && isAsked()) {
             // Who is not let in now is not let in a millisecond later.
             breaker.transitionToOpenState();
         }
         if (!givenUp.get() && !isAsked() && givenUp.compareAndSet(false, true)) {
+            explained.set(isExplained);
             LOG.warn("{} decides from now on, in place of {}: {}", instead, what, problem);
         } else if (LOG.isDebugEnabled()) {
             LOG.debug("{} does not answer well: {}", what, problem);
+        }
+    }
+
+    /** Hears why a question failed whose deadline had passed before, and which is judged already. */
+    void failedLate(Throwable error) {
+        if (error instanceof LimitStoreUnreachableException) {
+            understand(error);
+            if (givenUp.get() && explained.compareAndSet(false, true)) {
+                LOG.warn("{} cannot be reached: {}", what, problem);
+            }
+        }
+    }
+
+    /** That nothing can be reached explains why nothing is answered, and is the better thing to say. */
+    private void understand(Throwable error) {
+        boolean explains = error instanceof LimitStoreUnreachableException;
+        if (explains || !isExplained || !(error instanceof LimitStoreUnansweredException)) {
+            problem = String.valueOf(error.getMessage());
+            isExplained = explains;
         }
     }
 

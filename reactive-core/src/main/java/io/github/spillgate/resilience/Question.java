@@ -193,6 +193,8 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         }
         if (judges()) {
             store.gate().failed(Deadlines.now() - sentAt, error);
+        } else {
+            store.gate().failedLate(error);
         }
         store.gate().leave();
         if (serves()) {

@@ -6,6 +6,7 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.Source;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.KillArgs;
+import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCredentials;
 import io.lettuce.core.RedisCredentialsProvider;
 import io.lettuce.core.RedisURI;
@@ -230,18 +231,22 @@ class ChaosTest {
         RedisForTests redis = RedisForTests.startOwn();
         RedisURI asked = redis.uri();
         asked.setCredentialsProvider(RedisCredentialsProvider.from(() -> RedisCredentials.just(null, "wrong")));
+        // Before the limiter is made, which connects at once.
+        RedisClient administrator = RedisClient.create(redis.uri());
+        RedisCommands<String, String> commands = administrator.connect().sync();
+        commands.configSet("requirepass", "right");
         chaos = new Chaos(redis, asked);
-        chaos.command(commands -> commands.configSet("requirepass", "right"));
         chaos.beginWithoutRedis().awaitOutage(Duration.ofMillis(500));
-        assertThat(chaos.state().problem())
+        await().untilAsserted(() -> assertThat(chaos.state().problem())
                 .get()
                 .asString()
                 .contains("WRONGPASS")
-                .contains("password that Redis knows");
-        chaos.command(commands -> commands.configSet("requirepass", "wrong"));
+                .contains("password that Redis knows"));
+        commands.configSet("requirepass", "wrong");
         chaos.repaired();
         chaos.awaitRedisDecides();
-        chaos.command(commands -> commands.configSet("requirepass", ""));
+        commands.configSet("requirepass", "");
+        administrator.shutdown();
         chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
     }
 

@@ -94,6 +94,13 @@ final class Elsewhere implements LimitStore {
         now.forEach(Held::answer);
     }
 
+    /** Fails all that was kept. */
+    void failsToGoOn(Throwable error) {
+        List<Held<?>> now = List.copyOf(held);
+        held.clear();
+        now.forEach(one -> one.sink.tryEmitError(error));
+    }
+
     int held() {
         return held.size();
     }

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.VirtualTime;
@@ -65,6 +66,26 @@ class LogLinesTest {
         elsewhere.goOn();
         assertThat(limiter.state().fellBack()).isEqualTo(3);
         assertThat(lines()).isEmpty();
+    }
+
+    @Test
+    void whyAStoreCannotBeReachedIsSaidAlsoWhenItIsKnownLate() {
+        elsewhere.hangs();
+        for (int i = 0; i < 20; i++) {
+            limiter.tryAcquire("key-" + i).subscribe();
+        }
+        time.passMillis(150);
+        assertThat(lines()).hasSize(1);
+        elsewhere.failsToGoOn(new LimitStoreUnreachableException("WRONGPASS", null));
+        assertThat(lines()).hasSize(2);
+        assertThat(lines().get(1)).isEqualTo("WARN Elsewhere cannot be reached: WRONGPASS");
+        elsewhere.isDeaf();
+        for (int second = 0; second < 20; second++) {
+            ask(10);
+            time.passMillis(1_000);
+        }
+        assertThat(lines()).hasSize(2);
+        assertThat(limiter.state().problem()).hasValue("WRONGPASS");
     }
 
     @Test
