@@ -16,7 +16,7 @@ public interface FallbackStore extends LimitStore {
      * Begins to stand in for a store: from now on, what {@link #take} admits is kept to be settled.
      *
      * @param store the one that decides as long as it can
-     * @throws IllegalArgumentException if this one stands in for another already
+     * @throws IllegalArgumentException if this one stands in for a store already
      */
     void standInFor(LimitStore store);
 

@@ -73,6 +73,15 @@ public final class Settlement {
     }
 
     /**
+     * Returns when the first of it was admitted.
+     *
+     * @return milliseconds of the clock of the store that has admitted it
+     */
+    public long firstMillis() {
+        return hits.get(0).fromMillis;
+    }
+
+    /**
      * Returns when the last of it was admitted.
      *
      * @return milliseconds of the clock of the store that has admitted it

@@ -22,8 +22,8 @@ final class Carried {
 
     private static final long NEVER = Long.MAX_VALUE;
 
-    /** Answers of the other store may arrive out of order by less than this; beyond, its clock has stepped back. */
-    private static final long OUT_OF_ORDER = 10_000;
+    /** Answers of the other store may arrive out of order by as much as they may be late; beyond, its clock has stepped back. */
+    private static final long OUT_OF_ORDER = 61_000;
 
     private long known;
     private long knownUntil;
@@ -32,6 +32,7 @@ final class Carried {
     private @Nullable Settlement handed;
     private long handedPermits;
     private long handedUntil;
+    private long handedFrom = Long.MAX_VALUE;
     private long handedUpTo = Long.MIN_VALUE;
 
     private @Nullable Claim owedBy;
@@ -127,6 +128,7 @@ final class Carried {
         handed = settlement;
         handedPermits = settlement.permits();
         handedUntil = until;
+        handedFrom = Math.min(handedFrom, settlement.firstMillis());
         handedUpTo = settlement.lastMillis();
         owed = 0;
         owedBy = null;
@@ -138,7 +140,7 @@ final class Carried {
 
     /** Returns whether what was admitted at that time has been handed over. */
     boolean isHandedOver(long takenAt) {
-        return takenAt <= handedUpTo;
+        return takenAt >= handedFrom && takenAt <= handedUpTo;
     }
 
     /** Forgets a settlement whose fate is known. */
@@ -146,6 +148,7 @@ final class Carried {
         if (handed == settlement) {
             handed = null;
             if (!charged) {
+                handedFrom = Long.MAX_VALUE;
                 handedUpTo = Long.MIN_VALUE;
             }
         }

@@ -47,9 +47,10 @@ final class Owed {
     void to(LimitStore store) {
         LimitStore before = creditor.compareAndExchange(
                 null, Objects.requireNonNull(store, "store is null: expected one, for example a RedisStore"));
-        if (before != null && before != store) {
-            throw new IllegalArgumentException("this store stands in for " + before + " and cannot for " + store
-                    + " as well: expected a store for each, for example another LocalStore.bounded(100_000)");
+        if (before != null) {
+            throw new IllegalArgumentException("this store stands in for " + before
+                    + " already: expected another one, for example LocalStore.bounded(100_000), or one ResilientStore that"
+                    + " several limiters share");
         }
     }
 
@@ -82,7 +83,7 @@ final class Owed {
 
     /** Returns whether something is owed that has not been handed over, and makes it the next that is. */
     boolean isUrgent(Count count) {
-        boolean owes = count.carried().owed() > 0 && !count.carried().isHandedOver();
+        boolean owes = count.carried().owed() > 0;
         if (owes) {
             urgent.add(count);
         }

@@ -32,10 +32,14 @@ final class Deadlines {
     /** The alarm rings no more often than this, in nanoseconds. */
     private static final long SHORTEST = TimeUnit.MILLISECONDS.toNanos(1);
 
+    /** An alarm that is overdue by so much does not ring any more. */
+    private static final long LOST = TimeUnit.SECONDS.toNanos(5);
+
     private final long nanos;
     private final Queue<Entry> queue = new ConcurrentLinkedQueue<>();
     private final AtomicBoolean atTheHead = new AtomicBoolean();
     private final AtomicBoolean armed = new AtomicBoolean();
+    private volatile long alarmAt = now();
     private int unswept;
 
     Deadlines(long nanos) {
@@ -58,6 +62,10 @@ final class Deadlines {
             }
             atTheHead.set(false);
         }
+        if (now - alarmAt > LOST && armed.compareAndSet(true, false)) {
+            // Its scheduler has been shut down, and there is another one now.
+            alarmAt = now;
+        }
         arm(nanos);
         return now;
     }
@@ -65,6 +73,7 @@ final class Deadlines {
     private void arm(long delay) {
         if (!armed.get() && armed.compareAndSet(false, true)) {
             try {
+                alarmAt = now() + delay;
                 Schedulers.parallel().schedule(this::ring, delay, TimeUnit.NANOSECONDS);
             } catch (RejectedExecutionException e) {
                 armed.set(false);
@@ -114,9 +123,24 @@ final class Deadlines {
     private static void tell(List<Waiting> due) {
         for (int i = TOLD_TOGETHER; i < due.size(); i += TOLD_TOGETHER) {
             List<Waiting> some = due.subList(i, Math.min(i + TOLD_TOGETHER, due.size()));
-            Schedulers.parallel().schedule(() -> some.forEach(Deadlines::tell));
+            Schedulers.parallel().schedule(() -> tell(some, 0));
         }
-        due.subList(0, Math.min(TOLD_TOGETHER, due.size())).forEach(Deadlines::tell);
+        tell(due.subList(0, Math.min(TOLD_TOGETHER, due.size())), 0);
+    }
+
+    /** Tells them one after another, on another thread where one of them throws so that this one cannot go on. */
+    private static void tell(List<Waiting> due, int from) {
+        int next = from;
+        try {
+            while (next < due.size()) {
+                tell(due.get(next++));
+            }
+        } finally {
+            int rest = next;
+            if (rest < due.size()) {
+                Schedulers.parallel().schedule(() -> tell(due, rest));
+            }
+        }
     }
 
     private static void tell(Waiting waiting) {

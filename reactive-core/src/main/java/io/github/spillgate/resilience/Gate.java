@@ -57,6 +57,7 @@ final class Gate {
     private final AtomicBoolean foreignTold = new AtomicBoolean();
     private final AtomicBoolean explained = new AtomicBoolean();
     private volatile @Nullable String problem;
+    private volatile String lastProblem = "too many questions fail";
     private volatile boolean isExplained;
 
     Gate(String what, String instead, int places, UnaryOperator<CircuitBreakerConfig.Builder> change) {
@@ -78,21 +79,22 @@ final class Gate {
     }
 
     Passage pass() {
-        if (!places.tryAcquire()) {
-            return Passage.NO;
-        }
         CircuitBreaker.State before = breaker.getState();
-        boolean passes;
-        if (before == CircuitBreaker.State.OPEN) {
-            passes = opening.compareAndSet(false, true) && passOpen();
-        } else {
-            passes = breaker.tryAcquirePermission();
-        }
-        if (!passes) {
+        if (before == CircuitBreaker.State.CLOSED) {
+            if (!places.tryAcquire()) {
+                return Passage.NO;
+            }
+            if (breaker.tryAcquirePermission()) {
+                return Passage.ASK;
+            }
             places.release();
             return Passage.NO;
         }
-        return before == CircuitBreaker.State.CLOSED ? Passage.ASK : Passage.PROBE;
+        // Those who try the store are few, and need no place: all may be taken by questions that it never answers.
+        boolean passes = before == CircuitBreaker.State.OPEN
+                ? opening.compareAndSet(false, true) && passOpen()
+                : breaker.tryAcquirePermission();
+        return passes ? Passage.PROBE : Passage.NO;
     }
 
     /** The breaker takes a lock to become half open, so only one thread at a time may find out whether it does. */
@@ -105,9 +107,9 @@ final class Gate {
     }
 
     /** Says that nothing was asked. */
-    void turnBack() {
+    void turnBack(Passage passage) {
         breaker.releasePermission();
-        leave();
+        leave(passage);
     }
 
     void answered(long nanos) {
@@ -119,6 +121,9 @@ final class Gate {
             if (givenUp.compareAndSet(true, false)) {
                 LOG.info("{} decides again, in place of {}", what, instead);
             }
+        } else {
+            // The breaker may open at a success, if that is the first of which it knows enough.
+            giveUpIfOpen();
         }
     }
 
@@ -137,11 +142,17 @@ final class Gate {
             // Who is not let in now is not let in a millisecond later.
             breaker.transitionToOpenState();
         }
+        if (LOG.isDebugEnabled()) {
+            LOG.debug("{} does not answer well: {}", what, error.toString());
+        }
+        giveUpIfOpen();
+    }
+
+    private void giveUpIfOpen() {
         if (!givenUp.get() && !isAsked() && givenUp.compareAndSet(false, true)) {
             explained.set(isExplained);
-            LOG.warn("{} decides from now on, in place of {}: {}", instead, what, problem);
-        } else if (LOG.isDebugEnabled()) {
-            LOG.debug("{} does not answer well: {}", what, problem);
+            problem = lastProblem;
+            LOG.warn("{} decides from now on, in place of {}: {}", instead, what, lastProblem);
         }
     }
 
@@ -150,7 +161,7 @@ final class Gate {
         if (error instanceof LimitStoreUnreachableException) {
             understand(error);
             if (givenUp.get() && explained.compareAndSet(false, true)) {
-                LOG.warn("{} cannot be reached: {}", what, problem);
+                LOG.warn("{} cannot be reached: {}", what, lastProblem);
             }
         }
     }
@@ -159,13 +170,17 @@ final class Gate {
     private void understand(Throwable error) {
         boolean explains = error instanceof LimitStoreUnreachableException;
         if (explains || !isExplained || !(error instanceof LimitStoreUnansweredException)) {
-            problem = String.valueOf(error.getMessage());
+            String message = error.getMessage();
+            lastProblem = message == null ? error.toString() : message;
+            problem = lastProblem;
             isExplained = explains;
         }
     }
 
-    void leave() {
-        places.release();
+    void leave(Passage passage) {
+        if (passage == Passage.ASK) {
+            places.release();
+        }
     }
 
     private boolean isAsked() {

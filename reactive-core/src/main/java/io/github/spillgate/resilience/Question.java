@@ -39,7 +39,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
 
     private long sentAt;
     private volatile @Nullable Subscription upstream;
-    private boolean asked;
+    private Gate.Passage passage = Gate.Passage.NO;
     private volatile boolean cancelled;
     private volatile @Nullable Disposable patience;
 
@@ -108,9 +108,9 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
 
     private void begin() {
         long patienceLeft = store.patienceLeft(actual.currentContext());
-        Gate.Passage passage = patienceLeft > 0 ? store.gate().pass() : Gate.Passage.NO;
+        passage = patienceLeft > 0 ? store.gate().pass() : Gate.Passage.NO;
         if (passage == Gate.Passage.ASK && mustBeSettledFirst()) {
-            store.gate().turnBack();
+            store.gate().turnBack(passage);
             passage = Gate.Passage.NO;
         }
         if (passage == Gate.Passage.NO) {
@@ -122,7 +122,6 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         }
         // Where there is nothing to fall back on, also who tries the store waits for it.
         boolean waits = passage == Gate.Passage.ASK || store.fallback() instanceof Fallback.Refusal;
-        asked = true;
         boolean servedAtOnce = !waits && serves();
         if (servedAtOnce) {
             inDoubt();
@@ -176,7 +175,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         if (judges()) {
             store.gate().answered(Deadlines.now() - sentAt);
         }
-        store.gate().leave();
+        store.gate().leave(passage);
         if (serves()) {
             stopPatience();
             answered(answer);
@@ -196,7 +195,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         } else {
             store.gate().failedLate(error);
         }
-        store.gate().leave();
+        store.gate().leave(passage);
         if (serves()) {
             stopPatience();
             fallBack(error);
@@ -220,10 +219,8 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         if (judges()) {
             store.gate().failed(store.deadlineNanos(), unanswered());
         }
+        store.late().add(new Late());
         losePatience();
-        if (!isClosed()) {
-            store.late().add(new Late());
-        }
     }
 
     private void losePatience() {
@@ -246,7 +243,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
             if (asked != null) {
                 asked.cancel();
             }
-            store.gate().leave();
+            store.gate().leave(passage);
             failedLate(unanswered());
         }
     }
@@ -262,15 +259,19 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         store.countFallBack();
         if (store.fallback() instanceof Fallback.Refusal) {
             failedInstead();
-            fail(error != null ? error : asked ? unanswered() : notAsked());
+            fail(error != null ? error : passage == Gate.Passage.NO ? notAsked() : unanswered());
             return;
         }
+        Instead hears = new Instead(error);
         try {
-            what.apply(store.fallback()).subscribe(new Instead(error));
+            what.apply(store.fallback()).subscribe(hears);
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
-            failedInstead();
-            fail(e);
+            if (hears.done) {
+                // Thrown by whoever has been answered.
+                throw e;
+            }
+            hears.onError(e);
         }
     }
 
@@ -279,7 +280,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         return new LimitStoreUnavailableException(
                 store.primary() + " is not asked for now"
                         + (problem == null
-                                ? ", for too many questions are open"
+                                ? ", for too many questions are open, or no time is left"
                                 : ", because it did not answer well: " + problem),
                 null);
     }

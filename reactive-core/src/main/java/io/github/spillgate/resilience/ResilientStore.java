@@ -115,7 +115,12 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     @Override
     public Mono<Decision> peek(List<Claim> claims) {
-        return new Asking<>(actual -> new Question<>(this, store -> store.peek(claims), true, actual));
+        return new Asking<>(actual -> new Question<Decision>(this, store -> store.peek(claims), true, actual) {
+            @Override
+            boolean mustBeSettledFirst() {
+                return mustSettle(claims);
+            }
+        });
     }
 
     @Override
@@ -237,7 +242,8 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     }
 
     boolean mustSettle(List<Claim> claims) {
-        if (standIn == null || settler == null || !standIn.owes(claims)) {
+        // In this order: what is not owed any more because it has been handed over, the settler holds by then.
+        if (standIn == null || settler == null || !(standIn.owes(claims) || settler.holds(claims))) {
             return false;
         }
         settler.hurry();
@@ -252,7 +258,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     /** Gives back what nobody uses; if that fails, it leaks towards denying. */
     void giveBack(Decision charged) {
-        primary.refund(charged).subscribe(null, error -> {});
+        Mono.defer(() -> primary.refund(charged)).subscribe(null, error -> {});
     }
 
     private static long permits(Decision decision) {

@@ -1,5 +1,6 @@
 package io.github.spillgate.resilience;
 
+import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.FallbackStore;
 import io.github.spillgate.LimitStore;
@@ -12,9 +13,11 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
@@ -52,6 +55,11 @@ final class Settler {
     private final AtomicBoolean hurried = new AtomicBoolean();
     private final AtomicBoolean working = new AtomicBoolean();
     private final Sinks.Empty<Void> ended = Sinks.empty();
+    private final AtomicBoolean over = new AtomicBoolean();
+
+    /** The identities of what has been handed over, as long as it is not on its way to the store. */
+    private final Set<String> held = ConcurrentHashMap.newKeySet();
+
     private final AtomicBoolean ending = new AtomicBoolean();
 
     /** What has been handed over, and has not been settled for all that is known; whoever works has it. */
@@ -97,37 +105,100 @@ final class Settler {
         }
     }
 
+    /** Whether something of this has been handed over and is not on its way. */
+    boolean holds(List<Claim> claims) {
+        if (held.isEmpty()) {
+            return false;
+        }
+        for (Claim claim : claims) {
+            if (held.contains(claim.identity())) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     private void settle() {
-        if (!working.compareAndSet(false, true)) {
+        if (over.get() || !working.compareAndSet(false, true)) {
             return;
         }
         hurried.set(false);
-        if (fallback.state().toSettle() == 0 || gate.pass() == Gate.Passage.NO) {
+        Gate.Passage passage = fallback.state().toSettle() == 0 ? Gate.Passage.NO : gate.pass();
+        if (passage == Gate.Passage.NO) {
+            rest();
+        } else if (ready) {
+            send(passage);
+        } else {
+            // What is handed over is for the store to decide as soon as it is sent. So it must not be held up there for
+            // want of a script.
+            ask(primary::prepare, new Reply<Void>(passage) {
+                @Override
+                void answered(@Nullable Void nothing) {
+                    ready = true;
+                    working.set(false);
+                    settle();
+                }
+
+                @Override
+                void failed(Throwable error) {}
+            });
+        }
+    }
+
+    private void send(Gate.Passage passage) {
+        List<Settlement> batch = new ArrayList<>(sent);
+        batch.removeIf(this::isOver);
+        if (batch.isEmpty()) {
+            batch = fallback.toSettle(BATCH, this::isToBeLeft);
+        }
+        List<Settlement> sending = batch;
+        sent = sending;
+        held.retainAll(identities(sending));
+        if (sending.isEmpty()) {
+            gate.turnBack(passage);
             rest();
             return;
         }
-        // What is handed over is for the store to decide from then on. So it must be sent at once, and must not be held
-        // up there for want of a script.
-        Mono.defer(ready ? Mono::empty : primary::prepare)
-                .then(Mono.defer(this::send))
+        Reply<Decision> reply = new Reply<>(passage) {
+            @Override
+            void answered(@Nullable Decision known) {
+                settled(known);
+                working.set(false);
+                later(Math.max(SHORTEST_PAUSE, Math.min(LONGEST_PAUSE, took())));
+            }
+
+            @Override
+            void failed(Throwable error) {
+                if (error instanceof LimitStoreException && !(error instanceof LimitStoreUnavailableException)) {
+                    // To send the same once more does not help, and would hold up all that is to be settled behind it.
+                    settled(null);
+                } else {
+                    held.addAll(identities(sending));
+                }
+            }
+        };
+        ask(() -> primary.settle(sending), reply);
+        reply.isOnItsWay(sending);
+    }
+
+    private <T> void ask(Supplier<Mono<T>> what, Reply<T> reply) {
+        Mono.defer(what)
                 .timeout(LONGEST_TRIP, Mono.error(this::unanswered), Schedulers.parallel())
-                .subscribe(new Reply());
+                .subscribe(reply);
+    }
+
+    /** From here on the count is held, until its settlement is on its way. */
+    private boolean isToBeLeft(String identity) {
+        if (doubts.on(identity)) {
+            return true;
+        }
+        held.add(identity);
+        return false;
     }
 
     private LimitStoreUnansweredException unanswered() {
         return new LimitStoreUnansweredException(
                 primary + " has not answered within " + LONGEST_TRIP.toMillis() + " ms what was to be settled", null);
-    }
-
-    private Mono<Decision> send() {
-        ready = true;
-        List<Settlement> batch = new ArrayList<>(sent);
-        batch.removeIf(this::isOver);
-        if (batch.isEmpty()) {
-            batch = fallback.toSettle(BATCH, doubts::on);
-        }
-        sent = batch;
-        return batch.isEmpty() ? Mono.empty() : primary.settle(batch);
     }
 
     /** What does not count any more has not to be charged. */
@@ -165,7 +236,8 @@ final class Settler {
     }
 
     private void finish() {
-        if (ended.tryEmitEmpty().isSuccess()) {
+        if (over.compareAndSet(false, true)) {
+            ended.tryEmitEmpty();
             long left = fallback.state().toSettle();
             if (left > 0) {
                 LOG.warn("{} permits that {} has granted will not be charged in {}", left, fallback, primary);
@@ -173,53 +245,83 @@ final class Settler {
         }
     }
 
-    /** Hears what has become of a batch. */
-    private final class Reply extends BaseSubscriber<Decision> {
+    private void settled(@Nullable Decision known) {
+        List<Settlement> batch = sent;
+        Set<String> charged = new HashSet<>();
+        if (known != null) {
+            fallback.remember(known);
+            charged.addAll(known.limits().stream()
+                    .map(usage -> usage.claim().identity())
+                    .toList());
+        }
+        for (Settlement one : batch) {
+            fallback.settled(one, charged.contains(one.claim().identity()));
+        }
+        held.removeAll(identities(batch));
+        sent = List.of();
+    }
 
+    private static List<String> identities(List<Settlement> settlements) {
+        return settlements.stream().map(one -> one.claim().identity()).toList();
+    }
+
+    /** Hears what has become of what the store was asked, and tells the gate. */
+    private abstract class Reply<T> extends BaseSubscriber<T> {
+
+        private final Gate.Passage passage;
         private final long start = Deadlines.now();
-        private @Nullable Decision known;
+        private final AtomicBoolean ends = new AtomicBoolean();
+        private @Nullable T answer;
+
+        Reply(Gate.Passage passage) {
+            this.passage = passage;
+        }
+
+        abstract void answered(@Nullable T answer);
+
+        abstract void failed(Throwable error);
+
+        final long took() {
+            return Deadlines.now() - start;
+        }
+
+        /** What was asked is on its way, unless it has come to its end already. */
+        final void isOnItsWay(List<Settlement> batch) {
+            List<String> identities = identities(batch);
+            synchronized (ends) {
+                if (!ends.get()) {
+                    held.removeAll(identities);
+                }
+            }
+        }
 
         @Override
-        protected void hookOnNext(Decision decision) {
-            known = decision;
+        protected void hookOnNext(T value) {
+            answer = value;
         }
 
         @Override
         protected void hookOnComplete() {
-            long took = Deadlines.now() - start;
-            gate.answered(took);
-            gate.leave();
-            if (sent.isEmpty()) {
-                rest();
-            } else {
-                settled(known);
-                working.set(false);
-                later(Math.max(SHORTEST_PAUSE, Math.min(LONGEST_PAUSE, took)));
-            }
+            end();
+            gate.answered(took());
+            gate.leave(passage);
+            answered(answer);
         }
 
         @Override
         protected void hookOnError(Throwable error) {
+            end();
             ready = false;
-            gate.failed(Deadlines.now() - start, error);
-            gate.leave();
-            if (error instanceof LimitStoreException && !(error instanceof LimitStoreUnavailableException)) {
-                // To send the same once more does not help, and would hold up all that is to be settled behind it.
-                settled(null);
-            }
+            failed(error);
+            gate.failed(took(), error);
+            gate.leave(passage);
             rest();
         }
-    }
 
-    private void settled(@Nullable Decision known) {
-        Set<String> charged = new HashSet<>();
-        if (known != null) {
-            fallback.remember(known);
-            known.limits().forEach(usage -> charged.add(usage.claim().identity()));
+        private void end() {
+            synchronized (ends) {
+                ends.set(true);
+            }
         }
-        for (Settlement one : sent) {
-            fallback.settled(one, charged.contains(one.claim().identity()));
-        }
-        sent = List.of();
     }
 }

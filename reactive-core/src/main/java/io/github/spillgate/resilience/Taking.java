@@ -88,18 +88,23 @@ final class Taking extends Question<Decision> {
         if (before == null || before == GONE) {
             return;
         }
-        Decision here =
-                (byFallback ? said : before) instanceof Decision decision && decision.isAllowed() ? decision : null;
-        Object there = byFallback ? before : said;
-        if (there instanceof Decision charged && charged.isCharged()) {
-            if (here == null) {
-                store.giveBack(charged);
-            } else if (here.isCharged()) {
-                store.takeBack(here);
-            }
-        } else if (there == NOTHING && here != null && here.isCharged()) {
-            store.countUnknown(here);
+        try {
+            putTogether(byFallback ? said : before, byFallback ? before : said);
+        } finally {
+            store.doubts().end(claims);
         }
-        store.doubts().end(claims);
+    }
+
+    private void putTogether(Object here, Object there) {
+        Decision used = here instanceof Decision decision && decision.isAllowed() ? decision : null;
+        if (there instanceof Decision charged && charged.isCharged()) {
+            if (used == null) {
+                store.giveBack(charged);
+            } else if (used.isCharged()) {
+                store.takeBack(used);
+            }
+        } else if (there == NOTHING && used != null && used.isCharged()) {
+            store.countUnknown(used);
+        }
     }
 }

@@ -900,11 +900,13 @@ class ResilientStoreTest {
     @Test
     void aLocalStoreStandsInForOneStoreOnly() {
         ResilientStore.builder(elsewhere).fallback(local).build();
-        ResilientStore.builder(elsewhere).fallback(local).build();
-        LimitStore other = new Elsewhere(time);
-        assertThatIllegalArgumentException()
-                .isThrownBy(() -> ResilientStore.builder(other).fallback(local).build())
-                .withMessageContaining("expected a store for each");
+        for (LimitStore store : List.of(elsewhere, new Elsewhere(time))) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(
+                            () -> ResilientStore.builder(store).fallback(local).build())
+                    .withMessageContaining("stands in for Elsewhere already")
+                    .withMessageContaining("one ResilientStore that several limiters share");
+        }
     }
 
     @Test
