@@ -130,13 +130,12 @@ final class Settler {
             send(passage);
         } else {
             // What is handed over is for the store to decide as soon as it is sent. So it must not be held up there for
-            // want of a script.
+            // want of a script. That this goes well says nothing: also a store that cannot write gets ready.
             ask(primary::prepare, new Reply<Void>(passage) {
                 @Override
                 void answered(@Nullable Void nothing) {
                     ready = true;
-                    working.set(false);
-                    settle();
+                    send(passage);
                 }
 
                 @Override
@@ -162,6 +161,8 @@ final class Settler {
         Reply<Decision> reply = new Reply<>(passage) {
             @Override
             void answered(@Nullable Decision known) {
+                gate.answered(took());
+                gate.leave(passage);
                 settled(known);
                 working.set(false);
                 later(Math.max(SHORTEST_PAUSE, Math.min(LONGEST_PAUSE, took())));
@@ -265,7 +266,7 @@ final class Settler {
         return settlements.stream().map(one -> one.claim().identity()).toList();
     }
 
-    /** Hears what has become of what the store was asked, and tells the gate. */
+    /** Hears what has become of what the store was asked, and tells the gate if that was not well. */
     private abstract class Reply<T> extends BaseSubscriber<T> {
 
         private final Gate.Passage passage;
@@ -303,8 +304,6 @@ final class Settler {
         @Override
         protected void hookOnComplete() {
             end();
-            gate.answered(took());
-            gate.leave(passage);
             answered(answer);
         }
 

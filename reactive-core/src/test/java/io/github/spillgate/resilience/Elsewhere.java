@@ -19,6 +19,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.function.Function;
 import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 
@@ -36,6 +37,7 @@ final class Elsewhere implements LimitStore {
     private boolean settles = true;
     private int questions;
     private int refusals;
+    private UnaryOperator<Mono<Decision>> settlesHow = UnaryOperator.identity();
 
     Elsewhere(InstantSource clock) {
         this.counts = LocalStore.bounded(10_000, clock);
@@ -76,6 +78,11 @@ final class Elsewhere implements LimitStore {
     /** Does what it is asked, and the answer gets lost. */
     void losesAnswersWith(Throwable error) {
         mood = asked -> asked.get().then(Mono.error(error));
+    }
+
+    /** Changes what becomes of settlements, whatever else is asked. */
+    void settles(UnaryOperator<Mono<Decision>> how) {
+        settlesHow = how;
     }
 
     /** Refuses so many batches for good. */
@@ -156,23 +163,26 @@ final class Elsewhere implements LimitStore {
     public Mono<Decision> settle(List<Settlement> settlements) {
         return ask(() -> {
             batches.add(settlements);
+            if (!settles) {
+                return Mono.<Decision>empty();
+            }
             if (refusals > 0) {
                 refusals--;
                 return Mono.<Decision>error(new LimitStoreException("told to refuse", null));
             }
-            if (!settles) {
-                return Mono.<Decision>empty();
-            }
-            for (Settlement one : settlements) {
-                if (settled.add(one.id())) {
-                    counts.take(List.of(one.claim().asking(one.permits()))).block();
-                }
-            }
-            return counts.peek(settlements.stream()
-                            .map(one -> one.claim().asking(0))
-                            .toList())
-                    .map(decision -> remade(decision, false));
+            return settlesHow.apply(Mono.defer(() -> charge(settlements)));
         });
+    }
+
+    private Mono<Decision> charge(List<Settlement> settlements) {
+        for (Settlement one : settlements) {
+            if (settled.add(one.id())) {
+                counts.take(List.of(one.claim().asking(one.permits()))).block();
+            }
+        }
+        return counts.peek(
+                        settlements.stream().map(one -> one.claim().asking(0)).toList())
+                .map(decision -> remade(decision, false));
     }
 
     @Override

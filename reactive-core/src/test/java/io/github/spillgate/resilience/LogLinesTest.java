@@ -89,6 +89,18 @@ class LogLinesTest {
     }
 
     @Test
+    void aBreakerThatOpensAtASuccessIsALineToo() {
+        elsewhere.fails();
+        for (int i = 0; i < 9; i++) {
+            limiter.tryAcquire("key-" + i).subscribe();
+        }
+        elsewhere.answers();
+        limiter.tryAcquire("other").subscribe();
+        assertThat(lines()).containsExactly("WARN LocalStore decides from now on, in place of Elsewhere: told to fail");
+        assertThat(limiter.state().problem()).hasValue("told to fail");
+    }
+
+    @Test
     void foreignValuesAreOneLine() {
         elsewhere.failsWith(new ForeignValueException("the value under a key is not ours", null));
         ask(100);

@@ -30,7 +30,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import reactor.core.Disposable;
+import reactor.core.Exceptions;
+import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Flux;
+import reactor.core.publisher.Hooks;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 import reactor.test.publisher.TestPublisher;
@@ -735,6 +738,145 @@ class ResilientStoreTest {
         assertThat(limiter.state().toSettle()).isZero();
     }
 
+    @Test
+    void aStoreThatHasNotGotTheSettlementDoesNotDecide() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.fails();
+        now(limiter.tryAcquire("a", 10));
+        elsewhere.answers();
+        elsewhere.settles(charged -> Mono.error(new LimitStoreUnansweredException("the connection broke", null)));
+        time.passMillis(1_500);
+        assertThat(elsewhere.batches()).isNotEmpty();
+        elsewhere.settles(charged -> charged);
+        for (int i = 0; i < 40; i++) {
+            assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+            time.passMillis(25);
+        }
+        assertThat(limiter.state().settled()).isEqualTo(10);
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
+    }
+
+    @Test
+    void aStoreThatHasGotOnlyTheFirstPartDoesNotDecide() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.fails();
+        now(limiter.tryAcquire("a", 4));
+        elsewhere.answers();
+        elsewhere.settles(charged -> charged.delayElement(Duration.ofMillis(200)));
+        while (elsewhere.batches().isEmpty()) {
+            time.passMillis(10);
+        }
+        // The first part is on its way, and the store may decide; until it fails, and the fallback decides once more.
+        elsewhere.fails();
+        now(limiter.tryAcquire("a", 6));
+        elsewhere.answers();
+        for (int i = 0; i < 60; i++) {
+            assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+            time.passMillis(25);
+        }
+        assertThat(used("a")).isEqualTo(10);
+    }
+
+    @Test
+    void whoHasNothingToSendHasNotFoundTheStoreWell() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isDeaf();
+        listen(limiter.tryAcquire("hot"));
+        time.passMillis(100);
+        for (int i = 0; i < 200; i++) {
+            listen(limiter.tryAcquire("hot"));
+            listen(limiter.tryAcquire("key-" + i));
+            time.passMillis(20);
+        }
+        assertThat(limiter.state().isFallenBack()).isTrue();
+        for (int second = 0; second < 30; second++) {
+            time.passMillis(1_000);
+            assertThat(limiter.state().isFallenBack()).isTrue();
+        }
+        assertThat(limiter.state().problem()).isPresent();
+    }
+
+    @Test
+    void aPeekTellsWhatATakeWouldAnswer() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.fails();
+        now(limiter.tryAcquire("a", 10));
+        elsewhere.answers();
+        assertThat(now(limiter.peek("a")).isAllowed()).isFalse();
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void aRefundOfWhatAResetHasForgottenGivesNothingBack() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isNotThere();
+        Decision forgotten = now(limiter.tryAcquire("a", 5));
+        limiter.reset("a").block();
+        time.passMillis(10);
+        now(limiter.tryAcquire("a", 10));
+        elsewhere.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(10);
+        limiter.refund(forgotten).block();
+        assertThat(used("a")).isEqualTo(10);
+    }
+
+    @Test
+    void aStoreThatIsBackIsFoundOutAlsoWhereAllPlacesAreTakenForGood() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(ResilientStore.builder(elsewhere)
+                        .fallback(local)
+                        .mostOpen(20)
+                        .build())
+                .limit(LIMIT)
+                .build();
+        elsewhere.isDeaf();
+        for (int i = 0; i < 30; i++) {
+            listen(limiter.tryAcquire("key-" + i));
+        }
+        time.passMillis(100);
+        elsewhere.answers();
+        for (int i = 0; i < 50; i++) {
+            time.passMillis(100);
+            now(limiter.peek("other"));
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+    }
+
+    @Test
+    void whoThrowsWhenHeIsAnsweredHarmsNobody() {
+        ResilientStore store = ResilientStore.builder(elsewhere).fallback(local).build();
+        RateLimiter limiter =
+                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        now(limiter.tryAcquire("a", 9));
+        elsewhere.isDeaf();
+        Hooks.onErrorDropped(error -> said.add(error.getMessage()));
+        try {
+            limiter.tryAcquire("a").subscribe(new Throwing());
+            time.passMillis(100);
+        } finally {
+            Hooks.resetOnErrorDropped();
+        }
+        assertThat(said).containsExactly("thrown by a subscriber");
+        assertThat(limiter.state().toSettle()).isEqualTo(1);
+        elsewhere.answers();
+        time.pass(Duration.ofSeconds(90));
+        assertThat(store.doubts().size()).isZero();
+        assertThat(store.gate().freePlaces()).isEqualTo(10_000);
+    }
+
+    private static final class Throwing extends BaseSubscriber<Decision> {
+        @Override
+        protected void hookOnNext(Decision decision) {
+            throw new IllegalStateException("thrown by a subscriber");
+        }
+
+        @Override
+        protected void hookOnError(Throwable error) {
+            throw Exceptions.propagate(error);
+        }
+    }
+
     // Answers that come too late
 
     @Test
@@ -861,6 +1003,32 @@ class ResilientStoreTest {
         int before = elsewhere.questions();
         time.pass(Duration.ofMinutes(5));
         assertThat(elsewhere.questions()).as("questions after the end").isEqualTo(before);
+    }
+
+    @Test
+    void whatHasEndedDoesNotGoOn() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.isNotThere();
+        for (int i = 0; i < 900; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        elsewhere.answers();
+        elsewhere.settles(charged -> charged.delayElement(Duration.ofMillis(100)));
+        time.passMillis(2_500);
+        listen(limiter.closeLater().thenReturn("closed"));
+        time.passMillis(1_000);
+        assertThat(said).containsExactly("closed");
+        int batches = elsewhere.batches().size();
+        time.pass(Duration.ofSeconds(10));
+        assertThat(elsewhere.batches()).hasSize(batches);
+    }
+
+    @Test
+    void anErrorWithoutAMessageIsNamed() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.failsWith(new IllegalStateException());
+        now(limiter.tryAcquire("a"));
+        assertThat(limiter.state().problem()).hasValue("java.lang.IllegalStateException");
     }
 
     @Test
