@@ -38,7 +38,7 @@ public interface FallbackStore extends LimitStore {
 
     /**
      * Returns whether something was admitted under these identities that has not been handed over yet. The other store must not
-     * decide on them before it has: it would grant what is used already. They are handed over before all others.
+     * decide on them before it has been told: it would grant what is used already. They are handed over before all others.
      *
      * @param claims what is to be decided
      * @return whether it is still this store that knows best

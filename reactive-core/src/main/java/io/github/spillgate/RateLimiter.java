@@ -67,9 +67,9 @@ public final class RateLimiter implements AutoCloseable {
 
     private RateLimiter(Builder builder, LimitStore store) {
         this.name = builder.name;
+        this.limits = Charge.distinct(builder.limits);
         this.ownProtection = builder.protection(store);
         this.store = ownProtection == null ? store : ownProtection;
-        this.limits = Charge.distinct(builder.limits);
         this.clock = builder.clock;
         this.claims = new Claims(this.store, name, limits, builder.lookup);
         this.lines = new Lines(this.store, clock, builder.mostInLine, builder.mostInAll);

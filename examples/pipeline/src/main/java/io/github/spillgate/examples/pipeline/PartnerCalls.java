@@ -3,6 +3,7 @@ package io.github.spillgate.examples.pipeline;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.resilience.Fallback;
 import io.lettuce.core.RedisClient;
 import java.io.IOException;
 import java.net.http.HttpClient;
@@ -64,6 +65,9 @@ public final class PartnerCalls {
     private Flux<Integer> instance(String instance, RedisClient client) {
         RateLimiter limiter = RateLimiter.builder("partner")
                 .store(RedisStore.create(client))
+                // The partner is strict. While Redis is not there, rather wait than let each instance decide for
+                // itself.
+                .fallback(Fallback.deny())
                 .limit(WE_ALLOW)
                 .build();
         return Flux.range(1, CALLS_OF_EACH)
