@@ -29,6 +29,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.Disposable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.BaseSubscriber;
@@ -738,15 +739,19 @@ class ResilientStoreTest {
         assertThat(limiter.state().toSettle()).isZero();
     }
 
-    @Test
-    void aStoreThatHasNotGotTheSettlementDoesNotDecide() {
+    @ParameterizedTest
+    @ValueSource(ints = {0, 50})
+    void aStoreThatHasNotGotTheSettlementDoesNotDecide(int failsAfter) {
         RateLimiter limiter = limiter(LIMIT);
         elsewhere.fails();
         now(limiter.tryAcquire("a", 10));
         elsewhere.answers();
-        elsewhere.settles(charged -> Mono.error(new LimitStoreUnansweredException("the connection broke", null)));
-        time.passMillis(1_500);
-        assertThat(elsewhere.batches()).isNotEmpty();
+        Mono<Decision> lost = Mono.error(new LimitStoreUnansweredException("the connection broke", null));
+        elsewhere.settles(charged -> lost.delaySubscription(Duration.ofMillis(failsAfter)));
+        while (elsewhere.batches().isEmpty()) {
+            time.passMillis(10);
+        }
+        time.passMillis(failsAfter + 10);
         elsewhere.settles(charged -> charged);
         for (int i = 0; i < 40; i++) {
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
