@@ -35,8 +35,10 @@ import reactor.core.publisher.Mono;
  * <ul>
  *   <li>It is lazy: nothing happens before the subscription, and each subscription is one attempt of its own.
  *   <li>It never blocks. The answer comes on the thread that the store delivers on; unless the user asked for that, never on
- *       that of the Redis connection.
- *   <li>A denial is a value. An error is a {@link LimitStoreException}, of a store that could not decide; or a
+ *       that of the Redis connection. Where the fallback decides, it comes on the thread that subscribes or, when a deadline has
+ *       passed, on one of {@code Schedulers.parallel()}.
+ *   <li>A denial is a value. An error is a {@link LimitStoreException}, of a store that could not decide and has nothing to fall
+ *       back on; or a
  *       {@link LimitLookupException}, where a lookup of limits was told to fail.
  *   <li>A wrong argument is an {@link IllegalArgumentException} at once, when the method is called; a missing one is a
  *       {@link NullPointerException}.

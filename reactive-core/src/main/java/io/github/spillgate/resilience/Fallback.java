@@ -23,6 +23,8 @@ public final class Fallback {
     /** For how long a denial without a count holds: about as long as it takes until the store is tried again. */
     private static final long ASK_AGAIN = 1_000;
 
+    private static final String ERROR = "error";
+
     private Fallback() {}
 
     /**
@@ -31,7 +33,7 @@ public final class Fallback {
      * @return what to fall back on; its decisions have {@link Source#FALLBACK} as their source
      */
     public static LimitStore allow() {
-        return new Setting("allow", true, InstantSource.system());
+        return new Setting("allow", Mono.fromSupplier(() -> decision(true)), Mono.empty());
     }
 
     /**
@@ -40,7 +42,7 @@ public final class Fallback {
      * @return what to fall back on; its decisions have {@link Source#FALLBACK} as their source
      */
     public static LimitStore deny() {
-        return new Setting("deny", false, InstantSource.system());
+        return new Setting("deny", Mono.fromSupplier(() -> decision(false)), Mono.empty());
     }
 
     /**
@@ -49,47 +51,59 @@ public final class Fallback {
      * @return what to fall back on
      */
     public static LimitStore error() {
-        return new Refusal();
+        return new Setting(ERROR, refused(), refused());
+    }
+
+    /** Whether there is nothing to fall back on, and the store's own error is to be handed on. */
+    static boolean isError(LimitStore fallback) {
+        return fallback instanceof Setting setting && setting.name.equals(ERROR);
+    }
+
+    private static Decision decision(boolean allowed) {
+        long now = InstantSource.system().millis();
+        return Decision.ofSetting(allowed, now, now + ASK_AGAIN);
+    }
+
+    private static <T> Mono<T> refused() {
+        return Mono.error(() -> new LimitStoreUnavailableException(
+                "the store does not answer, and there is nothing to fall back on", null));
     }
 
     private static final class Setting implements LimitStore {
 
         private final String name;
-        private final boolean allows;
-        private final InstantSource clock;
+        private final Mono<Decision> decision;
+        private final Mono<Void> change;
 
-        Setting(String name, boolean allows, InstantSource clock) {
+        Setting(String name, Mono<Decision> decision, Mono<Void> change) {
             this.name = name;
-            this.allows = allows;
-            this.clock = clock;
+            this.decision = decision;
+            this.change = change;
         }
 
         @Override
         public Mono<Decision> take(List<Claim> claims) {
-            return Mono.fromSupplier(() -> {
-                long now = clock.millis();
-                return Decision.ofSetting(allows, now, now + ASK_AGAIN);
-            });
+            return decision;
         }
 
         @Override
         public Mono<Decision> peek(List<Claim> claims) {
-            return take(claims);
+            return decision;
         }
 
         @Override
-        public Mono<Void> refund(Decision decision) {
-            return Mono.empty();
+        public Mono<Void> refund(Decision taken) {
+            return change;
         }
 
         @Override
         public Mono<Void> refund(List<Claim> claims) {
-            return Mono.empty();
+            return change;
         }
 
         @Override
         public Mono<Void> reset(List<Claim> claims) {
-            return Mono.empty();
+            return change;
         }
 
         @Override
@@ -105,55 +119,6 @@ public final class Fallback {
         @Override
         public String toString() {
             return "Fallback[" + name + "]";
-        }
-    }
-
-    /** What the store's own error is handed on for. */
-    static final class Refusal implements LimitStore {
-
-        @Override
-        public Mono<Decision> take(List<Claim> claims) {
-            return refused();
-        }
-
-        @Override
-        public Mono<Decision> peek(List<Claim> claims) {
-            return refused();
-        }
-
-        @Override
-        public Mono<Void> refund(Decision decision) {
-            return refused();
-        }
-
-        @Override
-        public Mono<Void> refund(List<Claim> claims) {
-            return refused();
-        }
-
-        @Override
-        public Mono<Void> reset(List<Claim> claims) {
-            return refused();
-        }
-
-        private static <T> Mono<T> refused() {
-            return Mono.error(() -> new LimitStoreUnavailableException(
-                    "the store does not answer, and there is nothing to fall back on", null));
-        }
-
-        @Override
-        public Optional<Duration> deadline() {
-            return Optional.of(Duration.ZERO);
-        }
-
-        @Override
-        public StoreState state() {
-            return StoreState.of(Source.FALLBACK);
-        }
-
-        @Override
-        public String toString() {
-            return "Fallback[error]";
         }
     }
 }

@@ -121,7 +121,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
             return;
         }
         // Where there is nothing to fall back on, also who tries the store waits for it.
-        boolean waits = passage == Gate.Passage.ASK || store.fallback() instanceof Fallback.Refusal;
+        boolean waits = passage == Gate.Passage.ASK || Fallback.isError(store.fallback());
         boolean servedAtOnce = !waits && serves();
         if (servedAtOnce) {
             inDoubt();
@@ -257,7 +257,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
 
     private void fallBack(@Nullable Throwable error) {
         store.countFallBack();
-        if (store.fallback() instanceof Fallback.Refusal) {
+        if (Fallback.isError(store.fallback())) {
             failedInstead();
             fail(error != null ? error : passage == Gate.Passage.NO ? notAsked() : unanswered());
             return;
