@@ -12,6 +12,7 @@ import io.lettuce.core.codec.ByteArrayCodec;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
@@ -25,7 +26,7 @@ import reactor.core.scheduler.Schedulers;
  * <p>An attempt to open it belongs to nobody: whoever comes while it is under way waits for it, and no one who leaves ends it;
  * otherwise a service whose callers are impatient would never get connected. When it fails, those who waited are told, and the
  * next to come starts another. Opening takes a thread that may block, because a client offers to connect to the server it was
- * made for only in that way.
+ * made for only in that way; and one of its own, because others would wait behind an attempt that hangs.
  *
  * <p>A connection that breaks is given up, with all that was sent and not answered, and the next to come opens another. Lettuce
  * would connect it anew and send again what was not answered: but Redis may have done it, and then what was taken would be taken
@@ -37,7 +38,7 @@ import reactor.core.scheduler.Schedulers;
  * fallen silent is laid aside: others are asked on a new one, or a Redis that has come back elsewhere would be kept waiting until
  * the network gives up. The old one stays open for a minute, because a Redis that has only been busy still answers there.
  */
-final class Connection {
+final class Connection implements Asks {
 
     static final int LONGEST_ATTEMPT_SECONDS = 5;
     static final int MOST_ATTEMPTS = 2;
@@ -50,6 +51,7 @@ final class Connection {
     private final AtomicReference<@Nullable Opening> current = new AtomicReference<>();
     private final AtomicReference<@Nullable OpenConnection> aside = new AtomicReference<>();
     private final AtomicInteger attempts = new AtomicInteger();
+    private final AtomicLong numbers = new AtomicLong();
     private volatile boolean closed;
 
     Connection(RedisClient client) {
@@ -63,12 +65,23 @@ final class Connection {
     }
 
     /** Sends a command, once there is a connection; the reply arrives on the connection's thread. */
-    <T> Mono<T> ask(Function<RedisReactiveCommands<byte[], byte[]>, Mono<T>> command) {
+    @Override
+    public <T> Mono<T> ask(Function<RedisReactiveCommands<byte[], byte[]>, Mono<T>> command) {
         return Mono.defer(() -> {
-            Opening opening = opening();
-            OpenConnection open = opening.open;
-            return open != null ? open.ask(command) : opening.awaited.flatMap(opened -> opened.ask(command));
+            OpenConnection open = ifOpen();
+            return open != null ? open.ask(command) : opened().flatMap(opened -> opened.ask(command));
         });
+    }
+
+    /** The connection, if it is open; if it is not, it is being opened from now on. */
+    @Nullable
+    OpenConnection ifOpen() {
+        return opening().open;
+    }
+
+    /** The connection, once it is open. */
+    Mono<OpenConnection> opened() {
+        return Mono.defer(() -> opening().awaited);
     }
 
     private Opening opening() {
@@ -96,26 +109,32 @@ final class Connection {
         if (last != null) {
             last.giveUp(isClosed());
         }
-        layAside(null);
+        OpenConnection kept = aside.getAndSet(null);
+        if (kept != null) {
+            kept.close();
+        }
     }
 
-    /** Keeps one connection for the answers that may still come, and closes the one that was kept before. */
-    private void layAside(@Nullable OpenConnection silent) {
-        OpenConnection before = aside.getAndSet(silent);
+    /** Keeps one connection for the answers that may still come, the newest, and closes the others. */
+    private void layAside(OpenConnection silent) {
+        OpenConnection before =
+                aside.getAndUpdate(kept -> kept != null && kept.number() > silent.number() ? kept : silent);
+        if (before != null && before.number() > silent.number()) {
+            silent.close();
+            return;
+        }
         if (before != null) {
             before.close();
         }
-        if (silent != null) {
-            Schedulers.parallel()
-                    .schedule(
-                            () -> {
-                                if (aside.compareAndSet(silent, null)) {
-                                    silent.close();
-                                }
-                            },
-                            LONGEST_ASIDE_SECONDS,
-                            TimeUnit.SECONDS);
-        }
+        Schedulers.parallel()
+                .schedule(
+                        () -> {
+                            if (aside.compareAndSet(silent, null)) {
+                                silent.close();
+                            }
+                        },
+                        LONGEST_ASIDE_SECONDS,
+                        TimeUnit.SECONDS);
     }
 
     private static LimitStoreException isClosed() {
@@ -145,10 +164,22 @@ final class Connection {
 
         void start() {
             attempts.incrementAndGet();
-            Mono.fromCallable(this::connect)
-                    .subscribeOn(Schedulers.boundedElastic())
-                    .doOnTerminate(attempts::decrementAndGet)
-                    .subscribe(this::opened, this::failed);
+            Thread thread = new Thread(this::attempt, "spillgate-connect");
+            thread.setDaemon(true);
+            thread.start();
+        }
+
+        private void attempt() {
+            StatefulRedisConnection<byte[], byte[]> opened;
+            try {
+                opened = connect();
+            } catch (Throwable e) {
+                attempts.decrementAndGet();
+                failed(e);
+                return;
+            }
+            attempts.decrementAndGet();
+            opened(opened);
         }
 
         private StatefulRedisConnection<byte[], byte[]> connect() {
@@ -164,7 +195,7 @@ final class Connection {
         }
 
         private void opened(StatefulRedisConnection<byte[], byte[]> connection) {
-            OpenConnection opened = new OpenConnection(connection, nanoTime);
+            OpenConnection opened = new OpenConnection(connection, nanoTime, numbers.incrementAndGet());
             if (outcome.complete(opened)) {
                 open = opened;
             } else {

@@ -12,6 +12,7 @@ import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import javax.net.ssl.SSLException;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Gives what Lettuce reports the type that says whether another try can help, and whether anything may have been done, once,
@@ -63,6 +64,14 @@ final class Errors {
 
     /** Returns the exception of ours that says this, about a command that was given these keys. */
     static LimitStoreException translate(Throwable e, byte[][] keys) {
+        Matcher foreign = FOREIGN.matcher(messageOf(e));
+        return e instanceof RedisCommandExecutionException && foreign.find()
+                ? foreign(keys[Integer.parseInt(foreign.group(1)) - 1], e)
+                : translate(e);
+    }
+
+    /** Returns the exception of ours that says this. */
+    static LimitStoreException translate(Throwable e) {
         if (e instanceof LimitStoreException ours) {
             return ours;
         }
@@ -72,21 +81,22 @@ final class Errors {
                     ? new LimitStoreUnansweredException("Redis has not answered: " + message, e)
                     : new LimitStoreUnavailableException("Redis cannot be asked: " + message, e);
         }
-        Matcher foreign = FOREIGN.matcher(message);
-        if (foreign.find()) {
-            String key = new String(keys[Integer.parseInt(foreign.group(1)) - 1], StandardCharsets.US_ASCII);
-            return new ForeignValueException(
-                    "the value under the Redis key \"" + key
-                            + "\" was not written by this library and has been left as it is: expected a count, or nothing; take"
-                            + " it away (for example DEL \"" + key + "\"), or give the store a namespace of its own",
-                    e);
-        }
         if (isRefusal(message)) {
             return new LimitStoreUnreachableException("Redis does not let us in: " + message + advice(message), e);
         }
         return hasCode(message, PASSING)
                 ? new LimitStoreUnavailableException("Redis cannot decide now: " + message, e)
                 : new LimitStoreException("Redis refused the script: " + message, e);
+    }
+
+    /** Returns the exception of ours that says that there is something else under this key. */
+    static ForeignValueException foreign(byte[] name, @Nullable Throwable e) {
+        String key = new String(name, StandardCharsets.US_ASCII);
+        return new ForeignValueException(
+                "the value under the Redis key \"" + key
+                        + "\" was not written by this library and has been left as it is: expected a count, or nothing; take"
+                        + " it away (for example DEL \"" + key + "\"), or give the store a namespace of its own",
+                e);
     }
 
     /** Returns the exception of ours that says why there is no connection. */

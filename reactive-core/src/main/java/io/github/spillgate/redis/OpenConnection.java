@@ -10,6 +10,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
@@ -22,13 +23,17 @@ import reactor.util.context.Context;
  * <p>A command that has been sent stays under way until Redis answers it, though nobody may wait for it any more. So it shows
  * when Redis has fallen silent.
  */
-final class OpenConnection {
+final class OpenConnection implements Asks {
     // Design notes.
     //
     // Redis answers in the order in which it was asked. So the commands are numbered as they are sent, which only
     // one thread does at a time, and the number of the last answer tells that all before it have been answered too,
     // also those that Lettuce has given up by a timeout of its own, of whose answers it tells nobody. If such a
     // command is the last one, it seems to be under way for ever; the worst that comes of it is a new connection.
+    //
+    // Lettuce keeps an order only among the threads that are not the connection's own: what these write stands in that
+    // thread's queue of tasks, while what it writes itself goes out at once, before all of them. So that one leaves its
+    // commands to another thread as long as something may stand in its queue.
     //
     // Where a connection ends while a command is being written, Lettuce may lay the command aside and never speak of
     // it again. So who has sent one looks whether the connection is still there.
@@ -38,10 +43,17 @@ final class OpenConnection {
 
     private final StatefulRedisConnection<byte[], byte[]> connection;
     private final LongSupplier nanoTime;
-    private final Turnstile turnstile = new Turnstile();
+    private final long number;
+    private final Turnstile turnstile = new Turnstile(this::wouldOvertake);
 
     /** The number of the newest command; written inside the turnstile. */
     private volatile long sent;
+
+    /** The number of the newest command that another thread than the connection's has written; written inside the turnstile. */
+    private volatile long sentByOthers;
+
+    /** The thread that answers come on. */
+    private volatile @Nullable Thread reader;
 
     /** The number of the newest answer; written by the connection's thread. */
     private volatile long answered;
@@ -49,16 +61,28 @@ final class OpenConnection {
     /** When the newest answer came, or when the first command left that none has come after. */
     private volatile long heardAt;
 
-    OpenConnection(StatefulRedisConnection<byte[], byte[]> connection, LongSupplier nanoTime) {
+    OpenConnection(StatefulRedisConnection<byte[], byte[]> connection, LongSupplier nanoTime, long number) {
         this.connection = connection;
         this.nanoTime = nanoTime;
+        this.number = number;
+    }
+
+    /** The greater, the newer. */
+    long number() {
+        return number;
     }
 
     /**
      * Sends a command; the reply arrives on the connection's thread. Whoever leaves before it is sent keeps it from being sent.
      */
-    <T> Mono<T> ask(Function<RedisReactiveCommands<byte[], byte[]>, Mono<T>> command) {
+    @Override
+    public <T> Mono<T> ask(Function<RedisReactiveCommands<byte[], byte[]>, Mono<T>> command) {
         return Mono.create(sink -> turnstile.execute(new Question<>(command.apply(connection.reactive()), sink)));
+    }
+
+    /** Does something where commands are written, one thread at a time. */
+    void inTurn(Runnable task) {
+        turnstile.execute(task);
     }
 
     /** Whether something has been under way for long, and nothing at all has come back in that time. */
@@ -86,12 +110,20 @@ final class OpenConnection {
             heardAt = nanoTime.getAsLong();
         }
         sent = number;
+        if (Thread.currentThread() != reader) {
+            sentByOthers = number;
+        }
         return number;
+    }
+
+    private boolean wouldOvertake() {
+        return Thread.currentThread() == reader && answered < sentByOthers;
     }
 
     private void countAnswered(long number) {
         heardAt = nanoTime.getAsLong();
         answered = number;
+        reader = Thread.currentThread();
     }
 
     /** A command on its way. Who has asked may leave; the answer is awaited all the same. */

@@ -7,17 +7,22 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.Settlement;
 import io.github.spillgate.Settlement.Hits;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.ScriptOutputType;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.UnaryOperator;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
@@ -34,17 +39,13 @@ import reactor.core.scheduler.Schedulers;
 public final class RedisStore implements LimitStore, AutoCloseable {
 
     /** Changes when what is stored changes its form, so that two versions side by side never misread each other. */
-    private static final String FORMAT = "1";
+    private static final String FORMAT = "2";
 
-    private static final byte[] TAKE = ascii("take");
-    private static final byte[] PEEK = ascii("peek");
     private static final byte[] OLDEST = ascii("");
     private static final byte[] LOG = ascii("log");
     private static final byte[] COUNTER = ascii("counter");
     private static final byte[] CLOCK = ascii("clock");
-    private static final byte[] NO = ascii("0");
-    private static final byte[] YES = ascii("1");
-    private static final int ARGUMENTS = 6;
+    private static final int ARGUMENTS = 5;
     private static final int REPLIES = 4;
 
     /** Stands between the name of a count and the id of a settlement; neither has one in it. */
@@ -58,15 +59,23 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     private final ScriptRunner refund;
     private final ScriptRunner settle;
     private final String prefix;
-    private final Scheduler deliverOn;
+    private final Delivery delivery;
+    private final Coalescing coalescing;
+    private final AtomicInteger waiting = new AtomicInteger();
+    private final AtomicReference<@Nullable Coalescer> coalescer = new AtomicReference<>();
 
     private RedisStore(Builder builder) {
         connection = new Connection(builder.client);
-        decide = new ScriptRunner(connection, Script.named("decide.lua", builder.change));
-        refund = new ScriptRunner(connection, Script.named("refund.lua", builder.change));
-        settle = new ScriptRunner(connection, Script.named("settle.lua", builder.change));
+        decide = script("decide.lua", ScriptOutputType.VALUE, builder);
+        refund = script("refund.lua", ScriptOutputType.STATUS, builder);
+        settle = script("settle.lua", ScriptOutputType.MULTI, builder);
+        coalescing = builder.coalescing;
         prefix = builder.namespace + ":" + FORMAT + ":";
-        deliverOn = builder.deliverOn;
+        delivery = new Delivery(builder.deliverOn);
+    }
+
+    private ScriptRunner script(String name, ScriptOutputType output, Builder builder) {
+        return new ScriptRunner(connection, Script.named(name, output, builder.change));
     }
 
     /**
@@ -92,24 +101,63 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<Decision> take(List<Claim> claims) {
-        return run(decide, TAKE, claims).map(reply -> Decision.ofTake(Source.REDIS, at(reply), usages(claims, reply)));
+        return Asked.by(claims, true, this::decide);
     }
 
     @Override
     public Mono<Decision> peek(List<Claim> claims) {
-        return run(decide, PEEK, claims).map(reply -> Decision.ofPeek(Source.REDIS, at(reply), usages(claims, reply)));
+        return Asked.by(claims, false, this::decide);
+    }
+
+    private void decide(Asked asked) {
+        if (waiting.incrementAndGet() > coalescing.waiting()) {
+            waiting.decrementAndGet();
+            asked.fail(new LimitStoreUnavailableException(
+                    "Redis cannot be asked: " + coalescing.waiting() + " decisions are waiting for it already", null));
+            return;
+        }
+        OpenConnection open = connection.ifOpen();
+        if (open != null) {
+            coalescerOn(open).add(asked);
+        } else {
+            connection
+                    .opened()
+                    .subscribe(
+                            opened -> coalescerOn(opened).add(asked),
+                            error -> delivery.deliver(() -> {
+                                waiting.decrementAndGet();
+                                asked.fail(Errors.translate(error));
+                            }));
+        }
+    }
+
+    /** That of this connection, or, if there is another connection by now, of that one. */
+    private Coalescer coalescerOn(OpenConnection open) {
+        while (true) {
+            Coalescer known = coalescer.get();
+            if (known != null && !known.isOlderThan(open)) {
+                return known;
+            }
+            Coalescer next = new Coalescer(open, decide, ascii(prefix), coalescing, waiting, delivery);
+            if (coalescer.compareAndSet(known, next)) {
+                if (known != null) {
+                    known.end(new LimitStoreUnavailableException(
+                            "Redis cannot be asked: the connection was lost, or had fallen silent", null));
+                }
+                return next;
+            }
+        }
     }
 
     @Override
     public Mono<Void> refund(Decision decision) {
         byte[] takenAt = number(decision.at().toEpochMilli());
-        return run(refund, takenAt, decision.limits().stream().map(Usage::claim).toList())
-                .then();
+        return giveBack(takenAt, decision.limits().stream().map(Usage::claim).toList());
     }
 
     @Override
     public Mono<Void> refund(List<Claim> claims) {
-        return run(refund, OLDEST, claims).then();
+        return giveBack(OLDEST, claims);
     }
 
     @Override
@@ -117,7 +165,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         byte[][] keys = keys(claims);
         return connection
                 .ask(commands -> commands.unlink(keys))
-                .publishOn(deliverOn)
+                .publishOn(delivery.scheduler())
                 .onErrorMap(e -> Errors.translate(e, keys))
                 .then();
     }
@@ -130,6 +178,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     @Override
     public Mono<Decision> settle(List<Settlement> settlements) {
         return Mono.defer(() -> run(settle, settledKeys(settlements), hits(settlements)))
+                .map(RedisStore::integers)
                 .map(reply -> Decision.ofPeek(Source.REDIS, at(reply), settledUsages(settlements, reply)));
     }
 
@@ -137,7 +186,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     @Override
     public Mono<Void> prepare() {
         return Mono.when(decide.load(), refund.load(), settle.load())
-                .publishOn(deliverOn)
+                .publishOn(delivery.scheduler())
                 .onErrorMap(e -> Errors.translate(e, new byte[0][]));
     }
 
@@ -152,15 +201,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         connection.close();
     }
 
-    private Mono<List<Long>> run(ScriptRunner script, byte[] first, List<Claim> claims) {
-        return run(script, keys(claims), arguments(first, claims));
+    private Mono<Void> giveBack(byte[] takenAt, List<Claim> claims) {
+        return run(refund, keys(claims), arguments(takenAt, claims)).then();
     }
 
-    private Mono<List<Long>> run(ScriptRunner script, byte[][] keys, byte[][] arguments) {
-        return script.run(keys, arguments)
-                .publishOn(deliverOn)
-                .onErrorMap(e -> Errors.translate(e, keys))
-                .map(RedisStore::integers);
+    private Mono<Object> run(ScriptRunner script, byte[][] keys, byte[][] arguments) {
+        return script.run(keys, arguments).publishOn(delivery.scheduler()).onErrorMap(e -> Errors.translate(e, keys));
     }
 
     private byte[][] keys(List<Claim> claims) {
@@ -197,7 +243,6 @@ public final class RedisStore implements LimitStore, AutoCloseable {
             arguments[a++] = number(limit.window().toMillis());
             arguments[a++] = number(limit.resolution().toMillis());
             arguments[a++] = number(claim.permits());
-            arguments[a++] = limit.isCountingDenied() ? YES : NO;
         }
         return arguments;
     }
@@ -238,39 +283,26 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return reply.get(0);
     }
 
-    private static List<Usage> usages(List<Claim> claims, List<Long> reply) {
-        long now = at(reply);
-        boolean denied = false;
-        for (int r = 1; r < reply.size(); r += REPLIES) {
-            denied |= reply.get(r) == 1;
-        }
-        List<Usage> usages = new ArrayList<>(claims.size());
-        for (int i = 0; i < claims.size(); i++) {
-            int r = 1 + REPLIES * i;
-            usages.add(usage(claims.get(i), reply, r, reply.get(r) == 1, denied, now));
-        }
-        return usages;
-    }
-
     private static List<Usage> settledUsages(List<Settlement> settlements, List<Long> reply) {
         List<Usage> usages = new ArrayList<>(settlements.size());
         for (int i = 0; i < settlements.size(); i++) {
             int r = 1 + REPLIES * i;
             if (reply.get(r) != FOREIGN) {
-                usages.add(usage(settlements.get(i).claim(), reply, r, false, false, at(reply)));
+                usages.add(usage(settlements.get(i).claim(), reply, r));
             }
         }
         return usages;
     }
 
-    private static Usage usage(Claim claim, List<Long> reply, int r, boolean violated, boolean denied, long now) {
+    private static Usage usage(Claim claim, List<Long> reply, int r) {
+        long now = at(reply);
         return claim.limit().algorithm() == Algorithm.LOG
-                ? Usage.of(claim, reply.get(r + 1), violated, reply.get(r + 2), reply.get(r + 3))
+                ? Usage.of(claim, reply.get(r + 1), false, reply.get(r + 2), reply.get(r + 3))
                 : Usage.ofCounter(
                         claim,
                         new CounterState(reply.get(r + 3), reply.get(r + 1), reply.get(r + 2)),
-                        violated,
-                        denied,
+                        false,
+                        false,
                         now);
     }
 
@@ -292,6 +324,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         private final RedisClient client;
         private String namespace = "spillgate";
         private Scheduler deliverOn = Schedulers.parallel();
+        private Coalescing coalescing = Coalescing.AT_FIRST;
         private UnaryOperator<String> change = UnaryOperator.identity();
 
         private Builder(RedisClient client) {
@@ -329,6 +362,21 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         public Builder deliverOn(Scheduler scheduler) {
             this.deliverOn = Objects.requireNonNull(
                     scheduler, "scheduler is null: expected one, for example Schedulers.parallel()");
+            return this;
+        }
+
+        /**
+         * Sets how far decisions are put together: those that are asked for while {@code underWay} commands are at Redis wait for
+         * one of them, and then leave together. By default 128 decisions, 2 commands, and 100,000 who wait.
+         *
+         * @param together how many decisions leave in one command at most, 1 to 1,000; with 1 each leaves alone
+         * @param underWay how many such commands are under way at a time at most, 1 to 1,000
+         * @param waiting how many decisions wait at most, 1 to 1,000,000; for more the store says at once that it cannot be asked
+         * @return this builder
+         * @throws IllegalArgumentException if one of them is out of range
+         */
+        public Builder coalescing(int together, int underWay, int waiting) {
+            this.coalescing = new Coalescing(together, underWay, waiting);
             return this;
         }
 

@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import io.lettuce.core.ScriptOutputType;
 import io.lettuce.core.codec.Base16;
 import java.io.IOException;
 import java.io.InputStream;
@@ -12,15 +13,18 @@ final class Script {
 
     private final byte[] text;
     private final String sha1;
+    private final ScriptOutputType output;
 
-    private Script(byte[] text) {
+    private Script(byte[] text, ScriptOutputType output) {
+        this.output = output;
         this.text = text;
         this.sha1 = Base16.digest(text);
     }
 
     /** Reads a script and, before it, what all of them share. The change is the identity, but for tests of the clock. */
-    static Script named(String name, UnaryOperator<String> change) {
-        return new Script(change.apply(read("counts.lua") + "\n" + read(name)).getBytes(StandardCharsets.UTF_8));
+    static Script named(String name, ScriptOutputType output, UnaryOperator<String> change) {
+        return new Script(
+                change.apply(read("counts.lua") + "\n" + read(name)).getBytes(StandardCharsets.UTF_8), output);
     }
 
     byte[] text() {
@@ -29,6 +33,10 @@ final class Script {
 
     String sha1() {
         return sha1;
+    }
+
+    ScriptOutputType output() {
+        return output;
     }
 
     private static String read(String name) {

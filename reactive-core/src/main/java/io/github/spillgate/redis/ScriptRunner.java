@@ -1,7 +1,6 @@
 package io.github.spillgate.redis;
 
 import io.lettuce.core.RedisNoScriptException;
-import io.lettuce.core.ScriptOutputType;
 import java.util.concurrent.atomic.AtomicReference;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
@@ -40,7 +39,12 @@ final class ScriptRunner {
 
     /** The script's reply, on the connection's thread. */
     Mono<Object> run(byte[][] keys, byte[][] arguments) {
-        return run(keys, arguments, TRIES);
+        return run(connection, keys, arguments);
+    }
+
+    /** The script's reply, on the thread of this connection; or of the next one, if the script had to be loaded. */
+    Mono<Object> run(Asks first, byte[][] keys, byte[][] arguments) {
+        return run(first, keys, arguments, TRIES);
     }
 
     /** Loads the script, whether Redis knows it or not. */
@@ -48,19 +52,18 @@ final class ScriptRunner {
         return Mono.defer(() -> loadAfter(through)).then();
     }
 
-    private Mono<Object> run(byte[][] keys, byte[][] arguments, int tries) {
+    private Mono<Object> run(Asks asked, byte[][] keys, byte[][] arguments, int tries) {
         return Mono.defer(() -> {
             Load known = through;
-            Mono<Object> reply =
-                    connection.ask(commands -> commands.evalsha(script.sha1(), ScriptOutputType.MULTI, keys, arguments)
-                            .next());
+            Mono<Object> reply = asked.ask(commands -> commands.evalsha(script.sha1(), script.output(), keys, arguments)
+                    .next());
             return tries == 0
                     ? reply
                     : reply.onErrorResume(
                             RedisNoScriptException.class,
                             e -> loadAfter(known)
                                     .publishOn(Schedulers.parallel())
-                                    .then(run(keys, arguments, tries - 1)));
+                                    .then(run(connection, keys, arguments, tries - 1)));
         });
     }
 

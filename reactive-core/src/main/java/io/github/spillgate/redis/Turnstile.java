@@ -4,6 +4,7 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.BooleanSupplier;
 import reactor.core.scheduler.Schedulers;
 
 /**
@@ -18,10 +19,20 @@ import reactor.core.scheduler.Schedulers;
  */
 final class Turnstile implements Executor {
 
-    static final int LONGEST_STAY = 64;
+    static final int LONGEST_STAY = 16;
 
+    private final BooleanSupplier mustLeave;
     private final Queue<Runnable> waiting = new ConcurrentLinkedQueue<>();
     private final AtomicBoolean inside = new AtomicBoolean();
+
+    /**
+     * A turnstile.
+     *
+     * @param mustLeave whether the thread that is inside has to leave the next task to another one
+     */
+    Turnstile(BooleanSupplier mustLeave) {
+        this.mustLeave = mustLeave;
+    }
 
     @Override
     public void execute(Runnable task) {
@@ -44,9 +55,12 @@ final class Turnstile implements Executor {
         }
     }
 
-    /** Returns whether the stay has been as long as it may be. */
+    /** Returns whether there may be more to do, for another thread. */
     private boolean runSome() {
         for (int i = 0; i < LONGEST_STAY; i++) {
+            if (mustLeave.getAsBoolean()) {
+                return true;
+            }
             Runnable next = waiting.poll();
             if (next == null) {
                 return false;

@@ -1,28 +1,49 @@
--- decide.lua: one verdict over one or more counts, all or nothing. KEYS, ARGV and errors are those of counts.lua.
+-- decide.lua: verdicts over counts, one after another, all at the same instant. Each is all or nothing over its counts.
 --
--- ARGV[1]       'take' to charge, 'peek' to tell what charging would answer
--- cost          0 to permits
+-- KEYS[i]   the name of the i-th count; no two are the same
+-- ARGV[1]   numbers, unsigned, little-endian, of so many bytes:
+--             limits:2, then so many times
+--               kind:1        1 for a log, 2 for a counter with windows from the first hit, 3 for one with windows on the clock
+--               permits:7     how many a window holds
+--               window:6      its length in milliseconds
+--               resolution:6  of a log, the length of a slot in milliseconds; else 1
+--               denied:1      1 if a denied request counts too, else 0
+--             then, to the end, as many questions as there are
+--               mode:1        1 to charge, 0 to tell what charging would answer
+--               times:4       how often it is asked, one time after another; 1 where a denied request counts, or nothing is charged
+--               counts:1, then so many times
+--                 key:2       the number of the count
+--                 limit:2     the number of the limit
+--                 cost:7      0 to permits
 --
--- Reply, all integers: the time in milliseconds, then four of each count, as it is after the verdict:
---   log:      1 if the cost did not fit, else 0; used; when the cost fits; when nothing is used any more
---   counter:  1 if the cost did not fit, else 0; previous; current; start of the window
--- "When the cost fits" is looked up where the verdict is a denial, and is the present else.
+-- Reply: the time in milliseconds:7, then of each question and each of its counts, as it is after that:
+--     allowed:4   how many times the question is allowed, the first ones; the others are denied
+--     verdict:1   1 if the cost did not fit, for those who are denied; FOREIGN if the value is not ours; UNWRITTEN if what was to be
+--                 charged could not be written; else 0
+--     log:        used:7; when the cost fits:7; when nothing is used any more:7
+--     counter:    previous:7; current:7; start of the window:7
+--   then why something could not be written, as text; mostly nothing
+--
+-- "When the cost fits" is looked up where somebody is denied, and is the present else. A question that cannot be decided changes
+-- nothing and keeps no other from being decided.
 
+local FOREIGN, UNWRITTEN = 2, 3
+local LOG, ON_THE_CLOCK = 1, 3
 local EXACT = 9007199254740992 -- doubles hold every integer up to here
 
 local function addToLog(log, cost)
-  local slot = math.floor(now / log.resolution)
+  local slot = floor(now / log.limit.resolution)
   if log.used == 0 then
     log.newest, log.count = slot, cost
   elseif log.newest == slot or log.last - log.first + 1 >= MOST_ENTRIES then
     -- A log is full only where it was settled above its permits and counts denials. The newest hits stay longer then.
     log.newest, log.count = slot, log.count + cost
   else
-    if log.first == log.last then
-      log.base = log.newest
-    end
-    if log.long and lengthOf(log.last + 1) ~= lengthOf(log.last) then
+    if log.last == log.room then
       takeInHand(log)
+    end
+    if log.first == log.last then
+      log.base, log.oldest, log.expires = log.newest, log.newest, 0
     end
     putEntry(log, log.last, log.newest, log.count)
     log.last = log.last + 1
@@ -38,7 +59,9 @@ local function whenLogFits(log, permits, cost)
     return now
   end
   local leaving = log.newest
-  if missing <= log.used / 2 then
+  if missing == 1 and log.first < log.last then
+    leaving = oldestOf(log)
+  elseif missing <= log.used / 2 then
     for n = log.first, log.last - 1 do
       local slot, count = entry(log, n)
       missing = missing - count
@@ -57,7 +80,7 @@ local function whenLogFits(log, permits, cost)
       before = before - count
     end
   end
-  return (leaving + 1) * log.resolution + log.window
+  return (leaving + 1) * log.limit.resolution + log.limit.window
 end
 
 -- previous × (1 − elapsed/window) + current + cost ≤ permits, without a division: the products of integers are exact up to
@@ -72,62 +95,154 @@ local function counterFits(counter, permits, cost)
   return taken < held or (taken == held and taken <= EXACT)
 end
 
-local counts, fits, allowed = {}, {}, true
-for i = 1, #KEYS do
-  local a = 6 * i - 4
-  local kind, permits, window, cost = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 4])
-  if kind == 'log' then
-    counts[i] = readLog(i, window, tonumber(ARGV[a + 3]))
-    fits[i] = counts[i].used + cost <= permits
-  else
-    counts[i] = readCounter(i, kind, permits, window)
-    fits[i] = counterFits(counts[i], permits, cost)
+-- How many times the cost fits, one after another. What fits after more has been taken fits before that.
+local function timesThatFit(isLog, count, permits, cost, times)
+  if isLog then
+    local free = permits - count.used
+    if free < cost then
+      return 0
+    end
+    return cost == 0 and times or min(times, floor(free / cost))
   end
-  allowed = allowed and fits[i]
+  if not counterFits(count, permits, cost) then
+    return 0
+  end
+  local some, tooMany = 1, times + 1
+  while tooMany - some > 1 do
+    local middle = floor((some + tooMany) / 2)
+    if counterFits(count, permits, middle * cost) then
+      some = middle
+    else
+      tooMany = middle
+    end
+  end
+  return some
 end
 
-local reply = {now}
-for i = 1, #KEYS do
-  local a = 6 * i - 4
-  local count, permits, cost = counts[i], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 4])
-  local isLog = ARGV[a] == 'log'
-  local changed = count.mended
-  if ARGV[1] == 'take' and cost > 0 then
-    if allowed then
-      if isLog then
-        addToLog(count, cost)
-      else
-        count.current = count.current + cost
-      end
-      changed = true
-    elseif ARGV[a + 5] == '1' then
-      -- Only as much as keeps the client out: of a log the newest that are permitted, of a counter one full window.
-      if isLog then
-        local most = math.max(count.used, permits)
-        addToLog(count, cost)
-        if count.used > most then
-          trimLog(count, count.used - most)
+local asked = ARGV[1]
+local limits, number, questions = {}, unpackFrom('<I2', asked)
+for l = 1, number do
+  local kind, permits, window, resolution, denied
+  kind, permits, window, resolution, denied, questions = unpackFrom('<I1I7I6I6I1', asked, questions)
+  limits[l] = {isLog = kind == LOG, kind = kind == ON_THE_CLOCK and 'clock', permits = permits, window = window,
+    resolution = resolution, denied = denied == 1}
+end
+
+local torn = {} -- the keys of such values
+
+-- Decides all that is asked, in memory, and then writes what has changed.
+local function decideAll(isWritable)
+  local reply, r, counts = {pack('<I7', now)}, 1, {}
+  local mine, under, costs = {}, {}, {} -- of the question at hand: its counts, their limits and costs
+  local at = questions
+  while at <= #asked do
+    local mode, times, number
+    mode, times, number, at = unpackFrom('<I1I4I1', asked, at)
+    local allowed, verdict = times, 0
+    for i = 1, number do
+      local k, l, cost
+      k, l, cost, at = unpackFrom('<I2I2I7', asked, at)
+      local limit, count = limits[l], counts[k]
+      if count == nil then
+        if torn[KEYS[k]] then
+          count = false
+        elseif limit.isLog then
+          count = readLog(KEYS[k], limit)
+        else
+          count = readCounter(KEYS[k], limit.kind, limit.permits, limit.window)
         end
-      else
-        count.current = math.max(count.current, math.min(count.current + cost, permits))
+        counts[k] = count or false
       end
-      changed = true
+      mine[i], under[i], costs[i] = count, limit, cost
+      if not count then
+        verdict = FOREIGN
+      elseif allowed > 0 then
+        allowed = timesThatFit(limit.isLog, count, limit.permits, cost, allowed)
+      end
+    end
+
+    local isDenied = allowed < times
+    if verdict == 0 and mode == 1 and not isWritable then
+      for i = 1, number do
+        if costs[i] > 0 and (allowed > 0 or under[i].denied) then
+          verdict = UNWRITTEN
+        end
+      end
+    end
+    if verdict > 0 then
+      allowed = 0
+    elseif mode == 1 and allowed > 0 then
+      for i = 1, number do
+        local count, cost = mine[i], costs[i] * allowed
+        if cost > 0 then
+          if under[i].isLog then
+            addToLog(count, cost)
+          else
+            count.current = count.current + cost
+          end
+          count.changed = true
+        end
+      end
+    end
+
+    for i = 1, number do
+      local count, limit, cost = mine[i], under[i], costs[i]
+      if verdict > 0 then
+        r = r + 1
+        reply[r] = pack('<I4I1I7I7I7', allowed, count and verdict == FOREIGN and 0 or verdict, 0, 0, 0)
+      else
+        local violated = isDenied and timesThatFit(limit.isLog, count, limit.permits, cost, 1) == 0 and 1 or 0
+        if isDenied and mode == 1 and limit.denied and cost > 0 then
+          -- Only as much as keeps the client out: of a log the newest that are permitted, of a counter one full window.
+          if limit.isLog then
+            local most = max(count.used, limit.permits)
+            addToLog(count, cost)
+            if count.used > most then
+              trimLog(count, count.used - most)
+            end
+          else
+            count.current = max(count.current, min(count.current + cost, limit.permits))
+          end
+          count.changed = true
+        end
+        if limit.isLog then
+          r = r + 1
+        reply[r] = pack('<I4I1I7I7I7', allowed, violated, count.used,
+            isDenied and whenLogFits(count, limit.permits, cost) or now,
+            count.used > 0 and (count.newest + 1) * limit.resolution + limit.window or now)
+        else
+          r = r + 1
+        reply[r] = pack('<I4I1I7I7I7', allowed, violated, count.previous, count.current, count.start)
+        end
+      end
     end
   end
-  local r = 4 * i - 2
-  reply[r] = fits[i] and 0 or 1
-  if isLog then
-    reply[r + 1] = count.used
-    reply[r + 2] = allowed and now or whenLogFits(count, permits, cost)
-    reply[r + 3] = count.used > 0 and (count.newest + 1) * count.resolution + count.window or now
-    if changed then
-      writeLog(count)
+
+  if isWritable then
+    for _, count in pairs(counts) do
+      if count and (count.changed or count.mended) then
+        if count.limit then
+          writeLog(count)
+        else
+          writeCounter(count)
+        end
+      end
     end
+  end
+  return table.concat(reply)
+end
+
+-- What is torn, or cannot be written, is found out on the way. No head has been written by then, and so nothing is changed.
+local isWritable, why = true, ''
+while true do
+  local isDone, reply = pcall(decideAll, isWritable)
+  if isDone then
+    return reply .. why
+  elseif type(reply) == 'table' and reply.torn and not torn[reply.torn] then
+    torn[reply.torn] = true
+  elseif isWritable then
+    isWritable, why = false, type(reply) == 'table' and reply.err or reply
   else
-    reply[r + 1], reply[r + 2], reply[r + 3] = count.previous, count.current, count.start
-    if changed then
-      writeCounter(count)
-    end
+    error(reply, 0)
   end
 end
-return reply

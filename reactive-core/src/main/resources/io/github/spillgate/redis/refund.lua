@@ -1,9 +1,18 @@
--- refund.lua: gives back permits of one or more counts. KEYS, ARGV and errors are those of counts.lua.
+-- refund.lua: gives back permits of one or more counts.
 --
+-- KEYS[i]       the name of the i-th count; no two are the same
 -- ARGV[1]       when they were taken, in milliseconds, to give back just those; '' to give back the oldest
--- cost          how many to give back; no more is given back than is there
+-- ARGV[5i-3 …]  of the i-th count, five each:
+--                 kind        'log', 'counter' (windows from the first hit) or 'clock' (windows on the clock)
+--                 permits     how many a window holds
+--                 window      its length in milliseconds
+--                 resolution  of a log, the length of a slot in milliseconds; else 1
+--                 cost        how many to give back; no more is given back than is there
 --
 -- Reply: OK.
+--
+-- Error 'FOREIGN i': the value under KEYS[i] is foreign. Nothing has been changed then: all counts are read and checked before the
+-- first is written.
 
 local takenAt = tonumber(ARGV[1])
 
@@ -11,7 +20,7 @@ local takenAt = tonumber(ARGV[1])
 local function find(log, slot)
   local low, high = log.first, log.last - 1
   while low <= high do
-    local middle = math.floor((low + high) / 2)
+    local middle = floor((low + high) / 2)
     local found = entry(log, middle)
     if found == slot then
       return middle
@@ -23,20 +32,16 @@ local function find(log, slot)
   end
 end
 
--- The entries behind move up by one, in place if the string stays as long as it is.
+-- The entries behind move up by one.
 local function removeEntry(log, n)
-  if log.long and lengthOf(log.last - 1) ~= lengthOf(log.last) then
-    takeInHand(log)
-  end
   local at = HEAD + n * ENTRY
-  if log.long then
-    local behind = redis.call('GETRANGE', log.key, at + ENTRY, HEAD + log.last * ENTRY - 1)
-    redis.call('SETRANGE', log.key, at, behind)
-    log.bytes = ''
-  else
+  if log.whole then
     log.bytes = string.sub(log.bytes, 1, at) .. string.sub(log.bytes, at + ENTRY + 1)
+  else
+    call('SETRANGE', log.key, at, call('GETRANGE', log.key, at + ENTRY, HEAD + log.last * ENTRY - 1))
+    log.bytes, log.from, log.piece = '', 0, nil
   end
-  log.last = log.last - 1
+  log.last, log.oldest = log.last - 1, nil
 end
 
 local function refundLog(log, permits)
@@ -44,9 +49,9 @@ local function refundLog(log, permits)
     trimLog(log, permits)
     return true
   end
-  local slot = math.floor(takenAt / log.resolution)
+  local slot = floor(takenAt / log.limit.resolution)
   if slot == log.newest then
-    permits = math.min(permits, log.count)
+    permits = min(permits, log.count)
     log.count = log.count - permits
   else
     local n = find(log, slot)
@@ -54,7 +59,7 @@ local function refundLog(log, permits)
       return false
     end
     local _, count = entry(log, n)
-    permits = math.min(permits, count)
+    permits = min(permits, count)
     if permits < count then
       putEntry(log, n, slot, count - permits)
     else
@@ -64,7 +69,8 @@ local function refundLog(log, permits)
   log.used = log.used - permits
   if log.count == 0 and log.used > 0 then
     log.newest, log.count = entry(log, log.last - 1)
-    removeEntry(log, log.last - 1)
+    log.last = log.last - 1
+    log.expires = 0 -- it follows the newest
   end
   return true
 end
@@ -72,29 +78,32 @@ end
 local function refundCounter(counter, permits)
   local previous, current = counter.previous, counter.current
   if not takenAt then
-    local older = math.min(previous, permits)
+    local older = min(previous, permits)
     counter.previous = previous - older
-    counter.current = math.max(0, current - (permits - older))
+    counter.current = max(0, current - (permits - older))
   elseif takenAt >= counter.start then
-    counter.current = math.max(0, current - permits)
+    counter.current = max(0, current - permits)
   elseif takenAt >= counter.start - counter.window then
-    counter.previous = math.max(0, previous - permits)
+    counter.previous = max(0, previous - permits)
   end
   return counter.previous ~= previous or counter.current ~= current
 end
 
 local counts = {}
 for i = 1, #KEYS do
-  local a = 6 * i - 4
-  local kind, window = ARGV[a], tonumber(ARGV[a + 2])
+  local a = 5 * i - 3
+  local kind, permits, window = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
   if kind == 'log' then
-    counts[i] = readLog(i, window, tonumber(ARGV[a + 3]))
+    counts[i] = readLog(KEYS[i], {window = window, resolution = tonumber(ARGV[a + 3])}, true)
   else
-    counts[i] = readCounter(i, kind, tonumber(ARGV[a + 1]), window)
+    counts[i] = readCounter(KEYS[i], kind, permits, window)
+  end
+  if not counts[i] then
+    error('FOREIGN ' .. i, 0)
   end
 end
 for i = 1, #KEYS do
-  local a = 6 * i - 4
+  local a = 5 * i - 3
   local count, permits = counts[i], tonumber(ARGV[a + 4])
   if ARGV[a] == 'log' then
     if count.used > 0 and refundLog(count, permits) or count.mended then

@@ -27,29 +27,13 @@ local CHARGED, BEFORE, LEFT, FOREIGN = 0, 1, 2, 3
 local MOST_PERMITS = 4294967295 -- in one log: no entry of it, nor all of them together, pass four bytes
 local EXACT = 9007199254740991 -- doubles hold every integer up to here
 
-local function readOrForeign(i, kind, permits, window, resolution)
-  local ours, count = pcall(function()
-    if kind == 'log' then
-      return readLog(i, window, resolution)
-    end
-    return readCounter(i, kind, permits, window)
-  end)
-  if ours then
-    return count
-  end
-  if type(count) == 'string' and string.find(count, '^FOREIGN') then
-    return nil
-  end
-  error(count, 0)
-end
-
 -- Logs ---------------------------------------------------------------------------------------------------------------------
 
 -- The hits that count, by slots: those of one slot together. A range of time counts as its youngest end.
-local function slotsOf(hits, window, resolution)
-  local slots = {}
+local function slotsOf(hits, limit)
+  local slots, window, resolution = {}, limit.window, limit.resolution
   for _, some in ipairs(hits) do
-    local slot = math.floor((now - some.to) / resolution)
+    local slot = floor((now - some.to) / resolution)
     if some.permits > 0 and (slot + 1) * resolution + window > now then
       local last = slots[#slots]
       if last and slot <= last.slot then
@@ -64,20 +48,20 @@ end
 
 -- Makes room for hits that are older than any entry can be. What counts is never older than a window.
 local function lowerBase(log)
-  local base = math.max(0, math.floor((now - log.window) / log.resolution))
+  local base = max(0, floor((now - log.limit.window) / log.limit.resolution))
   local bytes = {string.rep('\0', HEAD)}
   for n = log.first, log.last - 1 do
     local slot, count = entry(log, n)
-    bytes[#bytes + 1] = struct.pack('<I5I4', slot - base, count)
+    bytes[#bytes + 1] = pack('<I5I4', slot - base, count)
   end
-  log.bytes, log.base, log.first, log.last = table.concat(bytes), base, 0, log.last - log.first
+  log.bytes, log.base, log.first, log.last, log.oldest = table.concat(bytes), base, 0, log.last - log.first, nil
 end
 
 -- The newest are kept where all together would be more than a log can hold. Returns how many of the hits those are.
 local function fit(log, slots)
   local room = MOST_PERMITS
   for n = #slots, 1, -1 do
-    slots[n].permits = math.min(slots[n].permits, room)
+    slots[n].permits = min(slots[n].permits, room)
     room = room - slots[n].permits
   end
   if log.used > room then
@@ -92,13 +76,13 @@ local function merge(entries, base, slots)
   local size, merged, done = #entries / ENTRY, {}, 0
   local free = MOST_ENTRIES - size
   local function at(n)
-    local offset, count = struct.unpack('<I5I4', entries, n * ENTRY + 1)
+    local offset, count = unpackFrom('<I5I4', entries, n * ENTRY + 1)
     return base + offset, count
   end
   local slot, count -- of the entry that is written next: hits may still be added to it
   local function copyUntil(n)
     if slot then
-      merged[#merged + 1] = struct.pack('<I5I4', slot - base, count)
+      merged[#merged + 1] = pack('<I5I4', slot - base, count)
     end
     merged[#merged + 1] = string.sub(entries, done * ENTRY + 1, n * ENTRY)
     slot, count, done = nil, 0, n
@@ -109,7 +93,7 @@ local function merge(entries, base, slots)
     elseif some.permits > 0 then
       local low, high = done, size
       while low < high do
-        local middle = math.floor((low + high) / 2)
+        local middle = floor((low + high) / 2)
         if at(middle) < some.slot then
           low = middle + 1
         else
@@ -139,22 +123,20 @@ local function merge(entries, base, slots)
 end
 
 local function chargeLog(log, slots)
-  if log.long then
-    takeInHand(log)
-  end
+  takeInHand(log)
   local permits = fit(log, slots)
   if log.first == log.last or slots[1].slot < log.base then
     lowerBase(log)
   end
   local entries = string.sub(log.bytes, HEAD + log.first * ENTRY + 1, HEAD + log.last * ENTRY)
   if log.used > 0 then
-    entries = entries .. struct.pack('<I5I4', log.newest - log.base, log.count)
+    entries = entries .. pack('<I5I4', log.newest - log.base, log.count)
   end
   entries = merge(entries, log.base, slots)
-  local offset, count = struct.unpack('<I5I4', entries, #entries - ENTRY + 1)
+  local offset, count = unpackFrom('<I5I4', entries, #entries - ENTRY + 1)
   log.used, log.newest, log.count = log.used + permits, log.base + offset, count
   log.bytes = string.rep('\0', HEAD) .. string.sub(entries, 1, -ENTRY - 1)
-  log.first, log.last = 0, #entries / ENTRY - 1
+  log.first, log.last, log.oldest = 0, #entries / ENTRY - 1, nil
 end
 
 -- Counters -----------------------------------------------------------------------------------------------------------------
@@ -171,11 +153,11 @@ end
 
 -- What a counter that has nothing would be now, had it got the hits at their time.
 local function replay(counter, kind, hits)
-  local opened = math.max(0, now - hits[1].from)
+  local opened = max(0, now - hits[1].from)
   counter.start = kind == 'clock' and opened - opened % counter.window or opened
   for _, some in ipairs(hits) do
-    passOn(counter, kind, math.max(0, now - some.to))
-    counter.current = math.min(EXACT, counter.current + some.permits)
+    passOn(counter, kind, max(0, now - some.to))
+    counter.current = min(EXACT, counter.current + some.permits)
   end
   passOn(counter, kind, now)
 end
@@ -190,9 +172,9 @@ local function chargeCounter(counter, kind, hits)
     for _, some in ipairs(hits) do
       local time = now - some.to
       if time >= charged.start then
-        charged.current = math.min(EXACT, charged.current + some.permits)
+        charged.current = min(EXACT, charged.current + some.permits)
       elseif time >= charged.start - charged.window then
-        charged.previous = math.min(EXACT, charged.previous + some.permits)
+        charged.previous = min(EXACT, charged.previous + some.permits)
       end
     end
   end
@@ -203,7 +185,7 @@ end
 
 -- Whether the settlement has not been charged before.
 local function mark(i, life)
-  return redis.call('SET', KEYS[2 * i], '', 'NX', 'PX', life)
+  return call('SET', KEYS[2 * i], '', 'NX', 'PX', life)
 end
 
 local reply, a = {now}, 1
@@ -216,12 +198,17 @@ for i = 1, #KEYS / 2 do
   end
   a = a + 5 + 3 * #hits
 
-  local count = readOrForeign(2 * i - 1, kind, permits, window, resolution)
+  local limit, count = {window = window, resolution = resolution}, nil
+  if kind == 'log' then
+    count = readLog(KEYS[2 * i - 1], limit, true)
+  else
+    count = readCounter(KEYS[2 * i - 1], kind, permits, window)
+  end
   local r = 4 * i - 2
   if not count then
     reply[r], reply[r + 1], reply[r + 2], reply[r + 3] = FOREIGN, 0, 0, 0
   elseif kind == 'log' then
-    local slots = slotsOf(hits, window, resolution)
+    local slots = slotsOf(hits, limit)
     local became = LEFT
     if #slots > 0 then
       became = mark(i, (slots[#slots].slot + 1) * resolution + window - now) and CHARGED or BEFORE

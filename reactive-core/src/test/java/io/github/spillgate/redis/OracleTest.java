@@ -28,6 +28,7 @@ import net.jqwik.api.Provide;
 import net.jqwik.api.Tuple;
 import net.jqwik.api.lifecycle.AfterContainer;
 import net.jqwik.api.lifecycle.BeforeContainer;
+import reactor.core.publisher.Flux;
 
 /**
  * The brute-force model, the local store and the scripts in Redis are driven with the same random traffic, by the same clock,
@@ -97,6 +98,8 @@ class OracleTest {
                     new Subject("lua", redis));
             List<Limit> limits = forms.stream().map(Form::limit).collect(Collectors.toCollection(ArrayList::new));
             scripted.show(clock);
+            // Who is asked while the scripts are missing asks again, and others come before him then.
+            redis.prepare().block();
             for (int step = 0; step < traffic.size(); step++) {
                 Action action = traffic.get(step);
                 if (action instanceof Tick tick) {
@@ -168,10 +171,22 @@ class OracleTest {
                 Tuple.of(10, asked.map(one -> new Take(List.of(one)))),
                 Tuple.of(10, ticks.map(Tick::new)),
                 Tuple.of(1, asked.map(one -> new Peek(List.of(one)))),
+                Tuple.of(1, together(asked.map(List::of))),
                 Tuple.of(3, Arbitraries.integers().between(0, 100).map(Refund::new)),
                 Tuple.of(1, asked.map(RefundOldest::new)),
                 Tuple.of(1, Arbitraries.integers().between(5, 60).map(n -> new Permits(0, n))));
         return action.list().ofMinSize(50).ofMaxSize(250);
+    }
+
+    /** A few questions, each several times, in any order. */
+    private static Arbitrary<Action> together(Arbitrary<List<Asked>> verdict) {
+        Arbitrary<Action> few =
+                Arbitraries.frequencyOf(Tuple.of(6, verdict.map(Take::new)), Tuple.of(1, verdict.map(Peek::new)));
+        return Combinators.combine(
+                        few.list().ofMinSize(1).ofMaxSize(4),
+                        Arbitraries.integers().between(0, 3).list().ofMinSize(2).ofMaxSize(40))
+                .as((asked, order) -> new Together(
+                        order.stream().map(i -> asked.get(i % asked.size())).toList()));
     }
 
     @Provide
@@ -196,6 +211,7 @@ class OracleTest {
         Arbitrary<Action> action = Arbitraries.frequencyOf(
                 Tuple.of(12, verdict.map(Take::new)),
                 Tuple.of(2, verdict.map(Peek::new)),
+                Tuple.of(3, together(verdict)),
                 Tuple.of(9, ticks.map(Tick::new)),
                 Tuple.of(2, Arbitraries.integers().between(0, 30).map(Refund::new)),
                 Tuple.of(1, asked.map(RefundOldest::new)),
@@ -236,6 +252,9 @@ class OracleTest {
     record Take(List<Asked> asked) implements Action {}
 
     record Peek(List<Asked> asked) implements Action {}
+
+    /** Asked for all at once, so that what is decided in Redis leaves in few commands. */
+    record Together(List<Action> actions) implements Action {}
 
     record Refund(int decision) implements Action {}
 
@@ -285,6 +304,17 @@ class OracleTest {
                 return describe(decision);
             } else if (action instanceof Peek peek) {
                 return describe(limiter.peek(charges(peek.asked, limits)).block());
+            } else if (action instanceof Together together) {
+                return Flux.fromIterable(together.actions)
+                        .flatMapSequential(
+                                each -> each instanceof Take take
+                                        ? limiter.tryAcquire(charges(take.asked, limits))
+                                        : limiter.peek(
+                                                charges(each instanceof Peek peek ? peek.asked : List.of(), limits)),
+                                together.actions.size())
+                        .map(Subject::describe)
+                        .collect(Collectors.joining("\n"))
+                        .block();
             } else if (action instanceof Refund refund && !allowed.isEmpty()) {
                 limiter.refund(allowed.get(refund.decision % allowed.size())).block();
             } else if (action instanceof RefundOldest refund && refund.asked.cost > 0) {

@@ -24,7 +24,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 class RedisMemoryTest {
 
     /** The head of a log, and its entries with the spare ones. */
-    private static final long LONGEST_STRING = 33 + 9L * (Limit.MOST_LOG_ENTRIES + 256);
+    private static final long LONGEST_STRING = 42 + 9L * (Limit.MOST_LOG_ENTRIES + 256);
 
     @Parameter
     RedisForTests redis;
@@ -91,7 +91,7 @@ class RedisMemoryTest {
                     .limit(limit)
                     .build();
             Decision decision = limiter.tryAcquire(key, limit.permits()).block();
-            String stored = "spillgate:1:" + decision.limits().get(0).claim().identity();
+            String stored = "spillgate:2:" + decision.limits().get(0).claim().identity();
             assertThat(keyspace.memoryOf(stored)).as(stored).isLessThanOrEqualTo(160);
             limiter.reset(key).block();
         }

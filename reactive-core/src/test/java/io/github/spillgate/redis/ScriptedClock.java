@@ -15,7 +15,7 @@ import java.util.function.UnaryOperator;
  *
  * <ul>
  *   <li>counts live for a thousand seconds and more, so that Redis, whose own clock goes on, forgets nothing meanwhile;
- *   <li>a log is long from four entries on, and written anew after a few more, so that few hits are enough to see it all.
+ *   <li>a log is read in small pieces, and written anew after a few more hits, so that few hits are enough to see it all.
  * </ul>
  */
 final class ScriptedClock {
@@ -42,9 +42,9 @@ final class ScriptedClock {
                 text.replace("'PX',", "'EX', 1000 +").replace("'PEXPIRE', log.key,", "'EXPIRE', log.key, 1000 +");
         UnaryOperator<String> length = text -> shortened
                 ? replaceOnce(
-                        replaceOnce(replaceOnce(text, "local SHORT = 1024", "local SHORT = 64"), "'1023'", "'63'"),
-                        "last < 2048 and 64 or 256",
-                        "last < 12 and 4 or 8")
+                        replaceOnce(text, "FIRST_PIECE, LONGEST_PIECE = 16, 512", "FIRST_PIECE, LONGEST_PIECE = 2, 5"),
+                        "MOST_SPARE = 256",
+                        "MOST_SPARE = 6")
                 : text;
         return RedisStore.builder(client)
                 .namespace(namespace)

@@ -9,13 +9,17 @@ import java.util.List;
 record StoredLog(
         long used, long newest, long count, long base, int first, int last, List<Long> slots, List<Long> counts) {
 
-    private static final int HEAD = 33;
+    private static final int HEAD = 42;
     private static final int ENTRY = 9;
 
     static StoredLog parse(byte[] bytes) {
-        int first = (int) number(bytes, 25, 4);
-        int last = (int) number(bytes, 29, 4);
-        long base = number(bytes, 19, 6);
+        int first = (int) number(bytes, 19, 2);
+        int last = (int) number(bytes, 21, 2);
+        long base = number(bytes, 28, 6);
+        if (first < last) {
+            assertThat(number(bytes, 23, 5)).isEqualTo(number(bytes, HEAD + first * ENTRY, 5));
+        }
+        assertThat(bytes).hasSize(HEAD + (int) number(bytes, 34, 2) * ENTRY);
         List<Long> slots = new ArrayList<>();
         List<Long> counts = new ArrayList<>();
         for (int n = first; n < last; n++) {

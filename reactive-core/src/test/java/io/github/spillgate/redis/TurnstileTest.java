@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 
 class TurnstileTest {
 
-    private final Turnstile turnstile = new Turnstile();
+    private final Turnstile turnstile = new Turnstile(() -> false);
 
     @Test
     void neverTwoAtOnceAndNobodyForgotten() {

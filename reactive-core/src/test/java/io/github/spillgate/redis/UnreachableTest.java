@@ -3,6 +3,7 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
@@ -23,6 +24,8 @@ import io.lettuce.core.protocol.ProtocolVersion;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.time.Duration;
+import java.util.List;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -100,17 +103,21 @@ class UnreachableTest {
                 .protocolVersion(ProtocolVersion.RESP2)
                 .pingBeforeActivateConnection(false)
                 .build());
-        assertThat(failure())
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageStartingWith("Redis does not let us in: ")
-                .hasMessageContaining("auth")
-                .hasMessageContaining("for example redis://user:password@host:6379");
         RedisStore store = RedisStore.create(client);
         assertThat(catchThrowableOfType(
                         LimitStoreException.class,
                         () -> limiter(store).reset("a").block()))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageStartingWith("Redis does not let us in: NOAUTH ");
+        List<Charge> many =
+                IntStream.range(0, 12).mapToObj(i -> Charge.of("key-" + i)).toList();
+        assertThat(catchThrowableOfType(
+                        LimitStoreException.class,
+                        () -> limiter(store).tryAcquire(many).block()))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageStartingWith("Redis does not let us in: ")
+                .hasMessageContaining("unauthenticated")
+                .hasMessageContaining("for example redis://user:password@host:6379");
     }
 
     @Test
