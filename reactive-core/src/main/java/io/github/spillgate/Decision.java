@@ -346,6 +346,15 @@ public final class Decision {
         }
 
         /**
+         * Returns when what was asked fits this limit, if nothing more is taken.
+         *
+         * @return the instant after a denial; that of the decision otherwise
+         */
+        public Instant fitsAt() {
+            return Instant.ofEpochMilli(fitsAtMillis);
+        }
+
+        /**
          * Returns when the limit is whole again, if nothing more is taken.
          *
          * @return the instant at which nothing counts as used any more

@@ -531,6 +531,7 @@ public final class RateLimiter implements AutoCloseable {
         private int mostInAll = 10_000;
         private @Nullable LimitStore fallback;
         private @Nullable Duration deadline;
+        private @Nullable Duration shortcut;
 
         private Builder(String name) {
             this.name = name;
@@ -573,6 +574,22 @@ public final class RateLimiter implements AutoCloseable {
          */
         public Builder deadline(Duration deadline) {
             this.deadline = Checks.present(deadline, "deadline", "Duration.ofMillis(100)");
+            return this;
+        }
+
+        /**
+         * Sets how long a denial by the store is remembered at most. 1 second by default; zero switches it off.
+         *
+         * <p>Until then, or until the instant that the denial names if that is sooner, whoever asks for as much or more is denied
+         * here, without asking the store: a client who is kept out costs it next to nothing. Nobody is denied whom the store would
+         * have allowed, but for this time at most where something was given back, reset or raised in another process, where the
+         * store has lost its data, or where its clock jumps forward. Where denied requests count, all of them are asked about.
+         *
+         * @param longest zero or more, and at most a minute
+         * @return this builder
+         */
+        public Builder shortcut(Duration longest) {
+            this.shortcut = Checks.present(longest, "shortcut", "Duration.ofSeconds(1)");
             return this;
         }
 
@@ -630,11 +647,16 @@ public final class RateLimiter implements AutoCloseable {
         private @Nullable ProtectedStore protection(LimitStore unprotected) {
             Optional<Duration> ofItsOwn = unprotected.deadline();
             if (ofItsOwn.isEmpty()) {
-                return protector().protect(unprotected, Optional.ofNullable(fallback), Optional.ofNullable(deadline));
+                return protector()
+                        .protect(
+                                unprotected,
+                                Optional.ofNullable(fallback),
+                                Optional.ofNullable(deadline),
+                                Optional.ofNullable(shortcut));
             }
-            if (!ofItsOwn.get().isZero() && (fallback != null || deadline != null)) {
+            if (!ofItsOwn.get().isZero() && (fallback != null || deadline != null || shortcut != null)) {
                 throw new IllegalStateException(
-                        "limiter " + name + " has a fallback or a deadline, and store " + unprotected
+                        "limiter " + name + " has a fallback, a deadline or a shortcut, and store " + unprotected
                                 + " has its own: expected them in one place, for example in ResilientStore.builder(redisStore)");
             }
             return null;
@@ -652,9 +674,9 @@ public final class RateLimiter implements AutoCloseable {
          * Makes the limiter. A store that has to connect first begins to, in the background.
          *
          * @return a limiter
-         * @throws IllegalStateException if no store was given; or no limit where a lookup may need it; or a fallback or a deadline
-         *     for a store that has its own; or if a lookup may take as long as the whole decision
-         * @throws IllegalArgumentException if two of the limits would share a count, or the deadline is out of range
+         * @throws IllegalStateException if no store was given; or no limit where a lookup may need it; or a fallback, a deadline
+         *     or a shortcut for a store that has its own; or if a lookup may take as long as the whole decision
+         * @throws IllegalArgumentException if two of the limits would share a count, or the deadline or the shortcut is out of range
          */
         public RateLimiter build() {
             if (store == null) {

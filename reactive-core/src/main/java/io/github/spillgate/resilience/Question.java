@@ -88,6 +88,11 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         return actual.currentContext();
     }
 
+    /** When the store was asked. */
+    final long sentAt() {
+        return sentAt;
+    }
+
     // He who asks.
 
     @Override

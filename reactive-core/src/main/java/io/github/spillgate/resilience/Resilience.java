@@ -12,10 +12,12 @@ public final class Resilience implements StoreProtection {
     public Resilience() {}
 
     @Override
-    public ProtectedStore protect(LimitStore store, Optional<LimitStore> fallback, Optional<Duration> deadline) {
+    public ProtectedStore protect(
+            LimitStore store, Optional<LimitStore> fallback, Optional<Duration> deadline, Optional<Duration> shortcut) {
         ResilientStore.Builder builder = ResilientStore.builder(store);
         fallback.ifPresent(builder::fallback);
         deadline.ifPresent(builder::deadline);
+        shortcut.ifPresent(builder::shortcut);
         return builder.build();
     }
 }

@@ -18,8 +18,10 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
+import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Operators;
 import reactor.util.context.ContextView;
 
 /**
@@ -56,7 +58,7 @@ import reactor.util.context.ContextView;
  */
 public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
-    private static final Duration LONGEST_DEADLINE = Duration.ofMinutes(1);
+    private static final Duration LONGEST = Duration.ofMinutes(1);
     private static final long LATEST = TimeUnit.MINUTES.toNanos(1);
 
     private final LimitStore primary;
@@ -67,6 +69,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     private final Deadlines deadlines;
     private final Deadlines late = new Deadlines(LATEST);
     private final Doubts doubts = new Doubts();
+    private final Denials denials;
     private final @Nullable Settler settler;
     private final LongAdder fellBack = new LongAdder();
     private final LongAdder unknown = new LongAdder();
@@ -77,6 +80,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         fallback = builder.fallback == null ? LocalStore.bounded(Builder.COUNTS) : builder.fallback;
         deadlineNanos = builder.deadline.toNanos();
         deadlines = new Deadlines(deadlineNanos);
+        denials = new Denials(builder.shortcut);
         gate = new Gate(primary.toString(), fallback.toString(), builder.mostOpen, builder.breaker);
         standIn = fallback instanceof FallbackStore store ? store : null;
         settler = standIn == null ? null : new Settler(primary, standIn, gate, doubts);
@@ -110,7 +114,10 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     @Override
     public Mono<Decision> take(List<Claim> claims) {
-        return new Asking<>(actual -> new Taking(this, claims, actual));
+        return new Asking<>(actual -> {
+            Decision denied = denials.find(claims);
+            return denied == null ? new Taking(this, claims, actual) : Operators.scalarSubscription(actual, denied);
+        });
     }
 
     @Override
@@ -125,32 +132,47 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     @Override
     public Mono<Void> refund(Decision decision) {
+        List<Claim> claims =
+                decision.limits().stream().map(Decision.Usage::claim).toList();
+        return freeing(claims, refund(decision, claims));
+    }
+
+    private Mono<Void> refund(Decision decision, List<Claim> claims) {
         if (decision.source() != fallback.state().decides()) {
-            return new Asking<>(actual -> new Refunding(this, decision, actual));
+            return new Asking<>(actual -> new Refunding(this, decision, claims, actual));
         }
         if (standIn == null) {
             return fallback.refund(decision);
         }
         return Mono.defer(() -> {
             List<Claim> settled = standIn.takeBack(decision);
-            return settled.isEmpty() ? Mono.empty() : ask(store -> store.refund(settled));
+            return settled.isEmpty() ? Mono.empty() : change(settled, store -> store.refund(settled));
         });
     }
 
     @Override
     public Mono<Void> refund(List<Claim> claims) {
-        return ask(store -> store.refund(claims));
+        return freeing(claims, change(claims, store -> store.refund(claims)));
     }
 
     @Override
     public Mono<Void> reset(List<Claim> claims) {
-        return Mono.defer(() -> standIn == null
-                ? ask(store -> store.reset(claims))
-                : standIn.reset(claims).then(ask(store -> store.reset(claims))));
+        Mono<Void> reset = change(claims, store -> store.reset(claims));
+        return freeing(
+                claims,
+                standIn == null ? reset : Mono.defer(() -> standIn.reset(claims).then(reset)));
     }
 
-    private Mono<Void> ask(Function<LimitStore, Mono<Void>> what) {
-        return new Asking<>(actual -> new Question<>(this, what, false, actual));
+    private Mono<Void> change(List<Claim> claims, Function<LimitStore, Mono<Void>> what) {
+        return new Asking<>(actual -> new Changing(this, claims, what, actual));
+    }
+
+    /** What was denied until now does not hold any more: before it is given back, for all that is known, and after that. */
+    private Mono<Void> freeing(List<Claim> claims, Mono<Void> giveBack) {
+        return Mono.defer(() -> {
+            denials.freed(claims);
+            return giveBack.doFinally(end -> denials.freed(claims));
+        });
     }
 
     /** The longest that an answer takes, as far as it depends on the store. */
@@ -208,6 +230,10 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         return doubts;
     }
 
+    Denials denials() {
+        return denials;
+    }
+
     long deadlineNanos() {
         return deadlineNanos;
     }
@@ -258,7 +284,9 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     /** Gives back what nobody uses; if that fails, it leaks towards denying. */
     void giveBack(Decision charged) {
-        Mono.defer(() -> primary.refund(charged)).subscribe(null, error -> {});
+        List<Claim> claims =
+                charged.limits().stream().map(Decision.Usage::claim).toList();
+        freeing(claims, Mono.defer(() -> primary.refund(charged))).subscribe(null, error -> {});
     }
 
     private static long permits(Decision decision) {
@@ -275,13 +303,38 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         return "ResilientStore[" + primary + ", fallback=" + fallback + "]";
     }
 
+    /** A change of counts: what is freed by it may be freed late. */
+    private static class Changing extends Question<Void> {
+
+        private final List<Claim> claims;
+
+        Changing(
+                ResilientStore store,
+                List<Claim> claims,
+                Function<LimitStore, Mono<Void>> what,
+                CoreSubscriber<? super Void> actual) {
+            super(store, what, false, actual);
+            this.claims = claims;
+        }
+
+        @Override
+        void answeredLate(@Nullable Void answer) {
+            store.denials.freed(claims);
+        }
+
+        @Override
+        void failedLate(Throwable error) {
+            store.denials.freed(claims);
+        }
+    }
+
     /** What the store is given back, the fallback has not to remember. */
-    private static final class Refunding extends Question<Void> {
+    private static final class Refunding extends Changing {
 
         private final Decision decision;
 
-        Refunding(ResilientStore store, Decision decision, CoreSubscriber<? super Void> actual) {
-            super(store, asked -> asked.refund(decision), false, actual);
+        Refunding(ResilientStore store, Decision decision, List<Claim> claims, CoreSubscriber<? super Void> actual) {
+            super(store, claims, asked -> asked.refund(decision), actual);
             this.decision = decision;
         }
 
@@ -297,9 +350,9 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     /** A question for each subscriber. */
     private static final class Asking<T> extends Mono<T> {
 
-        private final Function<CoreSubscriber<? super T>, Question<T>> question;
+        private final Function<CoreSubscriber<? super T>, Subscription> question;
 
-        Asking(Function<CoreSubscriber<? super T>, Question<T>> question) {
+        Asking(Function<CoreSubscriber<? super T>, Subscription> question) {
             this.question = question;
         }
 
@@ -318,6 +371,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         private final LimitStore primary;
         private @Nullable LimitStore fallback;
         private Duration deadline = Duration.ofMillis(100);
+        private Duration shortcut = Duration.ofSeconds(1);
         private int mostOpen = 10_000;
         private UnaryOperator<CircuitBreakerConfig.Builder> breaker = UnaryOperator.identity();
 
@@ -353,12 +407,31 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
          */
         public Builder deadline(Duration deadline) {
             Objects.requireNonNull(deadline, "deadline is null: expected one, for example Duration.ofMillis(100)");
-            if (deadline.isNegative() || deadline.isZero() || deadline.compareTo(LONGEST_DEADLINE) > 0) {
+            if (deadline.isNegative() || deadline.isZero() || deadline.compareTo(LONGEST) > 0) {
                 throw new IllegalArgumentException("deadline " + deadline
-                        + " is out of range: expected more than zero and at most " + LONGEST_DEADLINE
+                        + " is out of range: expected more than zero and at most " + LONGEST
                         + ", for example Duration.ofMillis(100)");
             }
             this.deadline = deadline;
+            return this;
+        }
+
+        /**
+         * Sets how long a denial by the store is remembered at most, 1 second at first; see {@link
+         * io.github.spillgate.RateLimiter.Builder#shortcut(Duration)}.
+         *
+         * @param longest zero, which switches it off, or more, and at most a minute
+         * @return this builder
+         * @throws IllegalArgumentException if it is something else
+         */
+        public Builder shortcut(Duration longest) {
+            Objects.requireNonNull(longest, "shortcut is null: expected one, for example Duration.ofSeconds(1)");
+            if (longest.isNegative() || longest.compareTo(LONGEST) > 0) {
+                throw new IllegalArgumentException("shortcut " + longest
+                        + " is out of range: expected zero, which switches it off, or more, and at most " + LONGEST
+                        + ", for example Duration.ofSeconds(1)");
+            }
+            this.shortcut = longest;
             return this;
         }
 

@@ -50,7 +50,13 @@ final class Taking extends Question<Decision> {
     }
 
     @Override
+    void answered(@Nullable Decision answer) {
+        store.denials().remember(answer, sentAt());
+    }
+
+    @Override
     void answeredLate(@Nullable Decision answer) {
+        store.denials().remember(answer, sentAt());
         meet(answer == null ? REFUSED : answer, false);
     }
 
