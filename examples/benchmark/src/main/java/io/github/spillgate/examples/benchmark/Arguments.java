@@ -1,0 +1,117 @@
+package io.github.spillgate.examples.benchmark;
+
+import io.github.spillgate.examples.benchmark.work.Work;
+import io.github.spillgate.examples.benchmark.work.Works;
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.Deque;
+import java.util.List;
+import java.util.stream.Collectors;
+
+/** What the command line asks for. */
+record Arguments(boolean help, Path out, List<Work> works, Pace pace) {
+
+    static final String USAGE = """
+            Usage: mvn -q -pl examples/benchmark -am compile exec:java -Dexec.args="[options]"
+
+              --quick              fewer and shorter slices: within three minutes, for a first look
+              --only WORK[,WORK]   only these works, or kinds of works
+              --rounds N           how often everybody gets a turn, 1 to 100 (5; quick: 3)
+              --seconds S          how long a turn is measured, 0.01 to 60 (1; quick: 0.15)
+              --out DIR            where results.csv, rounds.csv, results.md and the charts go
+              --help               this text
+
+            Works:
+            """;
+
+    private static final String OUT = "spillgate.benchmark.out";
+
+    static Arguments parse(String... arguments) {
+        boolean help = false;
+        boolean quick = false;
+        Path out = Path.of(System.getProperty(OUT, "target/benchmark"));
+        List<Work> works = Works.all();
+        double rounds = 0;
+        double seconds = 0;
+        Deque<String> left = new ArrayDeque<>(Arrays.asList(arguments));
+        while (!left.isEmpty()) {
+            String option = left.remove();
+            switch (option) {
+                case "--help", "-h" -> help = true;
+                case "--quick" -> quick = true;
+                case "--out" -> out = path(value(option, left, "a directory", "--out target/benchmark"));
+                case "--only" -> works = only(value(option, left, "names of works", "--only hot-key,denied"), works);
+                case "--rounds" ->
+                    rounds = number(option, left, "a whole number from 1 to 100", "--rounds 5", 1, 100, true);
+                case "--seconds" ->
+                    seconds = number(option, left, "a number from 0.01 to 60", "--seconds 0.5", 0.01, 60, false);
+                default ->
+                    throw new IllegalArgumentException(
+                            "argument \"" + option + "\" is unknown: expected one of --quick,"
+                                    + " --only, --rounds, --seconds, --out and --help, for example --quick --only hot-key");
+            }
+        }
+        Pace pace = quick ? Pace.QUICK : Pace.FULL;
+        pace = rounds == 0 ? pace : pace.rounds((int) rounds);
+        pace = seconds == 0 ? pace : pace.slice(Duration.ofNanos((long) (seconds * 1e9)));
+        return new Arguments(help, out, works, pace);
+    }
+
+    private static String value(String option, Deque<String> left, String what, String example) {
+        String value = left.poll();
+        if (value == null) {
+            throw new IllegalArgumentException(
+                    "argument " + option + " has no value: expected " + what + ", for example " + example);
+        }
+        return value;
+    }
+
+    private static Path path(String text) {
+        try {
+            return Path.of(text);
+        } catch (InvalidPathException e) {
+            throw new IllegalArgumentException(
+                    "--out \"" + text + "\" is no path: expected a directory, for example --out target/benchmark", e);
+        }
+    }
+
+    private static List<Work> only(String text, List<Work> all) {
+        List<String> names = List.of(text.split(",", -1));
+        for (String name : names) {
+            if (all.stream().noneMatch(work -> isMeant(name, work))) {
+                throw new IllegalArgumentException("--only \"" + name + "\" is no work: expected one or more of "
+                        + all.stream()
+                                .flatMap(work -> List.of(work.kind(), work.name()).stream())
+                                .distinct()
+                                .collect(Collectors.joining(", "))
+                        + ", for example --only hot-key,denied");
+            }
+        }
+        return all.stream()
+                .filter(work -> names.stream().anyMatch(name -> isMeant(name, work)))
+                .toList();
+    }
+
+    private static boolean isMeant(String name, Work work) {
+        return name.equals(work.kind()) || name.equals(work.name());
+    }
+
+    private static double number(
+            String option, Deque<String> left, String what, String example, double least, double most, boolean whole) {
+        String text = value(option, left, what, example);
+        double number;
+        try {
+            number = Double.parseDouble(text);
+        } catch (NumberFormatException e) {
+            number = Double.NaN;
+        }
+        if (!(number >= least && number <= most) || (whole && number != Math.rint(number))) {
+            throw new IllegalArgumentException(
+                    option + " \"" + text + "\" is out of range: expected " + what + ", for example " + example);
+        }
+        return number;
+    }
+}

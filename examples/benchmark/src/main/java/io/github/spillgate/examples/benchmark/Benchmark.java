@@ -1,0 +1,89 @@
+package io.github.spillgate.examples.benchmark;
+
+import io.github.spillgate.examples.benchmark.measure.RedisServer;
+import io.github.spillgate.examples.benchmark.report.Head;
+import io.github.spillgate.examples.benchmark.report.Report;
+import io.github.spillgate.examples.benchmark.report.Result;
+import io.github.spillgate.examples.benchmark.work.Work;
+import io.github.spillgate.examples.benchmark.work.Works;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Our limiter beside others, in one run, on one Redis that it starts itself. Figures move from machine to machine and from minute to
+ * minute; what counts are ratios of one run, and their spread.
+ */
+public final class Benchmark {
+
+    private static final int FAILED = 1;
+    private static final int WRONG_ARGUMENTS = 2;
+
+    private Benchmark() {}
+
+    public static void main(String[] arguments) {
+        int status = run(System.out, System.err, arguments);
+        if (status != 0) {
+            System.exit(status);
+        }
+    }
+
+    static int run(PrintStream out, PrintStream err, String... arguments) {
+        Arguments asked;
+        Report report;
+        try {
+            asked = Arguments.parse(arguments);
+            if (asked.help()) {
+                help(out);
+                return 0;
+            }
+            report = Report.in(asked.out());
+        } catch (IllegalArgumentException e) {
+            err.println(e.getMessage());
+            return WRONG_ARGUMENTS;
+        }
+        try {
+            measure(asked, report, out);
+            return 0;
+        } catch (IOException | RuntimeException e) {
+            err.println("The benchmark has failed: " + e.getMessage());
+            e.printStackTrace(err);
+            return FAILED;
+        }
+    }
+
+    private static void help(PrintStream out) {
+        out.print(Arguments.USAGE);
+        Works.all().forEach(work -> out.printf("  %-18s %s%n", work.name(), work.says()));
+    }
+
+    private static void measure(Arguments asked, Report report, PrintStream out) throws IOException {
+        List<Result> results = new ArrayList<>();
+        try (RedisServer redis = RedisServer.start()) {
+            Head head =
+                    Head.of(redis.version(), asked.pace().rounds(), asked.pace().slice());
+            head.lines().forEach(out::println);
+            out.printf("This takes about %s.%n", about(asked));
+            Rounds rounds = new Rounds(redis, asked.pace(), out);
+            for (Work work : asked.works()) {
+                out.printf("%n%s: %s%n", work.name(), work.says());
+                List<Result> ofWork = rounds.of(work);
+                results.addAll(ofWork);
+                Report.show(ofWork, out);
+            }
+            report.write(head, results);
+        }
+        out.printf("%nAll of it is in %s%n", asked.out().toAbsolutePath());
+    }
+
+    private static String about(Arguments asked) {
+        Duration time = asked.works().stream()
+                .map(work -> asked.pace().of(work.entrants().size()))
+                .reduce(Duration.ZERO, Duration::plus)
+                .multipliedBy(5)
+                .dividedBy(4);
+        return time.toMinutes() < 3 ? (time.toSeconds() + 1) + " s" : (time.toMinutes() + 1) + " minutes";
+    }
+}

@@ -1,0 +1,34 @@
+package io.github.spillgate.examples.benchmark.contender;
+
+import io.github.bucket4j.Bucket;
+import java.util.concurrent.ConcurrentHashMap;
+
+/** Bucket4j in this process: a lock-free bucket for each key, in a concurrent map. The map is not bounded, which is to its favour. */
+final class Bucket4jLocal implements Contender {
+
+    private final ConcurrentHashMap<String, Bucket> buckets = new ConcurrentHashMap<>();
+    private final Rate rate;
+
+    Bucket4jLocal(Setting setting) {
+        rate = setting.onlyRate();
+    }
+
+    @Override
+    public void decide(String key, Answer answer) {
+        // A look first: where the key is there, computeIfAbsent may still lock.
+        Bucket bucket = buckets.get(key);
+        if (bucket == null) {
+            bucket = buckets.computeIfAbsent(key, absent -> bucket());
+        }
+        answer.decided(bucket.tryConsume(1));
+    }
+
+    private Bucket bucket() {
+        return Bucket.builder()
+                .addLimit(limit -> limit.capacity(rate.permits()).refillGreedy(rate.permits(), rate.window()))
+                .build();
+    }
+
+    @Override
+    public void close() {}
+}

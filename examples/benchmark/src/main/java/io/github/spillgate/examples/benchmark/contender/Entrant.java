@@ -1,0 +1,78 @@
+package io.github.spillgate.examples.benchmark.contender;
+
+import io.github.spillgate.Limit;
+import java.util.function.Function;
+import reactor.core.scheduler.Schedulers;
+
+/** Who takes part, by the name that stands in the results. */
+public enum Entrant {
+    /** No limiter: one trip to Redis that does nothing. Whoever makes a trip for each decision cannot be quicker. */
+    PING("ping", Side.FLOOR, PingEach::new),
+    EVALSHA("evalsha each", Side.PEER, EvalshaEach::new),
+    BUCKET4J("bucket4j", Side.PEER, Bucket4j::asItComes),
+    BUCKET4J_BATCHING("bucket4j batching", Side.PEER, Bucket4j::batching),
+    REDISSON("redisson", Side.PEER, RedissonLimiter::new),
+    SPRING_GATEWAY("spring gateway", Side.PEER, SpringGateway::new),
+    LOG("spillgate log", Side.OURS, setting -> Spillgate.inRedis(setting, Entrant::log)),
+    COUNTER("spillgate counter", Side.OURS, setting -> Spillgate.inRedis(setting, Entrant::counter)),
+    LOG_IMMEDIATE(
+            "spillgate log immediate",
+            Side.OURS,
+            setting -> Spillgate.inRedis(setting, Entrant::log, Schedulers.immediate())),
+    COUNTER_IMMEDIATE(
+            "spillgate counter immediate",
+            Side.OURS,
+            setting -> Spillgate.inRedis(setting, Entrant::counter, Schedulers.immediate())),
+
+    LOCAL_BUCKET4J("bucket4j local", Side.PEER, Bucket4jLocal::new),
+    LOCAL_RESILIENCE4J("resilience4j", Side.PEER, Resilience4j::new),
+    LOCAL_LOG("spillgate local log", Side.OURS, setting -> Spillgate.local(setting, Entrant::log)),
+    LOCAL_COUNTER("spillgate local counter", Side.OURS, setting -> Spillgate.local(setting, Entrant::counter));
+
+    private enum Side {
+        OURS,
+        PEER,
+        FLOOR
+    }
+
+    private final String title;
+    private final Side side;
+
+    @SuppressWarnings("ImmutableEnumChecker") // all of them are functions that hold nothing
+    private final Function<Setting, Contender> open;
+
+    Entrant(String title, Side side, Function<Setting, Contender> open) {
+        this.title = title;
+        this.side = side;
+        this.open = open;
+    }
+
+    public String title() {
+        return title;
+    }
+
+    public boolean isOurs() {
+        return side == Side.OURS;
+    }
+
+    public boolean isPeer() {
+        return side == Side.PEER;
+    }
+
+    /** Whether it decides at all. */
+    public boolean isLimiter() {
+        return side != Side.FLOOR;
+    }
+
+    public Contender open(Setting setting) {
+        return open.apply(setting);
+    }
+
+    private static Limit log(Rate rate) {
+        return Limit.of(rate.permits(), rate.window());
+    }
+
+    private static Limit counter(Rate rate) {
+        return Limit.counter(rate.permits(), rate.window());
+    }
+}

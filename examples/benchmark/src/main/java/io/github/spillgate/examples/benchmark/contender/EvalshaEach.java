@@ -1,0 +1,64 @@
+package io.github.spillgate.examples.benchmark.contender;
+
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.ScriptOutputType;
+import io.lettuce.core.api.reactive.RedisReactiveCommands;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.util.Objects;
+import java.util.stream.Stream;
+
+/** A sliding window counter written by hand: a short script, one EVALSHA for each decision, and nothing around it. */
+final class EvalshaEach implements Contender {
+
+    private final RedisClient client;
+    private final RedisReactiveCommands<String, String> commands;
+    private final String script;
+    private final String[] arguments;
+    private final int limits;
+
+    EvalshaEach(Setting setting) {
+        client = RedisClient.create(setting.uri());
+        commands = client.connect().reactive();
+        script = Objects.requireNonNull(commands.scriptLoad(script()).block(), "Redis has not named the script");
+        limits = setting.rates().size();
+        arguments = setting.rates().stream()
+                .flatMap(rate -> Stream.of(rate.permits(), rate.window().toMillis()))
+                .map(number -> Long.toString(number))
+                .toArray(String[]::new);
+    }
+
+    private static byte[] script() {
+        String name = "sliding-window-counter.lua";
+        try (InputStream text = EvalshaEach.class.getResourceAsStream(name)) {
+            return Objects.requireNonNull(text, "there is no " + name).readAllBytes();
+        } catch (IOException e) {
+            throw new UncheckedIOException("cannot read " + name, e);
+        }
+    }
+
+    @Override
+    public void decide(String key, Answer answer) {
+        OneAnswer.of(
+                commands.<Long>evalsha(script, ScriptOutputType.INTEGER, keys(key), arguments),
+                answer,
+                (taken, told) -> told.decided(taken == 1));
+    }
+
+    private String[] keys(String key) {
+        if (limits == 1) {
+            return new String[] {key};
+        }
+        String[] keys = new String[limits];
+        for (int i = 0; i < limits; i++) {
+            keys[i] = "{" + key + "}" + i;
+        }
+        return keys;
+    }
+
+    @Override
+    public void close() {
+        client.shutdown();
+    }
+}

@@ -1,0 +1,49 @@
+package io.github.spillgate.examples.benchmark.contender;
+
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.redisson.Redisson;
+import org.redisson.api.RateType;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+
+/**
+ * Redisson's RRateLimiter through its asynchronous API, on a single server with the settings that it has by itself, which are a
+ * pool of up to 64 connections and scripts by EVALSHA. The rate of a key is set once, before, and not with each decision.
+ */
+final class RedissonLimiter implements Contender {
+
+    private static final long PATIENCE_SECONDS = 30;
+
+    private final RedissonClient redisson;
+    private final Rate rate;
+
+    RedissonLimiter(Setting setting) {
+        rate = setting.onlyRate();
+        Config config = new Config();
+        config.useSingleServer().setAddress(setting.uri());
+        redisson = Redisson.create(config);
+    }
+
+    @Override
+    public void prepare(List<String> keys) {
+        CompletableFuture.allOf(keys.stream()
+                        .map(key -> redisson.getRateLimiter(key)
+                                .trySetRateAsync(RateType.OVERALL, rate.permits(), rate.window())
+                                .toCompletableFuture())
+                        .toArray(CompletableFuture<?>[]::new))
+                .orTimeout(PATIENCE_SECONDS, TimeUnit.SECONDS)
+                .join();
+    }
+
+    @Override
+    public void decide(String key, Answer answer) {
+        Futures.tell(redisson.getRateLimiter(key).tryAcquireAsync(), answer);
+    }
+
+    @Override
+    public void close() {
+        redisson.shutdown(0, 2, TimeUnit.SECONDS);
+    }
+}

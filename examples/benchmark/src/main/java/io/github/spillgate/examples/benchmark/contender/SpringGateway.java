@@ -1,0 +1,101 @@
+package io.github.spillgate.examples.benchmark.contender;
+
+import io.lettuce.core.ClientOptions;
+import io.lettuce.core.TimeoutOptions;
+import io.lettuce.core.resource.ClientResources;
+import io.lettuce.core.resource.DefaultClientResources;
+import java.util.List;
+import org.springframework.beans.factory.support.StaticListableBeanFactory;
+import org.springframework.cloud.gateway.filter.ratelimit.RateLimiter;
+import org.springframework.cloud.gateway.filter.ratelimit.RedisRateLimiter;
+import org.springframework.cloud.gateway.support.ConfigurationService;
+import org.springframework.core.convert.ConversionService;
+import org.springframework.core.io.ClassPathResource;
+import org.springframework.data.redis.connection.RedisStandaloneConfiguration;
+import org.springframework.data.redis.connection.lettuce.LettuceClientConfiguration;
+import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
+import org.springframework.data.redis.core.ReactiveStringRedisTemplate;
+import org.springframework.data.redis.core.script.DefaultRedisScript;
+import org.springframework.data.redis.core.script.RedisScript;
+import org.springframework.validation.Validator;
+
+/**
+ * Spring Cloud Gateway's RedisRateLimiter, the class itself, without a gateway around it. Its script, template and connection are
+ * made as its auto-configuration, and Spring Boot's, make them.
+ */
+final class SpringGateway implements Contender {
+
+    private static final String ROUTE = "benchmark";
+    private static final String SCRIPT = "META-INF/scripts/request_rate_limiter.lua";
+
+    private final ClientResources resources = DefaultClientResources.create();
+    private final LettuceConnectionFactory connections;
+    private final RedisRateLimiter limiter;
+
+    SpringGateway(Setting setting) {
+        connections = new LettuceConnectionFactory(
+                new RedisStandaloneConfiguration(setting.host(), setting.port()),
+                LettuceClientConfiguration.builder()
+                        .clientResources(resources)
+                        .clientOptions(ClientOptions.builder()
+                                .timeoutOptions(TimeoutOptions.enabled())
+                                .build())
+                        .build());
+        connections.afterPropertiesSet();
+        connections.start();
+        StaticListableBeanFactory beans = new StaticListableBeanFactory();
+        limiter = new RedisRateLimiter(
+                new ReactiveStringRedisTemplate(connections),
+                script(),
+                new ConfigurationService(
+                        beans, beans.getBeanProvider(ConversionService.class), beans.getBeanProvider(Validator.class)));
+        limiter.getConfig().put(ROUTE, config(setting.onlyRate()));
+    }
+
+    @SuppressWarnings("unchecked") // as in the auto-configuration: a class literal knows no type of elements
+    private static RedisScript<List<Long>> script() {
+        DefaultRedisScript<List<Long>> script = new DefaultRedisScript<>();
+        script.setLocation(new ClassPathResource(SCRIPT));
+        script.setResultType((Class<List<Long>>) (Class<?>) List.class);
+        return script;
+    }
+
+    /**
+     * Its tokens come by the second, in whole ones. For a slower rate a decision costs more of them, as its documentation advises.
+     */
+    private static RedisRateLimiter.Config config(Rate rate) {
+        long seconds = rate.window().toSeconds();
+        if (rate.permits() % seconds == 0) {
+            int each = Math.toIntExact(rate.permits() / seconds);
+            return new RedisRateLimiter.Config().setReplenishRate(each).setBurstCapacity(rate.permits());
+        }
+        if (seconds % rate.permits() != 0) {
+            throw new IllegalArgumentException("rate " + rate
+                    + " is neither whole permits a second nor whole seconds a permit, for example 10 per 1h");
+        }
+        return new RedisRateLimiter.Config()
+                .setReplenishRate(1)
+                .setBurstCapacity(seconds)
+                .setRequestedTokens(Math.toIntExact(seconds / rate.permits()));
+    }
+
+    @Override
+    public void decide(String key, Answer answer) {
+        OneAnswer.of(limiter.isAllowed(ROUTE, key), answer, SpringGateway::tell);
+    }
+
+    /** When Redis fails it allows, and says that -1 tokens are left. */
+    private static void tell(RateLimiter.Response response, Answer told) {
+        if ("-1".equals(response.getHeaders().get(RedisRateLimiter.REMAINING_HEADER))) {
+            told.failed(new IllegalStateException("Redis has failed, and the gateway allows"));
+        } else {
+            told.decided(response.isAllowed());
+        }
+    }
+
+    @Override
+    public void close() {
+        connections.destroy();
+        resources.shutdown().syncUninterruptibly();
+    }
+}

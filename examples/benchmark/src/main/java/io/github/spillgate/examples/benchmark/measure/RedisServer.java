@@ -1,0 +1,176 @@
+package io.github.spillgate.examples.benchmark.measure;
+
+import io.github.spillgate.examples.benchmark.contender.CommandCalls;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.api.sync.RedisCommands;
+import java.io.File;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import redis.embedded.core.ExecutableProvider;
+
+/**
+ * A Redis of our own, on loopback and without persistence: the server that is installed, or else the one that comes with the
+ * build. It ends with this process.
+ */
+public final class RedisServer implements AutoCloseable {
+
+    private static final String HOST = "127.0.0.1";
+    private static final Duration START = Duration.ofSeconds(20);
+
+    private final Process process;
+    private final Thread atExit;
+    private final int port;
+    private final boolean installed;
+    private final RedisClient client;
+    private final RedisCommands<String, String> commands;
+
+    private RedisServer(Process process, int port, boolean installed) {
+        this.process = process;
+        this.port = port;
+        this.installed = installed;
+        this.atExit = new Thread(process::destroyForcibly, "redis-end");
+        Runtime.getRuntime().addShutdownHook(atExit);
+        this.client = RedisClient.create(RedisURI.create(HOST, port));
+        try {
+            this.commands = connect().sync();
+        } catch (RuntimeException e) {
+            stop();
+            throw e;
+        }
+    }
+
+    public static RedisServer start() throws IOException {
+        Optional<File> installed = installed();
+        File executable = installed.isPresent()
+                ? installed.get()
+                : ExecutableProvider.newJarResourceProvider().get();
+        int port = freePort();
+        Process process = new ProcessBuilder(
+                        List.of(executable.getPath(), "--port", Integer.toString(port), "--bind", HOST, "--save", ""))
+                .redirectErrorStream(true)
+                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                .start();
+        return new RedisServer(process, port, installed.isPresent());
+    }
+
+    private static Optional<File> installed() {
+        String path = Objects.requireNonNullElse(System.getenv("PATH"), "");
+        return Arrays.stream(path.split(File.pathSeparator))
+                .filter(directory -> !directory.isEmpty())
+                .map(directory -> Path.of(directory, "redis-server"))
+                .filter(Files::isExecutable)
+                .map(Path::toFile)
+                .findFirst();
+    }
+
+    private static int freePort() throws IOException {
+        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            return socket.getLocalPort();
+        }
+    }
+
+    private StatefulRedisConnection<String, String> connect() {
+        long giveUp = System.nanoTime() + START.toNanos();
+        while (true) {
+            try {
+                return client.connect();
+            } catch (RuntimeException e) {
+                if (!process.isAlive() || System.nanoTime() > giveUp) {
+                    throw new IllegalStateException(
+                            "Redis on port " + port + " did not start: expected it to answer within "
+                                    + START.toSeconds() + " s, on a port that nobody else has taken",
+                            e);
+                }
+                pause();
+            }
+        }
+    }
+
+    private static void pause() {
+        try {
+            Thread.sleep(20);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted while Redis starts", e);
+        }
+    }
+
+    public String host() {
+        return HOST;
+    }
+
+    public int port() {
+        return port;
+    }
+
+    /** Which Redis it is, for the head of the results. */
+    public String version() {
+        return info("server").get("redis_version") + (installed ? ", the installed one" : ", the one of the build");
+    }
+
+    /** Forgets all keys, and keeps the scripts. */
+    public void empty() {
+        commands.flushdb();
+    }
+
+    /** What it has counted since it started. */
+    CommandCalls calls() {
+        Map<String, CommandCalls.Sum> calls = new HashMap<>();
+        info("commandstats").forEach((name, value) -> {
+            Map<String, String> fields = fields(value.split(","), '=');
+            calls.put(
+                    name.substring("cmdstat_".length()),
+                    new CommandCalls.Sum(
+                            Long.parseLong(fields.getOrDefault("calls", "0")),
+                            Double.parseDouble(fields.getOrDefault("usec", "0"))));
+        });
+        return new CommandCalls(calls);
+    }
+
+    private Map<String, String> info(String section) {
+        return fields(commands.info(section).split("\r?\n"), ':');
+    }
+
+    private static Map<String, String> fields(String[] lines, char separator) {
+        Map<String, String> fields = new HashMap<>();
+        for (String line : lines) {
+            int at = line.indexOf(separator);
+            if (at > 0) {
+                fields.put(line.substring(0, at), line.substring(at + 1).strip());
+            }
+        }
+        return fields;
+    }
+
+    @Override
+    public void close() {
+        stop();
+        Runtime.getRuntime().removeShutdownHook(atExit);
+    }
+
+    private void stop() {
+        client.shutdown();
+        process.destroy();
+        try {
+            if (!process.waitFor(5, TimeUnit.SECONDS)) {
+                process.destroyForcibly();
+            }
+        } catch (InterruptedException e) {
+            process.destroyForcibly();
+            Thread.currentThread().interrupt();
+        }
+    }
+}

@@ -1,0 +1,108 @@
+package io.github.spillgate.examples.benchmark.measure;
+
+import io.github.spillgate.examples.benchmark.contender.Answer;
+import io.github.spillgate.examples.benchmark.contender.Contender;
+import java.util.List;
+import java.util.SplittableRandom;
+
+/** One decision at a time, over and over. On one thread at a time; whoever brings the answer hands it over to the next. */
+final class Slot implements Answer, Runnable {
+
+    private static final long SEED = 0x5eed;
+
+    private final Contender contender;
+    private final List<String> keys;
+    private final int step;
+    private final Runnable after;
+    private final ThreadLocal<Trampoline> trampolines;
+    private final Runnable end;
+    private final SplittableRandom random;
+    private final Tally tally = new Tally();
+    private long until;
+    private long askedAt;
+    private boolean asking;
+    private int next;
+
+    Slot(int number, Contender contender, Load load, ThreadLocal<Trampoline> trampolines, Runnable end) {
+        this.contender = contender;
+        this.keys = load.keys();
+        this.step = load.inTurn() ? load.inFlight() : 0;
+        this.next = number;
+        this.after = load.after();
+        this.trampolines = trampolines;
+        this.end = end;
+        this.random = new SplittableRandom(SEED + number);
+    }
+
+    /** To be called before it runs. */
+    void start(long until) {
+        this.until = until;
+    }
+
+    @Override
+    public void run() {
+        trampolines.get().goOn(this);
+    }
+
+    void ask() {
+        askedAt = System.nanoTime();
+        if (askedAt - until >= 0) {
+            end.run();
+            return;
+        }
+        asking = true;
+        try {
+            contender.decide(key(), this);
+        } catch (RuntimeException e) {
+            failed(e);
+        }
+    }
+
+    private String key() {
+        if (step == 0) {
+            return keys.get(random.nextInt(keys.size()));
+        }
+        String key = keys.get(next % keys.size());
+        next = (next + step) % keys.size();
+        return key;
+    }
+
+    @Override
+    public void decided(boolean allowed) {
+        if (answered()) {
+            tally.decided(allowed, askedAt, until);
+            goOn();
+        }
+    }
+
+    @Override
+    public void fellBack() {
+        if (answered()) {
+            tally.fellBack++;
+            goOn();
+        }
+    }
+
+    @Override
+    public void failed(Throwable error) {
+        if (answered()) {
+            tally.failed(error);
+            goOn();
+        }
+    }
+
+    private boolean answered() {
+        boolean first = asking;
+        asking = false;
+        return first;
+    }
+
+    private void goOn() {
+        after.run();
+        trampolines.get().goOn(this);
+    }
+
+    Tally tally() {
+        return tally;
+    }
+}

@@ -1,0 +1,5 @@
+/** Our limiter beside others, in one run, on one Redis. */
+@NullMarked
+package io.github.spillgate.examples.benchmark;
+
+import org.jspecify.annotations.NullMarked;

@@ -1,0 +1,41 @@
+package io.github.spillgate.examples.benchmark.report;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.time.Duration;
+import java.util.List;
+import java.util.Objects;
+import java.util.Properties;
+import java.util.stream.Collectors;
+
+/** What the numbers were measured with, and on. */
+public record Head(List<String> lines) {
+
+    private static final String VERSIONS = "/io/github/spillgate/examples/benchmark/versions.properties";
+
+    public Head {
+        lines = List.copyOf(lines);
+    }
+
+    public static Head of(String redis, int rounds, Duration slice) throws IOException {
+        return new Head(List.of(
+                "Redis " + redis + "; on loopback, without persistence",
+                "JVM " + System.getProperty("java.vm.name") + " " + System.getProperty("java.vm.version"),
+                System.getProperty("os.name") + " on " + System.getProperty("os.arch") + ", "
+                        + Runtime.getRuntime().availableProcessors() + " processors",
+                versions(),
+                rounds + (rounds == 1 ? " round" : " rounds") + " of " + slice.toMillis()
+                        + " ms each; medians, and in brackets the lowest and the highest"));
+    }
+
+    private static String versions() throws IOException {
+        Properties versions = new Properties();
+        try (InputStream text = Objects.requireNonNull(Head.class.getResourceAsStream(VERSIONS), VERSIONS)) {
+            versions.load(text);
+        }
+        return versions.stringPropertyNames().stream()
+                .sorted()
+                .map(name -> name + " " + versions.getProperty(name))
+                .collect(Collectors.joining(", "));
+    }
+}

@@ -1,0 +1,5 @@
+/** What is made of the measurements: numbers, tables and charts. */
+@NullMarked
+package io.github.spillgate.examples.benchmark.report;
+
+import org.jspecify.annotations.NullMarked;

@@ -1,0 +1,123 @@
+package io.github.spillgate.examples.benchmark.work;
+
+import io.github.spillgate.examples.benchmark.contender.Entrant;
+import io.github.spillgate.examples.benchmark.contender.Rate;
+import java.time.Duration;
+import java.util.List;
+
+/**
+ * What is asked of all who take part in it.
+ *
+ * @param kind works of one kind differ in one number, and share a chart
+ * @param name its name in the results
+ * @param says what it is, for people
+ * @param entrants who takes part
+ * @param keys how many, each as likely as the others
+ * @param rates what every key falls under
+ * @param denied whether the limit is used up before, so that all is denied; else nothing ever is
+ * @param inFlight how many decisions are under way at a time
+ * @param instances how many limiters of the same name share the work, each with a client and a connection of its own
+ * @param threads on how many threads the driver asks, where the answers come at once
+ * @param after how long a processor is busy after each decision
+ * @param yardstick what the results are compared by, and with
+ */
+public record Work(
+        String kind,
+        String name,
+        String says,
+        List<Entrant> entrants,
+        int keys,
+        List<Rate> rates,
+        boolean denied,
+        int inFlight,
+        int instances,
+        int threads,
+        Duration after,
+        Yardstick yardstick) {
+
+    private static final Rate NEVER_REACHED = new Rate(10_000_000, Duration.ofSeconds(1));
+
+    public Work {
+        entrants = List.copyOf(entrants);
+        rates = List.copyOf(rates);
+    }
+
+    /** One key with a limit that nobody reaches, 256 decisions at a time on one limiter, compared with the best peer. */
+    static Builder of(String kind, String says, Entrant... entrants) {
+        return new Builder(kind, says, List.of(entrants));
+    }
+
+    /** What is to be otherwise. */
+    static final class Builder {
+
+        private final String kind;
+        private final String says;
+        private final List<Entrant> entrants;
+        private String name;
+        private int keys = 1;
+        private List<Rate> rates = List.of(NEVER_REACHED);
+        private boolean denied;
+        private int inFlight = 256;
+        private int instances = 1;
+        private int threads = Runtime.getRuntime().availableProcessors();
+        private Duration after = Duration.ZERO;
+        private Yardstick yardstick = Yardstick.BEST_PEER;
+
+        private Builder(String kind, String says, List<Entrant> entrants) {
+            this.kind = kind;
+            this.name = kind;
+            this.says = says;
+            this.entrants = entrants;
+        }
+
+        Builder named(String name) {
+            this.name = name;
+            return this;
+        }
+
+        Builder keys(int keys) {
+            this.keys = keys;
+            return this;
+        }
+
+        Builder rates(Rate... rates) {
+            this.rates = List.of(rates);
+            return this;
+        }
+
+        Builder allDenied() {
+            this.denied = true;
+            return this;
+        }
+
+        Builder inFlight(int inFlight) {
+            this.inFlight = inFlight;
+            return this;
+        }
+
+        Builder instances(int instances) {
+            this.instances = instances;
+            return this;
+        }
+
+        Builder threads(int threads) {
+            this.threads = threads;
+            return this;
+        }
+
+        Builder after(Duration after) {
+            this.after = after;
+            return this;
+        }
+
+        Builder comparedBy(Yardstick yardstick) {
+            this.yardstick = yardstick;
+            return this;
+        }
+
+        Work build() {
+            return new Work(
+                    kind, name, says, entrants, keys, rates, denied, inFlight, instances, threads, after, yardstick);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+package io.github.spillgate.examples.benchmark.work;
+
+import static io.github.spillgate.examples.benchmark.contender.Entrant.BUCKET4J;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.BUCKET4J_BATCHING;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_IMMEDIATE;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_BUCKET4J;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_COUNTER;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_LOG;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_RESILIENCE4J;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_IMMEDIATE;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.PING;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.REDISSON;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.SPRING_GATEWAY;
+
+import io.github.spillgate.examples.benchmark.contender.Entrant;
+import io.github.spillgate.examples.benchmark.contender.Rate;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+
+/**
+ * All the works there are.
+ *
+ * <p>Where all is to be allowed, the limit is the same for everybody, and so large that nobody ever reaches it. A log has to
+ * remember each hit of a window, so its limit and its window are part of the work: a hundred permits a second for each of 10,000
+ * keys let a million decisions a second through, and each log holds what its key was hit within a second.
+ */
+public final class Works {
+
+    private static final Entrant[] EVERYBODY = {
+        PING, EVALSHA, BUCKET4J, BUCKET4J_BATCHING, REDISSON, SPRING_GATEWAY, LOG, COUNTER
+    };
+    private static final Duration SECOND = Duration.ofSeconds(1);
+    private static final Rate A_HUNDRED = new Rate(100, SECOND);
+    private static final int MANY = 10_000;
+    private static final int PROCESSORS = Runtime.getRuntime().availableProcessors();
+
+    private Works() {}
+
+    public static List<Work> all() {
+        List<Work> works = new ArrayList<>();
+        works.add(manyKeys());
+        works.add(Work.of("hot-key", "one key, all allowed", EVERYBODY).build());
+        works.add(denied());
+        works.add(oneInFlight());
+        works.add(threeLimits());
+        for (int keys : new int[] {1_000, 10_000, 100_000, 1_000_000}) {
+            works.add(keys(keys));
+        }
+        for (int instances : new int[] {1, 2, 4}) {
+            works.add(instances(instances));
+        }
+        works.add(handler());
+        works.add(local("local-one-thread", "no Redis, 10,000 keys, all allowed, on one thread", 1));
+        works.add(local(
+                "local-all-cores", "no Redis, 10,000 keys, all allowed, a thread for each processor", PROCESSORS));
+        return works;
+    }
+
+    private static Work manyKeys() {
+        return Work.of("many-keys", "10,000 keys, all allowed: 100 permits a second each", EVERYBODY)
+                .keys(MANY)
+                .rates(A_HUNDRED)
+                .build();
+    }
+
+    private static Work denied() {
+        return Work.of("denied", "one key, all denied: 10 permits an hour, used up before", EVERYBODY)
+                .rates(new Rate(10, Duration.ofHours(1)))
+                .allDenied()
+                .build();
+    }
+
+    private static Work oneInFlight() {
+        return Work.of(
+                        "one-in-flight",
+                        "one decision at a time; delivered on another thread, or on the one that reads from Redis (immediate)",
+                        PING,
+                        EVALSHA,
+                        BUCKET4J,
+                        REDISSON,
+                        SPRING_GATEWAY,
+                        LOG,
+                        LOG_IMMEDIATE,
+                        COUNTER,
+                        COUNTER_IMMEDIATE)
+                .inFlight(1)
+                .comparedBy(Yardstick.PING)
+                .build();
+    }
+
+    private static Work threeLimits() {
+        return Work.of(
+                        "three-limits",
+                        "10,000 keys under three limits, all allowed; Redisson and Spring Cloud Gateway know only one",
+                        EVALSHA,
+                        BUCKET4J,
+                        BUCKET4J_BATCHING,
+                        LOG,
+                        COUNTER)
+                .keys(MANY)
+                .rates(A_HUNDRED, new Rate(3_000, Duration.ofMinutes(1)), new Rate(50_000, Duration.ofHours(1)))
+                .build();
+    }
+
+    private static Work keys(int keys) {
+        return Work.of(
+                        "keys",
+                        String.format(Locale.ROOT, "%,d keys, all allowed", keys),
+                        EVALSHA,
+                        BUCKET4J,
+                        LOG,
+                        COUNTER)
+                .named("keys-" + keys)
+                .keys(keys)
+                // As many as let a million a second through, and no fewer than a hundred.
+                .rates(new Rate(Math.max(100, 1_000_000 / keys), SECOND))
+                .build();
+    }
+
+    private static Work instances(int instances) {
+        return Work.of(
+                        "instances",
+                        instances + (instances == 1 ? " limiter" : " limiters")
+                                + " on one Redis and one key, all allowed, 256 in flight in all",
+                        BUCKET4J_BATCHING,
+                        LOG,
+                        COUNTER)
+                .named("instances-" + instances)
+                .instances(instances)
+                .comparedBy(Yardstick.BATCHING)
+                .build();
+    }
+
+    private static Work handler() {
+        return Work.of(
+                        "handler",
+                        "10,000 keys, all allowed, and 20 µs of work after each decision, on the thread that brings it",
+                        EVALSHA,
+                        COUNTER,
+                        COUNTER_IMMEDIATE)
+                .keys(MANY)
+                .rates(A_HUNDRED)
+                .after(Duration.ofNanos(20_000))
+                .comparedBy(Yardstick.EVALSHA)
+                .build();
+    }
+
+    private static Work local(String name, String says, int threads) {
+        return Work.of("local", says, LOCAL_BUCKET4J, LOCAL_RESILIENCE4J, LOCAL_LOG, LOCAL_COUNTER)
+                .named(name)
+                .keys(MANY)
+                .rates(new Rate(1_000_000, SECOND))
+                .threads(threads)
+                .inFlight(threads)
+                .build();
+    }
+}

@@ -1,0 +1,38 @@
+package io.github.spillgate.examples.benchmark.work;
+
+import io.github.spillgate.examples.benchmark.contender.Entrant;
+
+/** What the results of a work are compared by, and with whose. */
+public enum Yardstick {
+    /** With the peer who is best in that work. */
+    BEST_PEER(Measure.DECISIONS),
+    EVALSHA(Measure.DECISIONS),
+    BATCHING(Measure.DECISIONS),
+    PING(Measure.P50);
+
+    /** More decisions are better, and a longer time is worse. */
+    public enum Measure {
+        DECISIONS,
+        P50
+    }
+
+    private final Measure measure;
+
+    Yardstick(Measure measure) {
+        this.measure = measure;
+    }
+
+    public Measure measure() {
+        return measure;
+    }
+
+    /** Whether this one's result may be the one that others are compared with; of several, the best is. */
+    public boolean isBase(Entrant entrant) {
+        return switch (this) {
+            case BEST_PEER -> entrant.isPeer();
+            case EVALSHA -> entrant == Entrant.EVALSHA;
+            case BATCHING -> entrant == Entrant.BUCKET4J_BATCHING;
+            case PING -> entrant == Entrant.PING;
+        };
+    }
+}

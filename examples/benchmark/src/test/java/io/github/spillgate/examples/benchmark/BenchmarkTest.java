@@ -1,0 +1,106 @@
+package io.github.spillgate.examples.benchmark;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.examples.benchmark.work.Work;
+import io.github.spillgate.examples.benchmark.work.Works;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import javax.xml.parsers.DocumentBuilderFactory;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+final class BenchmarkTest {
+
+    private final ByteArrayOutputStream out = new ByteArrayOutputStream();
+    private final ByteArrayOutputStream err = new ByteArrayOutputStream();
+
+    @Test
+    void everybodyTakesPartInEveryWorkOfHis(@TempDir Path directory) throws Exception {
+        int status = run("--rounds", "1", "--seconds", "0.02", "--out", directory.toString());
+
+        assertThat(err.toString(StandardCharsets.UTF_8)).isEmpty();
+        assertThat(status).isZero();
+        List<String> expected = new ArrayList<>();
+        Works.all().forEach(work -> work.entrants().forEach(one -> expected.add(work.name() + "," + one.title())));
+        List<String> results = Files.readAllLines(directory.resolve("results.csv"));
+        assertThat(results.get(0))
+                .isEqualTo("work,contender,decisions_per_s,p50_us,p99_us,redis_us_per_decision,"
+                        + "redis_commands_per_decision,bytes_per_decision");
+        assertThat(results.stream().skip(1).map(row -> columns(row, 0, 2))).containsExactlyElementsOf(expected);
+        List<String> rounds = Files.readAllLines(directory.resolve("rounds.csv"));
+        assertThat(rounds.stream().skip(1).map(row -> columns(row, 1, 3))).containsExactlyElementsOf(expected);
+        rounds.stream().skip(1).forEach(BenchmarkTest::countsAreConsistent);
+        assertThat(directory.resolve("results.md"))
+                .content()
+                .contains("## many-keys", "| **spillgate counter** |", "bucket4j 8");
+        for (Work work : Works.all()) {
+            Path chart = directory.resolve(work.kind() + ".svg");
+            DocumentBuilderFactory.newInstance().newDocumentBuilder().parse(chart.toFile());
+            assertThat(chart).content().contains(work.says());
+        }
+    }
+
+    private static void countsAreConsistent(String row) {
+        String[] columns = row.split(",", -1);
+        long asked = Long.parseLong(columns[3]);
+        long allowed = Long.parseLong(columns[4]);
+        long denied = Long.parseLong(columns[5]);
+        long fellBack = Long.parseLong(columns[6]);
+        long failed = Long.parseLong(columns[7]);
+        assertThat(asked).as(row).isPositive().isEqualTo(allowed + denied + fellBack + failed);
+        assertThat(failed).as(row).isZero();
+    }
+
+    private static String columns(String row, int from, int to) {
+        return String.join(",", List.of(row.split(",", -1)).subList(from, to));
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = ';',
+            value = {
+                "--only nope; --only \"nope\" is no work; --only hot-key,denied",
+                "--only hot-key,; --only \"\" is no work; --only hot-key,denied",
+                "--rounds 0; --rounds \"0\" is out of range; --rounds 5",
+                "--rounds 2.5; --rounds \"2.5\" is out of range; --rounds 5",
+                "--seconds soon; --seconds \"soon\" is out of range; --seconds 0.5",
+                "--seconds NaN; --seconds \"NaN\" is out of range; --seconds 0.5",
+                "--out; --out has no value; --out target/benchmark",
+                "--out pom.xml; --out \"pom.xml\" cannot be written to; --out target/benchmark",
+                "--fast; \"--fast\" is unknown; --quick --only hot-key"
+            })
+    void aWrongArgumentIsNamedAndARightOneShown(String arguments, String complaint, String example) {
+        assertThat(run(arguments.split(" ", -1))).isEqualTo(2);
+        assertThat(err.toString(StandardCharsets.UTF_8)).contains(complaint, "expected", "for example " + example);
+        assertThat(out.toString(StandardCharsets.UTF_8)).isEmpty();
+    }
+
+    @Test
+    void helpNamesEveryOptionAndEveryWork() {
+        assertThat(run("--help")).isZero();
+        assertThat(out.toString(StandardCharsets.UTF_8))
+                .contains("--quick", "--only", "--rounds", "--seconds", "--out")
+                .contains(Works.all().stream().map(Work::name).toList());
+    }
+
+    @Test
+    void kindsStandForAllTheirWorks() {
+        assertThat(Arguments.parse("--only", "keys,denied").works().stream().map(Work::name))
+                .containsExactly("denied", "keys-1000", "keys-10000", "keys-100000", "keys-1000000");
+    }
+
+    private int run(String... arguments) {
+        return Benchmark.run(
+                new PrintStream(out, true, StandardCharsets.UTF_8),
+                new PrintStream(err, true, StandardCharsets.UTF_8),
+                arguments);
+    }
+}

@@ -1,0 +1,63 @@
+package io.github.spillgate.examples.benchmark.contender;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.examples.benchmark.measure.RedisServer;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.EnumSource.Mode;
+
+/** Everybody is set up so that he limits: a contender who does not is quick, and proves nothing. */
+final class EntrantTest {
+
+    private static RedisServer redis;
+
+    @BeforeAll
+    static void start() throws IOException {
+        redis = RedisServer.start();
+    }
+
+    @AfterAll
+    static void stop() {
+        redis.close();
+    }
+
+    @ParameterizedTest
+    @EnumSource(mode = Mode.EXCLUDE, names = "PING")
+    void threeAreAllowedAndTheFourthIsDenied(Entrant entrant) throws Exception {
+        assertThat(decide(entrant, new Rate(3, Duration.ofHours(1)))).containsExactly(true, true, true, false, true);
+    }
+
+    @ParameterizedTest
+    @EnumSource(names = {"EVALSHA", "BUCKET4J", "BUCKET4J_BATCHING", "LOG", "COUNTER"})
+    void theTightestOfThreeLimitsDenies(Entrant entrant) throws Exception {
+        List<Boolean> answers = decide(
+                entrant,
+                new Rate(10, Duration.ofSeconds(1)),
+                new Rate(3, Duration.ofMinutes(1)),
+                new Rate(10, Duration.ofHours(1)));
+        assertThat(answers).containsExactly(true, true, true, false, true);
+    }
+
+    /** Four decisions on one key, and one on another. */
+    private static List<Boolean> decide(Entrant entrant, Rate... rates) throws Exception {
+        redis.empty();
+        List<Boolean> answers = new ArrayList<>();
+        try (Contender contender = entrant.open(new Setting(redis.host(), redis.port(), List.of(rates)))) {
+            contender.prepare(List.of("one", "other"));
+            for (String key : List.of("one", "one", "one", "one", "other")) {
+                FutureAnswer answer = new FutureAnswer();
+                contender.decide(key, answer);
+                answers.add(answer.get(10, TimeUnit.SECONDS));
+            }
+        }
+        return answers;
+    }
+}

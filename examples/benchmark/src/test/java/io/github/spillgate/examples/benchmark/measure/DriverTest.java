@@ -1,0 +1,107 @@
+package io.github.spillgate.examples.benchmark.measure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.github.spillgate.examples.benchmark.contender.Answer;
+import io.github.spillgate.examples.benchmark.contender.CommandCalls;
+import io.github.spillgate.examples.benchmark.contender.Contender;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.atomic.LongAdder;
+import java.util.function.BiConsumer;
+import org.junit.jupiter.api.Test;
+
+final class DriverTest {
+
+    private static final Duration SHORT = Duration.ofMillis(50);
+    private static final int SLOTS = 64;
+    private static final int THREADS = 2;
+
+    private final LongAdder asked = new LongAdder();
+
+    @Test
+    void answersThatComeAtOnceKeepAllThreadsBusyAndNoStackGrows() {
+        Set<Thread> threads = ConcurrentHashMap.newKeySet();
+        Slice slice = drive((key, answer) -> {
+            threads.add(Thread.currentThread());
+            answer.decided(true);
+        });
+        assertThat(threads).hasSize(THREADS);
+        assertThat(slice.asked()).isEqualTo(asked.sum()).isGreaterThan(SLOTS);
+        assertThat(slice.allowed()).isEqualTo(slice.asked());
+    }
+
+    @Test
+    void answersThatComeLaterAreCountedOnce() {
+        ExecutorService elsewhere = Executors.newSingleThreadExecutor();
+        try {
+            Slice slice = drive((key, answer) -> elsewhere.execute(() -> answer.decided(false)));
+            assertThat(slice.asked()).isEqualTo(asked.sum()).isGreaterThan(SLOTS);
+            assertThat(slice.denied()).isEqualTo(slice.asked());
+        } finally {
+            elsewhere.shutdown();
+        }
+    }
+
+    @Test
+    void everyKeyHasItsTurn() {
+        Set<String> keys = ConcurrentHashMap.newKeySet();
+        Slice slice = drive(
+                load((key, answer) -> {
+                            keys.add(key);
+                            answer.decided(true);
+                        })
+                        .everyKeyInTurn(),
+                SHORT);
+        assertThat(slice.failed()).isZero();
+        assertThat(keys).containsExactlyInAnyOrder("a", "b", "c");
+    }
+
+    @Test
+    void failuresAndFallbacksAreToldApart() {
+        Slice failed = drive((key, answer) -> {
+            throw new IllegalArgumentException("no such key");
+        });
+        assertThat(failed.failed()).isEqualTo(failed.asked()).isPositive();
+        assertThat(failed.error()).get().asString().contains("no such key");
+        Slice fellBack = drive((key, answer) -> answer.fellBack());
+        assertThat(fellBack.fellBack()).isEqualTo(fellBack.asked()).isPositive();
+    }
+
+    @Test
+    void whoNeverAnswersEndsTheSliceWithAnError() {
+        assertThatThrownBy(() -> drive((key, answer) -> {}))
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining(SLOTS + " of " + SLOTS + " decisions under way were not answered");
+    }
+
+    private Slice drive(BiConsumer<String, Answer> decide) {
+        return drive(load(decide), SHORT);
+    }
+
+    private static Slice drive(Load load, Duration time) {
+        try (Driver driver = new Driver(THREADS, () -> new CommandCalls(Map.of()), SHORT)) {
+            return driver.drive(load, time);
+        }
+    }
+
+    private Load load(BiConsumer<String, Answer> decide) {
+        Contender contender = new Contender() {
+            @Override
+            public void decide(String key, Answer answer) {
+                asked.increment();
+                decide.accept(key, answer);
+            }
+
+            @Override
+            public void close() {}
+        };
+        return new Load(List.of(contender), List.of("a", "b", "c"), SLOTS, () -> {}, false);
+    }
+}

@@ -1,0 +1,55 @@
+package io.github.spillgate.examples.benchmark.measure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.examples.benchmark.contender.CommandCalls;
+import io.github.spillgate.examples.benchmark.contender.Contender;
+import io.github.spillgate.examples.benchmark.contender.Entrant;
+import io.github.spillgate.examples.benchmark.contender.FutureAnswer;
+import io.github.spillgate.examples.benchmark.contender.Rate;
+import io.github.spillgate.examples.benchmark.contender.Setting;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** The commands that are counted are those that were sent, as MONITOR shows them, and not those that scripts call. */
+final class RedisServerTest {
+
+    private static final int DECISIONS = 10;
+
+    @ParameterizedTest
+    @CsvSource({
+        "PING, 1",
+        "EVALSHA, 1",
+        "BUCKET4J, 2",
+        "BUCKET4J_BATCHING, 2",
+        "REDISSON, 1",
+        "SPRING_GATEWAY, 1",
+        "LOG, 1",
+        "COUNTER, 1"
+    })
+    void commandsWithinScriptsAreNotCounted(Entrant entrant, int each) throws Exception {
+        try (RedisServer redis = RedisServer.start();
+                Contender contender = entrant.open(
+                        new Setting(redis.host(), redis.port(), List.of(new Rate(1_000_000, Duration.ofSeconds(1)))))) {
+            contender.prepare(List.of("key"));
+            // The first one may have to create something.
+            decide(contender);
+            CommandCalls before = redis.calls();
+            for (int i = 0; i < DECISIONS; i++) {
+                decide(contender);
+            }
+            CommandCalls.Sum sent = contender.sent(redis.calls().since(before));
+            assertThat(sent.calls()).isEqualTo((long) DECISIONS * each);
+            assertThat(sent.micros()).isPositive();
+        }
+    }
+
+    private static void decide(Contender contender) throws Exception {
+        FutureAnswer answer = new FutureAnswer();
+        contender.decide("key", answer);
+        assertThat(answer.get(10, TimeUnit.SECONDS)).isTrue();
+    }
+}
