@@ -53,16 +53,24 @@ final class Batch {
     private static final int LIKELY_QUESTION_LENGTH = 6 + 11;
 
     private final byte[] prefix;
-    private final Map<String, Count> counts = new HashMap<>();
-    private final List<byte[]> keys = new ArrayList<>();
+    private final Map<String, Count> counts;
+    private final List<byte[]> keys;
     private final List<Limit> limits = new ArrayList<>();
-    private final List<Question> questions = new ArrayList<>();
+    private final List<Question> questions;
     private int size;
     private int replyLength = TIME_LENGTH;
 
-    /** A batch of counts whose names begin with this. */
-    Batch(byte[] prefix) {
+    /**
+     * A batch.
+     *
+     * @param prefix what the names of counts begin with
+     * @param likely how many decisions there may be
+     */
+    Batch(byte[] prefix, int likely) {
         this.prefix = prefix;
+        this.counts = new HashMap<>(2 * likely);
+        this.keys = new ArrayList<>(likely);
+        this.questions = new ArrayList<>(likely);
     }
 
     void add(Asked asked) {

@@ -100,7 +100,7 @@ final class Coalescer {
     }
 
     private Batch nextBatch() {
-        Batch batch = new Batch(prefix);
+        Batch batch = new Batch(prefix, Math.max(1, Math.min(bounds.together(), waiting.get())));
         while (batch.size() < bounds.together() && batch.numberOfCounts() < bounds.together()) {
             Asked next = queue.poll();
             if (next == null) {
