@@ -37,6 +37,11 @@ public final class Charge {
         this.group = group;
     }
 
+    /** One permit for the key under the limits of the limiter: what {@link #of(String, Limit...)} makes, and nothing else. */
+    static Charge one(String key) {
+        return new Charge(checkKey("key", key, "\"user:42\""), List.of(), 1, null);
+    }
+
     /**
      * One permit for the key.
      *
@@ -125,10 +130,13 @@ public final class Charge {
         return new Charge(key, others, permits, group);
     }
 
-    /** The part of the identity that tells one key from another, with the hash tag of Redis Cluster in braces. */
-    String identity() {
-        String encoded = Keys.encode(key);
-        return group == null ? "{" + encoded + "}" : "{" + Keys.encode(group) + "}" + encoded;
+    String encodedKey() {
+        return Keys.encode(key);
+    }
+
+    @Nullable
+    String encodedGroup() {
+        return group == null ? null : Keys.encode(group);
     }
 
     static long checkPermits(long permits) {
@@ -185,6 +193,7 @@ public final class Charge {
     /** Returns the charge for a log: with the key encoded. */
     @Override
     public String toString() {
-        return "Charge[" + identity() + ", permits=" + permits + ", limits=" + limits + "]";
+        return "Charge[" + CountName.keyText(encodedKey(), encodedGroup()) + ", permits=" + permits + ", limits="
+                + limits + "]";
     }
 }

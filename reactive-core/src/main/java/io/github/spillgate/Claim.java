@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.CountName.Prefix;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -14,16 +15,14 @@ public final class Claim {
     static final int MOST_CLAIMS = 16;
 
     private final LimitStore store;
-    private final String identity;
+    private final CountName name;
     private final String key;
-    private final Limit limit;
     private final long permits;
 
-    private Claim(LimitStore store, String identity, String key, Limit limit, long permits) {
+    private Claim(LimitStore store, CountName name, String key, long permits) {
         this.store = store;
-        this.identity = identity;
+        this.name = name;
         this.key = key;
-        this.limit = limit;
         this.permits = permits;
     }
 
@@ -35,7 +34,17 @@ public final class Claim {
      * @return the identity
      */
     public String identity() {
-        return identity;
+        return name.text();
+    }
+
+    /**
+     * Returns what stands for the identity in this process, as the key of a map: equal to that of every claim with the same
+     * identity and to no other, comparable with them, and made with less effort. For stores.
+     *
+     * @return the handle; its {@code toString()} is the identity
+     */
+    public Object handle() {
+        return name;
     }
 
     /**
@@ -53,7 +62,7 @@ public final class Claim {
      * @return the limit
      */
     public Limit limit() {
-        return limit;
+        return name.limit();
     }
 
     /**
@@ -72,7 +81,7 @@ public final class Claim {
      * @return a claim on the same count
      */
     public Claim asking(long permits) {
-        return new Claim(store, identity, key, limit, Charge.checkPermits(permits));
+        return new Claim(store, name, key, Charge.checkPermits(permits));
     }
 
     /** Returns whether this was made for the store to decide on. */
@@ -81,27 +90,34 @@ public final class Claim {
     }
 
     /** Returns the claims of one charge, each with an identity of its own. */
-    static List<Claim> of(LimitStore store, String limiter, List<Limit> defaults, Charge charge) {
-        List<Limit> limits = charge.limits().isEmpty() ? defaults : charge.limits();
+    static List<Claim> of(LimitStore store, String limiter, List<Prefix> defaults, Charge charge) {
+        List<Prefix> limits = charge.limits().isEmpty() ? defaults : prefixes(limiter, charge.limits());
         if (limits.isEmpty()) {
             throw new IllegalArgumentException("neither the charge nor limiter " + limiter
                     + " has a limit: expected one of them to have, for example"
                     + " Charge.of(\"user:42\", Limit.perMinute(120))");
         }
-        String key = charge.identity();
+        String key = charge.encodedKey();
+        String group = charge.encodedGroup();
         if (limits.size() == 1) {
-            return List.of(claim(store, limiter, limits.get(0), key, charge));
+            CountName name = new CountName(limits.get(0), key, group);
+            return List.of(new Claim(store, name, charge.key(), charge.permits()));
         }
         List<Claim> claims = new ArrayList<>(limits.size());
-        for (Limit limit : limits) {
-            claims.add(claim(store, limiter, limit, key, charge));
+        for (Prefix limit : limits) {
+            claims.add(new Claim(store, new CountName(limit, key, group), charge.key(), charge.permits()));
         }
         checkNumber(claims.size());
         return claims;
     }
 
+    /** Returns what the identities under each of the limits begin with. */
+    static List<Prefix> prefixes(String limiter, List<Limit> limits) {
+        return limits.stream().map(limit -> new Prefix(limiter, limit)).toList();
+    }
+
     /** Returns the claims of several charges; equal ones are summed, so that every identity is there once. */
-    static List<Claim> of(LimitStore store, String limiter, List<Limit> defaults, List<Charge> charges) {
+    static List<Claim> of(LimitStore store, String limiter, List<Prefix> defaults, List<Charge> charges) {
         if (charges.size() == 1) {
             return of(store, limiter, defaults, charges.get(0));
         }
@@ -119,14 +135,10 @@ public final class Claim {
         return claims;
     }
 
-    private static Claim claim(LimitStore store, String limiter, Limit limit, String key, Charge charge) {
-        return new Claim(store, limiter + ":" + limit.identity() + ":" + key, charge.key(), limit, charge.permits());
-    }
-
     private static void add(List<Claim> claims, Claim claim) {
         for (int i = 0; i < claims.size(); i++) {
             Claim earlier = claims.get(i);
-            if (earlier.identity.equals(claim.identity)) {
+            if (earlier.name.equals(claim.name)) {
                 claims.set(i, earlier.plus(claim));
                 return;
             }
@@ -135,14 +147,14 @@ public final class Claim {
     }
 
     private Claim plus(Claim other) {
-        if (!limit.equals(other.limit)) {
-            throw new IllegalArgumentException("limits " + Text.quote(limit.toString()) + " and "
-                    + Text.quote(other.limit.toString())
+        if (!limit().equals(other.limit())) {
+            throw new IllegalArgumentException("limits " + Text.quote(limit().toString()) + " and "
+                    + Text.quote(other.limit().toString())
                     + " are charged to one key in one call and would share a count: expected them to be equal, or to"
                     + " differ in name, for example .named(\"burst\")");
         }
         long sum = permits + other.permits;
-        return new Claim(store, identity, key, limit, sum < 0 ? Long.MAX_VALUE : sum);
+        return new Claim(store, name, key, sum < 0 ? Long.MAX_VALUE : sum);
     }
 
     static void checkNumber(int counts) {
@@ -155,6 +167,6 @@ public final class Claim {
     /** Returns the claim for a log: with the key encoded. */
     @Override
     public String toString() {
-        return "Claim[" + identity + ", permits=" + permits + ", limit=" + limit + "]";
+        return "Claim[" + name + ", permits=" + permits + ", limit=" + limit() + "]";
     }
 }

@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.CountName.Prefix;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -19,13 +20,20 @@ final class Claims {
     private final LimitStore store;
     private final String limiter;
     private final List<Limit> limits;
+    private final List<Prefix> prefixes;
     private final @Nullable LimitLookup lookup;
 
     Claims(LimitStore store, String limiter, List<Limit> limits, @Nullable LimitLookup lookup) {
         this.store = store;
         this.limiter = limiter;
         this.limits = limits;
+        this.prefixes = Claim.prefixes(limiter, limits);
         this.lookup = lookup;
+    }
+
+    /** Returns the claims of one charge, where nothing is looked up. */
+    List<Claim> of(Charge charge) {
+        return Claim.of(store, limiter, prefixes, charge);
     }
 
     /** Returns whether the claims of some charges are known only after a while. */
@@ -49,7 +57,7 @@ final class Claims {
             Supplier<Mono<T>> unlimited) {
         Set<String> unknown = keysWithoutLimits(charges);
         if (lookup == null || unknown.isEmpty()) {
-            List<Claim> claims = Claim.of(store, limiter, limits, charges);
+            List<Claim> claims = Claim.of(store, limiter, prefixes, charges);
             return () -> then.apply(claims);
         }
         Claim.checkNumber(unknown.size());

@@ -60,18 +60,19 @@ public record CounterState(long start, long previous, long current) {
      */
     public CounterState at(Limit limit, long now) {
         long window = limit.windowMillis();
+        long then = start;
+        long before = previous;
+        long within = current;
         if (isAheadOf(limit, now)) {
-            long all = Math.max(current, Math.min(previous + current, limit.permits()));
-            return new CounterState(windowStart(limit, now), 0, all);
+            before = 0;
+            within = Math.max(current, Math.min(previous + current, limit.permits()));
+            then = windowStart(limit, now);
+        } else if (now - start >= window) {
+            before = now - start >= 2 * window ? 0 : current;
+            within = 0;
+            then = start + window;
         }
-        CounterState state = this;
-        if (now - start >= 2 * window) {
-            return empty(limit, now);
-        }
-        if (now - start >= window) {
-            state = new CounterState(start + window, current, 0);
-        }
-        return state.isEmpty() ? empty(limit, now) : state;
+        return new CounterState(before == 0 && within == 0 ? windowStart(limit, now) : then, before, within);
     }
 
     /**
@@ -102,6 +103,9 @@ public record CounterState(long start, long previous, long current) {
      * @return how many permits are used
      */
     public long used(Limit limit, long now) {
+        if (previous == 0) {
+            return current;
+        }
         long window = limit.windowMillis();
         long left = window - (now - start);
         long faded = Math.min(previous, (long) Math.ceil((double) previous * left / window));

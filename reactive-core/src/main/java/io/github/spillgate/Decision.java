@@ -86,8 +86,8 @@ public final class Decision {
         List<Limit> violated = violatedIn(limits);
         boolean allowed = violated.isEmpty();
         long fitsAt = at;
-        for (Usage usage : limits) {
-            fitsAt = Math.max(fitsAt, usage.fitsAtMillis);
+        for (int i = 0; i < limits.size(); i++) {
+            fitsAt = Math.max(fitsAt, limits.get(i).fitsAtMillis);
         }
         return new Decision(source, at, allowed, allowed && takes, fitsAt, List.copyOf(limits), violated);
     }
@@ -130,8 +130,8 @@ public final class Decision {
     }
 
     private static boolean asksForAny(List<Usage> limits) {
-        for (Usage usage : limits) {
-            if (usage.claim.permits() > 0) {
+        for (int i = 0; i < limits.size(); i++) {
+            if (limits.get(i).claim.permits() > 0) {
                 return true;
             }
         }
@@ -140,7 +140,8 @@ public final class Decision {
 
     private static List<Limit> violatedIn(List<Usage> limits) {
         List<Limit> violated = List.of();
-        for (Usage usage : limits) {
+        for (int i = 0; i < limits.size(); i++) {
+            Usage usage = limits.get(i);
             if (usage.isViolated()) {
                 violated = violated.isEmpty() ? new ArrayList<>(limits.size()) : violated;
                 violated.add(usage.limit());

@@ -60,6 +60,8 @@ public final class Limit {
     private final boolean aligned;
     private final boolean countingDenied;
     private final String identity;
+    private final Duration window;
+    private final Duration resolution;
 
     private Limit(
             @Nullable String name,
@@ -76,6 +78,9 @@ public final class Limit {
         this.resolutionMillis = resolutionMillis;
         this.aligned = aligned;
         this.countingDenied = countingDenied;
+        // Made once: every decision asks for them.
+        this.window = Duration.ofMillis(windowMillis);
+        this.resolution = Duration.ofMillis(resolutionMillis);
         this.identity = switch (algorithm) {
             case LOG -> this.name + ":L" + windowMillis + "." + resolutionMillis;
             case COUNTER -> this.name + (aligned ? ":A" : ":C") + windowMillis;
@@ -278,7 +283,7 @@ public final class Limit {
      * @return the window, whole milliseconds
      */
     public Duration window() {
-        return Duration.ofMillis(windowMillis);
+        return window;
     }
 
     /**
@@ -296,7 +301,7 @@ public final class Limit {
      * @return the resolution, whole milliseconds
      */
     public Duration resolution() {
-        return Duration.ofMillis(resolutionMillis);
+        return resolution;
     }
 
     /**

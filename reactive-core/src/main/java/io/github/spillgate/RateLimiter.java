@@ -65,6 +65,8 @@ public final class RateLimiter implements AutoCloseable {
     private final InstantSource clock;
     private final Claims claims;
     private final Lines lines;
+    private final Function<List<Claim>, Mono<Decision>> take;
+    private final Function<List<Claim>, Mono<Decision>> peek;
     private volatile boolean closed;
 
     private RateLimiter(Builder builder, LimitStore store) {
@@ -75,6 +77,8 @@ public final class RateLimiter implements AutoCloseable {
         this.clock = builder.clock;
         this.claims = new Claims(this.store, name, limits, builder.lookup);
         this.lines = new Lines(this.store, clock, builder.mostInLine, builder.mostInAll);
+        this.take = this.store::take;
+        this.peek = this.store::peek;
     }
 
     /**
@@ -96,7 +100,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(String key) {
-        return decide(Charge.of(key), store::take);
+        return decide(Charge.one(key), take);
     }
 
     /**
@@ -108,7 +112,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(String key, long permits) {
-        return decide(Charge.of(key).permits(permits), store::take);
+        return decide(Charge.one(key).permits(permits), take);
     }
 
     /**
@@ -129,7 +133,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(Collection<Charge> charges) {
-        return decide(charges, store::take);
+        return decide(charges, take);
     }
 
     /**
@@ -277,7 +281,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision that {@link #tryAcquire(String)} would get
      */
     public Mono<Decision> peek(String key) {
-        return decide(Charge.of(key), store::peek);
+        return decide(Charge.one(key), peek);
     }
 
     /**
@@ -298,7 +302,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision that is not made
      */
     public Mono<Decision> peek(Collection<Charge> charges) {
-        return decide(charges, store::peek);
+        return decide(charges, peek);
     }
 
     /**
@@ -433,7 +437,7 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     private Mono<Decision> decide(Charge charge, Function<List<Claim>, Mono<Decision>> how) {
-        return decideOn(List.of(charge), how);
+        return claims.areLookedUp() ? decideOn(List.of(charge), how) : Attempt.of(this, claims.of(charge), how);
     }
 
     private Mono<Decision> decide(Collection<Charge> charges, Function<List<Claim>, Mono<Decision>> how) {
@@ -443,17 +447,18 @@ public final class RateLimiter implements AutoCloseable {
     private Mono<Decision> decideOn(List<Charge> charges, Function<List<Claim>, Mono<Decision>> how) {
         return open(claims.of(
                 charges,
-                claims -> {
-                    if (closed) {
-                        return Mono.error(isClosed());
-                    }
-                    List<Limit> tooSmall = tooSmall(claims);
-                    return tooSmall.isEmpty()
-                            ? how.apply(claims)
-                            : Mono.just(Decision.neverFits(clock.millis(), tooSmall));
-                },
+                claims -> answer(claims, how),
                 () -> Mono.just(Decision.refused(clock.millis())),
                 () -> Mono.just(Decision.unlimited(clock.millis()))));
+    }
+
+    /** What an attempt comes to: an error, if this is closed; a denial, if it can never fit; else what the store says. */
+    Mono<Decision> answer(List<Claim> claims, Function<List<Claim>, Mono<Decision>> how) {
+        if (closed) {
+            return Mono.error(isClosed());
+        }
+        List<Limit> tooSmall = tooSmall(claims);
+        return tooSmall.isEmpty() ? how.apply(claims) : Mono.just(Decision.neverFits(clock.millis(), tooSmall));
     }
 
     /** Where nothing is counted, nothing is changed. */
@@ -497,7 +502,8 @@ public final class RateLimiter implements AutoCloseable {
 
     private static List<Limit> tooSmall(List<Claim> claims) {
         List<Limit> tooSmall = List.of();
-        for (Claim claim : claims) {
+        for (int i = 0; i < claims.size(); i++) {
+            Claim claim = claims.get(i);
             if (claim.permits() > claim.limit().permits()) {
                 tooSmall = tooSmall.isEmpty() ? new ArrayList<>(claims.size()) : tooSmall;
                 tooSmall.add(claim.limit());

@@ -881,7 +881,11 @@ class AcquireTest {
     }
 
     private List<Claim> claims(RateLimiter limiter, String key, long permits) {
-        return Claim.of(store, limiter.name(), limiter.limits(), Charge.of(key).permits(permits));
+        return Claim.of(
+                store,
+                limiter.name(),
+                Claim.prefixes(limiter.name(), limiter.limits()),
+                Charge.of(key).permits(permits));
     }
 
     private long used(String key) {

@@ -21,27 +21,31 @@ final class Apart {
     private static final long PATIENCE = 10_000;
     private static final int LOOKED_AT = 2;
 
-    private final ConcurrentMap<String, Kept> counts = new ConcurrentHashMap<>();
+    private final ConcurrentMap<Object, Kept> counts = new ConcurrentHashMap<>();
     private final Queue<Kept> inTurn = new ConcurrentLinkedQueue<>();
     private final AtomicInteger size = new AtomicInteger();
     private final int most;
-    private final BiConsumer<String, Count> back;
+    private final BiConsumer<Object, Count> back;
 
     /** Lets counts go to {@code back}, which puts them where all others are. */
-    Apart(int most, BiConsumer<String, Count> back) {
+    Apart(int most, BiConsumer<Object, Count> back) {
         this.most = most;
         this.back = back;
     }
 
     @Nullable
-    Count get(String identity) {
-        Kept kept = counts.get(identity);
+    Count get(Object handle) {
+        if (size.get() == 0) {
+            // Who is in the map has been counted before, and is until he is out of it.
+            return null;
+        }
+        Kept kept = counts.get(handle);
         return kept == null ? null : kept.count;
     }
 
     /** Keeps a count that has been denied now, if there is a place; something of it counts until then. */
-    void keep(String identity, Count count, long until, long now) {
-        Kept there = counts.get(identity);
+    void keep(Object handle, Count count, long until, long now) {
+        Kept there = counts.get(handle);
         if (there != null) {
             there.until = until;
             there.deniedAt = now;
@@ -50,14 +54,14 @@ final class Apart {
         if (!takePlace(now)) {
             return;
         }
-        Kept kept = new Kept(identity, count, until, now);
+        Kept kept = new Kept(handle, count, until, now);
         // First to be found here, then kept: whoever misses it in the cache looks here once more.
-        if (counts.putIfAbsent(identity, kept) != null) {
+        if (counts.putIfAbsent(handle, kept) != null) {
             size.decrementAndGet();
         } else if (count.keepApart()) {
             inTurn.add(kept);
         } else {
-            counts.remove(identity, kept);
+            counts.remove(handle, kept);
             size.decrementAndGet();
         }
     }
@@ -80,9 +84,9 @@ final class Apart {
     }
 
     private void letGo(Kept kept) {
-        back.accept(kept.identity, kept.count);
+        back.accept(kept.handle, kept.count);
         kept.count.letGo();
-        counts.remove(kept.identity, kept);
+        counts.remove(kept.handle, kept);
         size.decrementAndGet();
     }
 
@@ -93,13 +97,13 @@ final class Apart {
 
     private static final class Kept {
 
-        private final String identity;
+        private final Object handle;
         private final Count count;
         private volatile long until;
         private volatile long deniedAt;
 
-        Kept(String identity, Count count, long until, long deniedAt) {
-            this.identity = identity;
+        Kept(Object handle, Count count, long until, long deniedAt) {
+            this.handle = handle;
             this.count = count;
             this.until = until;
             this.deniedAt = deniedAt;

@@ -74,7 +74,7 @@ public final class LocalStore implements FallbackStore {
     /** When to come back, if no wait helps but that the other store decides again. */
     private static final long ASK_AGAIN = 1_000;
 
-    private final Cache<String, Count> counts;
+    private final Cache<Object, Count> counts;
     private final Apart apart;
     private final Owed owed;
     private final InstantSource clock;
@@ -84,15 +84,15 @@ public final class LocalStore implements FallbackStore {
         this.clock = clock;
         this.counts = Caffeine.newBuilder()
                 .maximumSize(maximumCounts)
-                .evictionListener((@Nullable String identity, @Nullable Count count, RemovalCause cause) -> {
+                .evictionListener((@Nullable Object handle, @Nullable Count count, RemovalCause cause) -> {
                     if (count != null) {
                         forgotten(count);
                     }
                 })
                 .executor(Runnable::run)
                 .build();
-        this.apart = new Apart(Math.max(SMALLEST, maximumCounts / APART), (identity, count) -> {
-            Count other = counts.asMap().put(identity, count);
+        this.apart = new Apart(Math.max(SMALLEST, maximumCounts / APART), (handle, count) -> {
+            Count other = counts.asMap().put(handle, count);
             if (other != null && other != count) {
                 forgotten(other);
             }
@@ -170,12 +170,12 @@ public final class LocalStore implements FallbackStore {
 
     @Override
     public Mono<Decision> take(List<Claim> claims) {
-        return Mono.fromCallable(() -> decide(claims, true));
+        return Verdict.of(this, claims, true);
     }
 
     @Override
     public Mono<Decision> peek(List<Claim> claims) {
-        return Mono.fromCallable(() -> decide(claims, false));
+        return Verdict.of(this, claims, false);
     }
 
     @Override
@@ -306,50 +306,81 @@ public final class LocalStore implements FallbackStore {
         return given;
     }
 
-    private Decision decide(List<Claim> claims, boolean charging) {
+    /** Decides now; {@link #take} and {@link #peek} do when they are asked for it. */
+    Decision decide(List<Claim> claims, boolean charging) {
+        return claims.size() == 1 ? decideOne(claims.get(0), charging) : decideAll(claims, charging);
+    }
+
+    /** What {@link #decideAll} does, for what is asked most; with nothing in between that only several need. */
+    private Decision decideOne(Claim claim, boolean charging) {
+        for (int look = 1; ; look++) {
+            Count count = held(claim, charging);
+            Decision decision;
+            synchronized (count) {
+                if (count.isRetired() && look < LOOKS) {
+                    continue;
+                }
+                long now = clock.millis();
+                double ours = share;
+                boolean fits = fits(claim, count, ours, now);
+                if (charging) {
+                    charge(claim, count, fits);
+                }
+                Usage usage = usage(claim, count, ours, !fits, !fits, now);
+                decision = decision(charging, now, List.of(usage));
+            }
+            if (!decision.isAllowed()) {
+                keepDenied(claim, count, decision, 0);
+            }
+            return decision;
+        }
+    }
+
+    private Decision decideAll(List<Claim> claims, boolean charging) {
         for (int look = 1; ; look++) {
             List<Held> held = new ArrayList<>(claims.size());
             for (Claim claim : claims) {
-                Count count = remembered(claim, charging);
-                held.add(new Held(claim, count == null ? Count.of(claim.limit()) : count));
+                held.add(new Held(claim, held(claim, charging)));
             }
             Decision decision = lockFrom(0, inOrder(held), look == LOOKS, () -> decideLocked(held, charging));
             if (decision != null) {
-                if (!decision.isAllowed()) {
-                    keepDenied(held, decision);
+                for (int i = 0; i < held.size() && !decision.isAllowed(); i++) {
+                    keepDenied(held.get(i).claim, held.get(i).count, decision, i);
                 }
                 return decision;
             }
         }
     }
 
+    private Count held(Claim claim, boolean charging) {
+        Count count = remembered(claim, charging);
+        return count == null ? Count.of(claim.limit()) : count;
+    }
+
     private @Nullable Count remembered(Claim claim, boolean create) {
-        String identity = claim.identity();
-        Count kept = apart.get(identity);
+        Object handle = claim.handle();
+        Count kept = apart.get(handle);
         if (kept != null) {
             return kept;
         }
-        Count count = create ? counts.get(identity, name -> Count.of(claim.limit())) : counts.getIfPresent(identity);
-        Count putApart = apart.get(identity);
+        Count count = counts.getIfPresent(handle);
+        if (count == null && create) {
+            count = counts.get(handle, name -> Count.of(claim.limit()));
+        }
+        Count putApart = apart.get(handle);
         return putApart == null ? count : putApart;
     }
 
-    private void keepDenied(List<Held> held, Decision decision) {
-        for (int i = 0; i < held.size(); i++) {
-            Usage usage = decision.limits().get(i);
-            if (usage.isViolated()) {
-                Held one = held.get(i);
-                keepApart(
-                        one.claim,
-                        one.count,
-                        usage.wholeAt().toEpochMilli(),
-                        decision.at().toEpochMilli());
-            }
+    private void keepDenied(Claim claim, Count count, Decision decision, int i) {
+        Usage usage = decision.limits().get(i);
+        if (usage.isViolated()) {
+            keepApart(
+                    claim, count, usage.wholeAt().toEpochMilli(), decision.at().toEpochMilli());
         }
     }
 
     private void keepApart(Claim claim, Count count, long until, long now) {
-        apart.keep(claim.identity(), count, until, now);
+        apart.keep(claim.handle(), count, until, now);
     }
 
     private static List<Held> inOrder(List<Held> held) {
@@ -377,30 +408,46 @@ public final class LocalStore implements FallbackStore {
         boolean allowed = true;
         boolean[] fits = new boolean[held.size()];
         for (int i = 0; i < fits.length; i++) {
-            Held one = held.get(i);
-            Limit limit = one.claim.limit();
-            one.count.look(limit, now);
-            one.count.carried().look(limit, now);
-            fits[i] = one.count.fits(
-                    limit, one.claim.permits() + one.count.carried().weight(limit, ours, now));
+            fits[i] = fits(held.get(i).claim, held.get(i).count, ours, now);
             allowed &= fits[i];
         }
         List<Usage> usages = new ArrayList<>(fits.length);
         for (int i = 0; i < fits.length; i++) {
             Claim claim = held.get(i).claim;
             Count count = held.get(i).count;
-            if (charging && claim.permits() > 0) {
-                if (allowed) {
-                    count.take(claim.permits());
-                    owed.more(count, claim, claim.permits());
-                } else if (claim.limit().isCountingDenied()) {
-                    long before = count.recorded();
-                    count.recordDenied(claim.limit(), claim.permits());
-                    owed.more(count, claim, Math.max(0, count.recorded() - before));
-                }
+            if (charging) {
+                charge(claim, count, allowed);
             }
             usages.add(usage(claim, count, ours, !fits[i], !allowed, now));
         }
+        return decision(charging, now, usages);
+    }
+
+    /** Looks at a count, and tells whether it lets the claim through. */
+    private static boolean fits(Claim claim, Count count, double ours, long now) {
+        Limit limit = claim.limit();
+        count.look(limit, now);
+        count.carried().look(limit, now);
+        return count.fits(limit, claim.permits() + count.carried().weight(limit, ours, now));
+    }
+
+    /** Records a claim that has been allowed, or, where denied ones count, denied. */
+    private void charge(Claim claim, Count count, boolean allowed) {
+        long permits = claim.permits();
+        if (permits == 0) {
+            return;
+        }
+        if (allowed) {
+            count.take(permits);
+            owed.more(count, claim, permits);
+        } else if (claim.limit().isCountingDenied()) {
+            long before = count.recorded();
+            count.recordDenied(claim.limit(), permits);
+            owed.more(count, claim, Math.max(0, count.recorded() - before));
+        }
+    }
+
+    private static Decision decision(boolean charging, long now, List<Usage> usages) {
         return charging ? Decision.ofTake(Source.LOCAL, now, usages) : Decision.ofPeek(Source.LOCAL, now, usages);
     }
 
@@ -446,7 +493,7 @@ public final class LocalStore implements FallbackStore {
     }
 
     /** What is remembered, for tests to look at. */
-    Cache<String, Count> counts() {
+    Cache<Object, Count> counts() {
         return counts;
     }
 

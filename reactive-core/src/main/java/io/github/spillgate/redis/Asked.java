@@ -33,8 +33,7 @@ final class Asked implements Subscription {
     private volatile int stage;
 
     /** The next who asks the very same, where they are decided together; each batch has its own, and asks once. */
-    @Nullable
-    Asked nextOfSame;
+    private @Nullable Asked nextOfSame;
 
     private Asked(List<Claim> claims, boolean takes, Consumer<Asked> begin, CoreSubscriber<? super Decision> asker) {
         this.claims = claims;
@@ -51,6 +50,18 @@ final class Asked implements Subscription {
                 asker.onSubscribe(new Asked(claims, takes, begin, asker));
             }
         };
+    }
+
+    void nextOfSame(Asked next) {
+        nextOfSame = next;
+    }
+
+    /** The next one, who is then no more held by this. */
+    @Nullable
+    Asked takeNextOfSame() {
+        Asked next = nextOfSame;
+        nextOfSame = null;
+        return next;
     }
 
     List<Claim> claims() {

@@ -6,6 +6,7 @@ import io.github.spillgate.CounterState;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
 import io.lettuce.core.RedisCommandExecutionException;
 import java.nio.charset.StandardCharsets;
@@ -53,7 +54,7 @@ final class Batch {
     private static final int LIKELY_QUESTION_LENGTH = 6 + 11;
 
     private final byte[] prefix;
-    private final Map<String, Count> counts;
+    private final Map<Object, Count> counts;
     private final List<byte[]> keys;
     private final List<Limit> limits = new ArrayList<>();
     private final List<Question> questions;
@@ -94,12 +95,12 @@ final class Batch {
     }
 
     private Count count(Claim claim) {
-        Count known = counts.get(claim.identity());
+        Count known = counts.get(claim.handle());
         if (known != null) {
             return known;
         }
         Count count = new Count(keys.size());
-        counts.put(claim.identity(), count);
+        counts.put(claim.handle(), count);
         keys.add(nameOf(claim));
         return count;
     }
@@ -238,7 +239,7 @@ final class Batch {
         }
 
         void join(Asked asked) {
-            last.nextOfSame = asked;
+            last.nextOfSame(asked);
             last = asked;
             times++;
         }
@@ -258,10 +259,22 @@ final class Batch {
             }
             long allowed = Packed.take(reply, at, 4);
             int nth = 1;
-            for (Asked asked = first; asked != null; asked = asked.nextOfSame) {
-                asked.answer(decision(reply, asked, nth <= allowed, Math.max(0, allowed - nth)));
+            for (Asked asked = first; asked != null; asked = asked.takeNextOfSame()) {
+                answer(asked, reply, nth <= allowed, Math.max(0, allowed - nth));
                 nth++;
             }
+        }
+
+        /** What he has asked may be such that nothing can be made of the answer; the others have to get theirs. */
+        private void answer(Asked asked, byte[] reply, boolean isAllowed, long allowedAfter) {
+            Decision decision;
+            try {
+                decision = decision(reply, asked, isAllowed, allowedAfter);
+            } catch (RuntimeException e) {
+                asked.fail(new LimitStoreException("the answer of Redis cannot be read: " + e.getMessage(), e));
+                return;
+            }
+            asked.answer(decision);
         }
 
         /** The answer to one after whom so many more are allowed. */
@@ -289,7 +302,7 @@ final class Batch {
         }
 
         void fail(Throwable e) {
-            for (Asked asked = first; asked != null; asked = asked.nextOfSame) {
+            for (Asked asked = first; asked != null; asked = asked.takeNextOfSame()) {
                 asked.fail(Errors.translate(e));
             }
         }

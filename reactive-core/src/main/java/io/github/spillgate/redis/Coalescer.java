@@ -161,12 +161,9 @@ final class Coalescer {
         private void end(IntConsumer how) {
             answered = true;
             underWay.decrementAndGet();
-            delivery.deliver(() -> {
-                // First the next batch, so that Redis has something to do meanwhile.
-                sendIfSomebodyWaits();
-                how.accept(0);
-            });
-            for (int i = 1; i < batch.pieces(); i++) {
+            // First the next batch, so that Redis has something to do meanwhile.
+            sendIfSomebodyWaits();
+            for (int i = 0; i < batch.pieces(); i++) {
                 int piece = i;
                 delivery.deliver(() -> how.accept(piece));
             }

@@ -7,6 +7,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.Settlement;
 import io.github.spillgate.Settlement.Hits;
@@ -110,6 +111,10 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     private void decide(Asked asked) {
+        if (asked.claims().isEmpty()) {
+            asked.fail(new LimitStoreException("Redis cannot be asked about no claim: expected at least one", null));
+            return;
+        }
         if (waiting.incrementAndGet() > coalescing.waiting()) {
             waiting.decrementAndGet();
             asked.fail(new LimitStoreUnavailableException(
@@ -120,14 +125,10 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         if (open != null) {
             coalescerOn(open).add(asked);
         } else {
-            connection
-                    .opened()
-                    .subscribe(
-                            opened -> coalescerOn(opened).add(asked),
-                            error -> delivery.deliver(() -> {
-                                waiting.decrementAndGet();
-                                asked.fail(Errors.translate(error));
-                            }));
+            connection.opened().subscribe(opened -> coalescerOn(opened).add(asked), error -> {
+                waiting.decrementAndGet();
+                delivery.deliver(() -> asked.fail(Errors.translate(error)));
+            });
         }
     }
 

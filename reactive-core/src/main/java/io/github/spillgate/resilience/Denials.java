@@ -45,14 +45,17 @@ final class Denials {
     private static final long GRAIN = TimeUnit.MILLISECONDS.toNanos(1);
 
     private final long longest;
-    private final AtomicReferenceArray<@Nullable Denial> denials = new AtomicReferenceArray<>(PLACES);
-    private final AtomicLongArray freedAt = new AtomicLongArray(PLACES);
+    private final AtomicReferenceArray<@Nullable Denial> denials;
+    private final AtomicLongArray freedAt;
 
     /** Denials that are remembered for so long at most; if it is zero, not at all. */
     Denials(Duration longest) {
         this.longest = longest.toNanos();
+        int places = this.longest == 0 ? 0 : PLACES;
+        denials = new AtomicReferenceArray<>(places);
+        freedAt = new AtomicLongArray(places);
         long now = Deadlines.now();
-        for (int i = 0; i < PLACES; i++) {
+        for (int i = 0; i < places; i++) {
             freedAt.set(i, now - 1);
         }
     }
@@ -78,21 +81,24 @@ final class Denials {
         return null;
     }
 
-    private Decision denial(List<Claim> claims, long at, long now) {
+    /** The denial as it is read now; null if what denied has gone since it was found, or is not the same any more. */
+    private @Nullable Decision denial(List<Claim> claims, long at, long now) {
         List<Usage> usages = new ArrayList<>(claims.size());
+        boolean isDenied = false;
         for (Claim claim : claims) {
             Denial known = known(claim);
             if (known != null && holds(known, now)) {
                 boolean violated = known.room >= room(claim);
+                isDenied |= violated;
                 usages.add(Usage.of(claim, known.used, violated, violated ? known.fitsAt : at, known.wholeAt));
             }
         }
-        return Decision.ofTake(Source.SHORTCUT, at, usages);
+        return isDenied ? Decision.ofTake(Source.SHORTCUT, at, usages) : null;
     }
 
     private @Nullable Denial known(Claim claim) {
-        Denial known = denials.get(place(claim.identity()));
-        return known != null && known.identity.equals(claim.identity()) ? known : null;
+        Denial known = denials.get(place(claim.handle()));
+        return known != null && known.handle.equals(claim.handle()) ? known : null;
     }
 
     /** Remembers what the store has answered, if that is a denial; counted from when it was asked. */
@@ -107,7 +113,7 @@ final class Denials {
             long held = Math.min(longest, TimeUnit.MILLISECONDS.toNanos(fitsAt - at) - GRAIN);
             boolean denies = usage.isViolated() && held > 0;
             remember(new Denial(
-                    usage.claim().identity(),
+                    usage.claim().handle(),
                     denies ? room(usage.claim()) : NO_ROOM,
                     sentAt,
                     heardAt,
@@ -121,11 +127,11 @@ final class Denials {
 
     /** In place of another one, unless that says as much about the same count. */
     private void remember(Denial heard) {
-        int place = place(heard.identity);
+        int place = place(heard.handle);
         Denial known = denials.get(place);
         boolean isCovered = known != null
                 && known.room >= heard.room
-                && known.identity.equals(heard.identity)
+                && known.handle.equals(heard.handle)
                 && holds(known, heard.heardAt);
         if (!isCovered && holds(heard, heard.heardAt)) {
             denials.set(place, heard);
@@ -134,18 +140,21 @@ final class Denials {
 
     /** What was denied before now may be allowed: something has been given back, or is about to be. */
     void freed(List<Claim> claims) {
+        if (longest == 0) {
+            return;
+        }
         long now = Deadlines.now();
         for (Claim claim : claims) {
-            freedAt.set(place(claim.identity()), now);
+            freedAt.set(place(claim.handle()), now);
         }
     }
 
     private boolean holds(Denial denial, long now) {
-        return denial.until - now > 0 && denial.sentAt - freedAt.get(place(denial.identity)) > 0;
+        return denial.until - now > 0 && denial.sentAt - freedAt.get(place(denial.handle)) > 0;
     }
 
-    private static int place(String identity) {
-        int hash = identity.hashCode();
+    private static int place(Object handle) {
+        int hash = handle.hashCode();
         return (hash ^ hash >>> 14) & (PLACES - 1);
     }
 
@@ -166,7 +175,7 @@ final class Denials {
     /**
      * What the store has said of a count when it denied.
      *
-     * @param identity the name of the count
+     * @param handle stands for the name of the count
      * @param room whoever has no more than this is denied
      * @param sentAt when the store was asked, in nanoseconds
      * @param heardAt when it had answered
@@ -177,7 +186,7 @@ final class Denials {
      * @param wholeAt when nothing is used any more, by that clock
      */
     private record Denial(
-            String identity,
+            Object handle,
             long room,
             long sentAt,
             long heardAt,

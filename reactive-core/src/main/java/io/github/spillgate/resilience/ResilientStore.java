@@ -167,11 +167,14 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         return new Asking<>(actual -> new Changing(this, claims, what, actual));
     }
 
-    /** What was denied until now does not hold any more: before it is given back, for all that is known, and after that. */
+    /**
+     * What was denied until now does not hold any more: before it is given back, for all that is known, and after that; before
+     * anybody is told, who may ask at once.
+     */
     private Mono<Void> freeing(List<Claim> claims, Mono<Void> giveBack) {
         return Mono.defer(() -> {
             denials.freed(claims);
-            return giveBack.doFinally(end -> denials.freed(claims));
+            return giveBack.doOnTerminate(() -> denials.freed(claims)).doOnCancel(() -> denials.freed(claims));
         });
     }
 

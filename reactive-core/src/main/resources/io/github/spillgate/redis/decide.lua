@@ -121,11 +121,15 @@ end
 
 local asked = ARGV[1]
 local limits, number, questions = {}, unpackFrom('<I2', asked)
+-- A denied request that counts changes a log where it lies, before it is known whether another one is torn. So there every
+-- log is looked at before that.
+local isAnyCounting = false
 for l = 1, number do
   local kind, permits, window, resolution, denied
   kind, permits, window, resolution, denied, questions = unpackFrom('<I1I7I6I6I1', asked, questions)
   limits[l] = {isLog = kind == LOG, kind = kind == ON_THE_CLOCK and 'clock', permits = permits, window = window,
     resolution = resolution, denied = denied == 1}
+  isAnyCounting = isAnyCounting or denied == 1
 end
 
 local torn = {} -- the keys of such values
@@ -147,7 +151,7 @@ local function decideAll(isWritable)
         if torn[KEYS[k]] then
           count = false
         elseif limit.isLog then
-          count = readLog(KEYS[k], limit)
+          count = readLog(KEYS[k], limit, isAnyCounting)
         else
           count = readCounter(KEYS[k], limit.kind, limit.permits, limit.window)
         end

@@ -86,7 +86,7 @@ class LocalStoreTest {
         synchronized (forgotten) {
             caller.start();
             await().until(() -> caller.getState() == Thread.State.BLOCKED);
-            Policy.Eviction<String, Count> bound =
+            Policy.Eviction<Object, Count> bound =
                     store.counts().policy().eviction().orElseThrow();
             bound.setMaximum(0);
             bound.setMaximum(100);
