@@ -14,10 +14,11 @@ record Coalescing(int together, int underWay, int waiting) {
     static final int MOST_WAITING = 1_000_000;
 
     /**
-     * A hundred decisions keep Redis busy for some tenths of a millisecond, so whoever else asks it does not wait for long. Two
-     * commands keep it from having nothing to do while an answer is being read.
+     * A hundred decisions keep Redis busy for some tenths of a millisecond, so whoever else asks it does not wait for long. Four
+     * commands keep it from having nothing to do while an answer is on its way, and whoever comes from waiting for more than a
+     * part of that way.
      */
-    static final Coalescing AT_FIRST = new Coalescing(128, 2, 100_000);
+    static final Coalescing AT_FIRST = new Coalescing(128, 4, 100_000);
 
     Coalescing {
         check("decisions together", together, MOST_TOGETHER);

@@ -368,7 +368,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
         /**
          * Sets how far decisions are put together: those that are asked for while {@code underWay} commands are at Redis wait for
-         * one of them, and then leave together. By default 128 decisions, 2 commands, and 100,000 who wait.
+         * one of them, and then leave together. By default 128 decisions, 4 commands, and 100,000 who wait. Where Redis is far away, more commands under way
+         * let decisions wait less.
          *
          * @param together how many decisions leave in one command at most, 1 to 1,000; with 1 each leaves alone
          * @param underWay how many such commands are under way at a time at most, 1 to 1,000

@@ -162,7 +162,7 @@ class CoalescingTest {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> RedisStore.builder(client).coalescing(bounds[0], bounds[1], bounds[2]))
                 .withMessageContaining("out of range")
-                .withMessageContaining("for example .coalescing(128, 2, 100000)");
+                .withMessageContaining("for example .coalescing(128, 4, 100000)");
     }
 
     // First come, first served
@@ -690,9 +690,11 @@ class CoalescingTest {
 
     // What is needed for that
 
-    /** A store that has connected, and whose scripts are loaded. */
+    /** A store that has connected, and whose scripts are loaded; unless said, two of its commands may be under way. */
     private RedisStore store(UnaryOperator<RedisStore.Builder> how) {
-        RedisStore store = how.apply(RedisStore.builder(client).namespace(keyspace.namespace()))
+        RedisStore store = how.apply(RedisStore.builder(client)
+                        .namespace(keyspace.namespace())
+                        .coalescing(128, 2, 100_000))
                 .build();
         stores.add(store);
         store.prepare().block(LONG);

@@ -3,6 +3,7 @@ package io.github.spillgate.resilience;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStore;
+import io.github.spillgate.Settlement;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.LimitStoreContract;
@@ -113,6 +114,11 @@ class ResilientStoreContractTest {
 
         @Override
         public Mono<Void> reset(List<Claim> claims) {
+            return Mono.never();
+        }
+
+        @Override
+        public Mono<Decision> settle(List<Settlement> settlements) {
             return Mono.never();
         }
     }
