@@ -161,9 +161,12 @@ final class Coalescer {
         private void end(IntConsumer how) {
             answered = true;
             underWay.decrementAndGet();
-            // First the next batch, so that Redis has something to do meanwhile.
-            sendIfSomebodyWaits();
-            for (int i = 0; i < batch.pieces(); i++) {
+            delivery.deliver(() -> {
+                // First the next batch, so that Redis has something to do meanwhile.
+                sendIfSomebodyWaits();
+                how.accept(0);
+            });
+            for (int i = 1; i < batch.pieces(); i++) {
                 int piece = i;
                 delivery.deliver(() -> how.accept(piece));
             }
