@@ -76,17 +76,6 @@ class CoalescingTest {
     // Who leaves when
 
     @Test
-    void whoComesWhileOthersAreAtRedisLeavesTogetherWithTheNext() {
-        RateLimiter limiter = limiter(store(how -> how), LIMIT);
-        long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileRedisStandsStill(() -> ask(100, i -> limiter.tryAcquire("key-" + i % 7)));
-        assertThat(decisions(heard)).hasSize(100).allMatch(Decision::isAllowed);
-        assertThat(keyspace.callsOf("evalsha") - before)
-                .as("two leave at once, and all the others together")
-                .isEqualTo(3);
-    }
-
-    @Test
     void whoAsksAloneLeavesAtOnceThoughNoTimePasses() {
         RateLimiter limiter = limiter(store(how -> how.deliverOn(Schedulers.immediate())), LIMIT);
         try (VirtualTime standingStill = new VirtualTime()) {
