@@ -23,6 +23,7 @@ import org.junit.jupiter.api.Test;
 class HangingConnectionTest {
 
     private static final String NAME = "hanging";
+    private static final Duration LONG = Duration.ofSeconds(30);
 
     private final AtomicLong nanos = new AtomicLong(-5);
     private RedisForTests redis;
@@ -59,7 +60,7 @@ class HangingConnectionTest {
         }
         assertThat(second).isNotDone();
         redis.resume();
-        assertThat(second.join()).isEqualTo("PONG");
+        assertThat(second).succeedsWithin(LONG).isEqualTo("PONG");
         await().until(() -> connectionsOfOurs() == 1);
     }
 
@@ -75,15 +76,15 @@ class HangingConnectionTest {
         CompletableFuture<String> stillTheSecondToo = ping();
         assertThat(failure(first)).isExactlyInstanceOf(LimitStoreUnreachableException.class);
         redis.resume();
-        assertThat(second.join()).isEqualTo("PONG");
-        assertThat(stillTheSecond.join()).isEqualTo("PONG");
-        assertThat(stillTheSecondToo.join()).isEqualTo("PONG");
+        assertThat(second).succeedsWithin(LONG).isEqualTo("PONG");
+        assertThat(stillTheSecond).succeedsWithin(LONG).isEqualTo("PONG");
+        assertThat(stillTheSecondToo).succeedsWithin(LONG).isEqualTo("PONG");
         await().until(() -> connectionsOfOurs() == 1);
     }
 
     @Test
     void aConnectionOnWhichNothingIsHeardForLongIsLaidAsideAndStillListenedTo() {
-        assertThat(ping().join()).isEqualTo("PONG");
+        assertThat(ping()).succeedsWithin(LONG).isEqualTo("PONG");
         pass(60);
         redis.pause();
         CompletableFuture<String> first = ping();
@@ -93,7 +94,7 @@ class HangingConnectionTest {
         CompletableFuture<String> onTheSecond = ping();
         redis.resume();
         for (CompletableFuture<String> answered : List.of(first, stillOnTheFirst, onTheSecond)) {
-            assertThat(answered.join()).isEqualTo("PONG");
+            assertThat(answered).succeedsWithin(LONG).isEqualTo("PONG");
         }
         await().until(() -> connectionsOfOurs() == 2);
         connection.close();
@@ -103,14 +104,14 @@ class HangingConnectionTest {
     @Test
     void noMoreThanOneConnectionIsLaidAside() {
         for (int i = 0; i < 3; i++) {
-            assertThat(ping().join()).isEqualTo("PONG");
+            assertThat(ping()).succeedsWithin(LONG).isEqualTo("PONG");
             redis.pause();
             CompletableFuture<String> silent = ping();
             pass(3);
             CompletableFuture<String> onTheNext = ping();
             redis.resume();
-            assertThat(silent.join()).isEqualTo("PONG");
-            assertThat(onTheNext.join()).isEqualTo("PONG");
+            assertThat(silent).succeedsWithin(LONG).isEqualTo("PONG");
+            assertThat(onTheNext).succeedsWithin(LONG).isEqualTo("PONG");
         }
         await().until(() -> connectionsOfOurs() == 2);
     }
@@ -123,7 +124,7 @@ class HangingConnectionTest {
         pass(3);
         CompletableFuture<String> next = ping();
         redis.resume();
-        assertThat(next.join()).isEqualTo("PONG");
+        assertThat(next).succeedsWithin(LONG).isEqualTo("PONG");
         assertThat(id()).isNotEqualTo(first);
     }
 
@@ -134,7 +135,7 @@ class HangingConnectionTest {
         connection.ask(commands -> commands.ping()).subscribe().dispose();
         CompletableFuture<String> last = ping();
         redis.resume();
-        assertThat(last.join()).isEqualTo("PONG");
+        assertThat(last).succeedsWithin(LONG).isEqualTo("PONG");
         pass(3);
         assertThat(id()).isEqualTo(first);
     }
@@ -149,7 +150,7 @@ class HangingConnectionTest {
     }
 
     private CompletableFuture<String> ping() {
-        return connection.<String>ask(commands -> commands.ping()).toFuture().orTimeout(30, TimeUnit.SECONDS);
+        return connection.<String>ask(commands -> commands.ping()).toFuture();
     }
 
     private void pass(long seconds) {
@@ -157,7 +158,7 @@ class HangingConnectionTest {
     }
 
     private static Throwable failure(CompletableFuture<?> future) {
-        Throwable thrown = catchThrowable(future::get);
+        Throwable thrown = catchThrowable(() -> future.get(LONG.toSeconds(), TimeUnit.SECONDS));
         return thrown instanceof ExecutionException ? thrown.getCause() : thrown;
     }
 
@@ -174,6 +175,6 @@ class HangingConnectionTest {
 
     /** By which Redis tells one connection from another. */
     private long id() {
-        return connection.ask(commands -> commands.clientId()).block(Duration.ofSeconds(30));
+        return connection.ask(commands -> commands.clientId()).block(LONG);
     }
 }
