@@ -13,19 +13,19 @@ import reactor.core.CoreSubscriber;
 /**
  * Lets decisions that are asked for while others are at Redis leave together, in the next command on one connection.
  *
- * <p>There is no timer: who comes while few commands are under way leaves at once. When no more are allowed to be, he waits until
- * one is answered, and leaves with all who have come by then, as many as may leave together.
+ * <p>There is no timer. Who comes while no command is under way leaves at once. Else he waits until one is answered, or until
+ * somebody comes for whom it is time for the next one; then all leave who have come by then, as many as may leave together.
  */
 final class Coalescer {
     // Design notes.
     //
     // What must not happen is that somebody waits while nothing is under way: nobody would come back for him. Who comes
     // stands in the queue first and then looks how many commands are under way; a command that is answered is counted
-    // off first and then the queue is looked into. So one of the two sees the other.
+    // off first and then the queue is looked into. So one of the two sees the other. Where it is not time yet for the
+    // next command, another one is under way, and its answer will come.
     //
     // Batches are made where commands are written, in the connection's turnstile: by one thread at a time, each of
-    // which
-    // makes only a few, or an event loop that comes to ask would send for all the others.
+    // which makes only a few, or an event loop that comes to ask would send for all the others.
     //
     // A connection that breaks needs no care: its commands fail, and whoever is sent after them fails as well. One that
     // has fallen silent is replaced by another one, which has a coalescer of its own; this one then ends.
@@ -38,6 +38,7 @@ final class Coalescer {
     private final Delivery delivery;
     private final Queue<Asked> queue = new ConcurrentLinkedQueue<>();
     private final AtomicInteger underWay = new AtomicInteger();
+    private volatile long lastSentAt;
     private volatile @Nullable LimitStoreException ended;
 
     /**
@@ -67,9 +68,17 @@ final class Coalescer {
     /** Has the decision made, together with others if it has to wait. */
     void add(Asked asked) {
         queue.add(asked);
-        if (underWay.get() < bounds.underWay() || ended != null) {
+        if (isTimeForTheNext() || ended != null) {
             connection.inTurn(this::send);
         }
+    }
+
+    private boolean isTimeForTheNext() {
+        int commands = underWay.get();
+        return commands == 0
+                || (commands < bounds.underWay()
+                        && (waiting.get() >= bounds.together()
+                                || connection.now() - lastSentAt >= commands * bounds.pace()));
     }
 
     /** Nobody leaves from here any more, and those who wait are told why. */
@@ -82,10 +91,11 @@ final class Coalescer {
         LimitStoreException why = ended;
         if (why != null) {
             failAll(why);
-        } else if (underWay.get() < bounds.underWay()) {
+        } else if (isTimeForTheNext()) {
             Batch batch = nextBatch();
             if (batch.size() > 0) {
                 underWay.incrementAndGet();
+                lastSentAt = connection.now();
                 decide.run(connection, batch.keys(), new byte[][] {batch.argument()})
                         .subscribe(new UnderWay(batch));
             }
@@ -94,14 +104,14 @@ final class Coalescer {
     }
 
     private void sendIfSomebodyWaits() {
-        if (!queue.isEmpty() && underWay.get() < bounds.underWay()) {
+        if (!queue.isEmpty() && isTimeForTheNext()) {
             connection.inTurn(this::send);
         }
     }
 
     private Batch nextBatch() {
-        Batch batch = new Batch(prefix, Math.max(1, Math.min(bounds.together(), waiting.get())));
-        while (batch.size() < bounds.together() && batch.numberOfCounts() < bounds.together()) {
+        Batch batch = new Batch(prefix, Math.max(1, Math.min(bounds.decisions(), waiting.get())));
+        while (batch.size() < bounds.decisions() && batch.numberOfCounts() < bounds.together()) {
             Asked next = queue.poll();
             if (next == null) {
                 break;

@@ -1,29 +1,51 @@
 package io.github.spillgate.redis;
 
+import java.util.concurrent.TimeUnit;
+
 /**
  * How far decisions are put together.
  *
- * @param together how many decisions leave in one command at most
- * @param underWay how many such commands are under way at a time at most
+ * @param together how many counts one command touches at most; with 1 each decision leaves alone
+ * @param underWay how many commands are under way at a time at most
  * @param waiting how many decisions wait at most
+ * @param pace how long after the last command the next one leaves, in nanoseconds for each that is under way
  */
-record Coalescing(int together, int underWay, int waiting) {
+record Coalescing(int together, int underWay, int waiting, long pace) {
 
     static final int MOST_TOGETHER = 1_000;
     static final int MOST_UNDER_WAY = 1_000;
     static final int MOST_WAITING = 1_000_000;
 
+    /** Decisions on the same count are put together and cost Redis next to nothing; but they have to be told, and that takes time. */
+    private static final int DECISIONS_PER_COUNT = 8;
+
     /**
-     * A hundred decisions keep Redis busy for some tenths of a millisecond, so whoever else asks it does not wait for long. Four
-     * commands keep it from having nothing to do while an answer is on its way, and whoever comes from waiting for more than a
-     * part of that way.
+     * On the same machine an answer is back in about this time, so that the next command takes along all who have come
+     * meanwhile. Where Redis is farther away, or busy, more commands are under way, each later than the one before; nobody waits
+     * for long, and the busier Redis is, the larger its batches.
      */
-    static final Coalescing AT_FIRST = new Coalescing(128, 4, 100_000);
+    private static final long PACE = TimeUnit.MICROSECONDS.toNanos(150);
+
+    /** A hundred counts keep Redis busy for some tenths of a millisecond, so whoever else asks it does not wait for long. */
+    static final Coalescing AT_FIRST = new Coalescing(128, 16, 100_000);
 
     Coalescing {
-        check("decisions together", together, MOST_TOGETHER);
+        check("counts together", together, MOST_TOGETHER);
         check("commands under way", underWay, MOST_UNDER_WAY);
         check("decisions that wait", waiting, MOST_WAITING);
+    }
+
+    Coalescing(int together, int underWay, int waiting) {
+        this(together, underWay, waiting, PACE);
+    }
+
+    Coalescing withPace(long nanos) {
+        return new Coalescing(together, underWay, waiting, nanos);
+    }
+
+    /** How many decisions leave in one command at most. */
+    int decisions() {
+        return together == 1 ? 1 : DECISIONS_PER_COUNT * together;
     }
 
     private static void check(String what, int number, int most) {

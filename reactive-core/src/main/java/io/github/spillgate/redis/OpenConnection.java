@@ -80,6 +80,10 @@ final class OpenConnection implements Asks {
         return Mono.create(sink -> turnstile.execute(new Question<>(command.apply(connection.reactive()), sink)));
     }
 
+    long now() {
+        return nanoTime.getAsLong();
+    }
+
     /** Does something where commands are written, one thread at a time. */
     void inTurn(Runnable task) {
         turnstile.execute(task);

@@ -367,11 +367,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         }
 
         /**
-         * Sets how far decisions are put together: those that are asked for while {@code underWay} commands are at Redis wait for
-         * one of them, and then leave together. By default 128 decisions, 4 commands, and 100,000 who wait. Where Redis is far away, more commands under way
-         * let decisions wait less.
+         * Sets how far decisions are put together. Who asks while no command is under way leaves at once. Who asks while some
+         * are waits until one is answered or the next one leaves, which it does when {@code together} are waiting, or 150 µs
+         * after the last one for each that is under way. By default 128 counts, 16 commands, and 100,000 who wait.
          *
-         * @param together how many decisions leave in one command at most, 1 to 1,000; with 1 each leaves alone
+         * @param together how many counts one command touches at most, 1 to 1,000; decisions on the same one leave together too, up
+         *     to eight times as many in all; with 1 each decision leaves alone
          * @param underWay how many such commands are under way at a time at most, 1 to 1,000
          * @param waiting how many decisions wait at most, 1 to 1,000,000; for more the store says at once that it cannot be asked
          * @return this builder
@@ -379,6 +380,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
          */
         public Builder coalescing(int together, int underWay, int waiting) {
             this.coalescing = new Coalescing(together, underWay, waiting);
+            return this;
+        }
+
+        /** Changes how far decisions are put together in a way that is for tests. */
+        Builder coalescing(UnaryOperator<Coalescing> change) {
+            this.coalescing = change.apply(coalescing);
             return this;
         }
 

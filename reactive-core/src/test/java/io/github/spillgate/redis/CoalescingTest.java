@@ -20,6 +20,9 @@ import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.ScriptOutputType;
+import io.lettuce.core.event.command.CommandListener;
+import io.lettuce.core.event.command.CommandStartedEvent;
+import io.lettuce.core.protocol.CommandType;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -29,6 +32,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.IntFunction;
 import java.util.function.IntUnaryOperator;
@@ -99,12 +103,67 @@ class CoalescingTest {
     }
 
     @Test
-    void noMoreLeaveTogetherThanAllowed() {
+    void noCommandTouchesMoreCountsThanAllowed() {
         RateLimiter limiter = limiter(store(how -> how.coalescing(10, 3, 1_000)), LIMIT);
         long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileRedisStandsStill(() -> ask(53, i -> limiter.tryAcquire("a")));
+        List<Heard> heard = whileRedisStandsStill(() -> ask(53, i -> limiter.tryAcquire("key-" + i)));
         assertThat(decisions(heard)).hasSize(53).allMatch(Decision::isAllowed);
         assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(3 + 5);
+    }
+
+    @Test
+    void ofOneCountEightTimesAsManyLeaveTogether() {
+        RateLimiter limiter = limiter(store(how -> how.coalescing(10, 3, 1_000)), LIMIT);
+        long before = keyspace.callsOf("evalsha");
+        List<Heard> heard = whileRedisStandsStill(() -> ask(3 + 161, i -> limiter.tryAcquire("a")));
+        assertThat(decisions(heard)).hasSize(164).allMatch(Decision::isAllowed);
+        assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(3 + 3);
+    }
+
+    @Test
+    void whoComesSoonAfterOthersWaitsForTheirAnswer() {
+        RateLimiter limiter = limiter(pacedStore(128, Duration.ofHours(1)), LIMIT);
+        long before = keyspace.callsOf("evalsha");
+        List<Heard> heard = whileRedisStandsStill(() -> ask(100, i -> limiter.tryAcquire("key-" + i % 7)));
+        assertThat(decisions(heard)).hasSize(100).allMatch(Decision::isAllowed);
+        assertThat(keyspace.callsOf("evalsha") - before)
+                .as("one leaves at once, and all the others together")
+                .isEqualTo(2);
+    }
+
+    @Test
+    void asManyAsFillACommandWaitForNoAnswer() {
+        AtomicInteger sent = countSent();
+        RateLimiter limiter = limiter(pacedStore(10, Duration.ofHours(1)), LIMIT);
+        List<Heard> heard = whileRedisStandsStill(() -> {
+            List<Heard> asking = ask(1 + 10 + 10 + 5, i -> limiter.tryAcquire("key-" + i));
+            assertThat(sent).hasValue(3);
+            return asking;
+        });
+        assertThat(decisions(heard)).hasSize(26).allMatch(Decision::isAllowed);
+        assertThat(sent).hasValue(4);
+    }
+
+    /** Where Redis is far away, nobody waits for its answer to somebody else; where it is slow, its batches grow. */
+    @Test
+    void theMoreAreUnderWayTheLaterTheNextOneLeaves() {
+        AtomicInteger sent = countSent();
+        RateLimiter limiter = limiter(pacedStore(128, Duration.ofMillis(1)), LIMIT);
+        try (VirtualTime time = new VirtualTime()) {
+            List<Heard> heard = new ArrayList<>();
+            redis.pause();
+            for (int underWay = 0; underWay < 4; underWay++) {
+                for (int passed = 0; passed < underWay; passed++) {
+                    heard.addAll(ask(3, i -> limiter.tryAcquire("a")));
+                    assertThat(sent).as("after %d ms", passed).hasValue(underWay);
+                    time.passMillis(1);
+                }
+                heard.addAll(ask(1, i -> limiter.tryAcquire("a")));
+                assertThat(sent).hasValue(underWay + 1);
+            }
+            redis.resume();
+            assertThat(decisions(heard)).hasSize(3 * (1 + 2 + 3) + 4).allMatch(Decision::isAllowed);
+        }
     }
 
     @Test
@@ -162,7 +221,7 @@ class CoalescingTest {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> RedisStore.builder(client).coalescing(bounds[0], bounds[1], bounds[2]))
                 .withMessageContaining("out of range")
-                .withMessageContaining("for example .coalescing(128, 4, 100000)");
+                .withMessageContaining("for example .coalescing(128, 16, 100000)");
     }
 
     // First come, first served
@@ -695,10 +754,38 @@ class CoalescingTest {
         RedisStore store = how.apply(RedisStore.builder(client)
                         .namespace(keyspace.namespace())
                         .coalescing(128, 2, 100_000))
+                .coalescing(bounds -> bounds.withPace(0))
                 .build();
         stores.add(store);
         store.prepare().block(LONG);
         return store;
+    }
+
+    /** A store of which many commands may be under way, as soon as it is time. */
+    private RedisStore pacedStore(int together, Duration pace) {
+        RedisStore store = RedisStore.builder(client)
+                .namespace(keyspace.namespace())
+                .deliverOn(Schedulers.immediate())
+                .coalescing(together, 16, 100_000)
+                .coalescing(bounds -> bounds.withPace(pace.toNanos()))
+                .build();
+        stores.add(store);
+        store.prepare().block(LONG);
+        return store;
+    }
+
+    /** How many scripts are sent on connections that are opened from now on, whether Redis answers or not. */
+    private AtomicInteger countSent() {
+        AtomicInteger sent = new AtomicInteger();
+        client.addListener(new CommandListener() {
+            @Override
+            public void commandStarted(CommandStartedEvent event) {
+                if (event.getCommand().getType() == CommandType.EVALSHA) {
+                    sent.incrementAndGet();
+                }
+            }
+        });
+        return sent;
     }
 
     private static RateLimiter limiter(RedisStore store, Limit... limits) {
