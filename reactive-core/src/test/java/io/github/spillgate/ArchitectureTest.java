@@ -15,6 +15,7 @@ class ArchitectureTest {
     private static final String REDIS = "io.github.spillgate.redis";
     private static final String LOCAL = "io.github.spillgate.local";
     private static final String RESILIENCE = "io.github.spillgate.resilience";
+    private static final String HTTP = "io.github.spillgate.http";
 
     private final JavaClasses ours = new ClassFileImporter()
             .withImportOption(new ImportOption.DoNotIncludeTests())
@@ -96,6 +97,36 @@ class ArchitectureTest {
                 .should()
                 .dependOnClassesThat()
                 .resideInAnyPackage(RESILIENCE, "io.github.resilience4j..")
+                .check(ours);
+    }
+
+    @Test
+    void httpSeesTheFaceAndNobodySeesHttp() {
+        classes()
+                .that()
+                .resideInAPackage(HTTP)
+                .should()
+                .onlyDependOnClassesThat()
+                .resideInAnyPackage(HTTP, FACE, "java..", "org.jspecify..")
+                .check(ours);
+        noClasses()
+                .that()
+                .resideOutsideOfPackage(HTTP)
+                .should()
+                .dependOnClassesThat()
+                .resideInAPackage(HTTP)
+                .check(ours);
+    }
+
+    /** Addresses are read by hand, because the JDK looks up what it takes for a name. */
+    @Test
+    void httpAsksTheNetworkForNothing() {
+        noClasses()
+                .that()
+                .resideInAPackage(HTTP)
+                .should()
+                .dependOnClassesThat()
+                .resideInAnyPackage("java.net..", "java.util.regex")
                 .check(ours);
     }
 

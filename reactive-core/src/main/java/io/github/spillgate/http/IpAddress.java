@@ -1,0 +1,207 @@
+package io.github.spillgate.http;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * An IPv4 or IPv6 address. An IPv4-mapped IPv6 address is the IPv4 address that it stands for, so that one host has one
+ * address.
+ *
+ * <p>Read by hand, because the JDK's own reader takes what is no address for a name and looks that up, which blocks; and because it
+ * is generous: {@code 010.1} is an address to it.
+ *
+ * @param bits 32 or 128
+ * @param high the first 64 bits; those of an IPv4 address are its first 32
+ * @param low the other 64 bits
+ */
+record IpAddress(int bits, long high, long low) {
+
+    static final int V4_BITS = 32;
+    static final int V6_BITS = 128;
+
+    /** How many bits come before the IPv4 address in an IPv4-mapped one. */
+    static final int MAPPED_BITS = V6_BITS - V4_BITS;
+
+    private static final int LONGEST_TEXT = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".length();
+    private static final int GROUPS = 8;
+
+    /** Returns the address that the text is, or null if it is none; a port, a zone, brackets or space around it make it none. */
+    static @Nullable IpAddress parse(String text) {
+        if (text.length() > LONGEST_TEXT) {
+            return null;
+        }
+        if (text.indexOf(':') >= 0) {
+            return parseV6(text);
+        }
+        long address = parseV4(text, 0);
+        return address < 0 ? null : v4(address);
+    }
+
+    private static IpAddress v4(long address) {
+        return new IpAddress(V4_BITS, address << 32, 0);
+    }
+
+    /** Reads four decimal numbers up to the end of the text; a zero before another digit could mean octal, and is refused. */
+    private static long parseV4(String text, int from) {
+        long address = 0;
+        int i = from;
+        for (int number = 0; number < 4; number++) {
+            if (number > 0) {
+                if (i == text.length() || text.charAt(i) != '.') {
+                    return -1;
+                }
+                i++;
+            }
+            int start = i;
+            int value = 0;
+            while (i < text.length() && i - start < 3 && isDigit(text.charAt(i))) {
+                value = 10 * value + text.charAt(i) - '0';
+                i++;
+            }
+            if (i == start || value > 255 || (i - start > 1 && text.charAt(start) == '0')) {
+                return -1;
+            }
+            address = address << 8 | value;
+        }
+        return i == text.length() ? address : -1;
+    }
+
+    private static @Nullable IpAddress parseV6(String text) {
+        int[] groups = new int[GROUPS];
+        int count = 0;
+        int gap = -1;
+        int i = 0;
+        if (text.startsWith("::")) {
+            gap = 0;
+            i = 2;
+        }
+        while (i < text.length()) {
+            int start = i;
+            int group = 0;
+            while (i < text.length() && i - start < 4 && hex(text.charAt(i)) >= 0) {
+                group = 16 * group + hex(text.charAt(i));
+                i++;
+            }
+            if (i == start || count == GROUPS) {
+                return null;
+            }
+            if (i < text.length() && text.charAt(i) == '.') {
+                long v4 = count > GROUPS - 2 ? -1 : parseV4(text, start);
+                if (v4 < 0) {
+                    return null;
+                }
+                groups[count++] = (int) (v4 >> 16);
+                groups[count++] = (int) (v4 & 0xffff);
+                break;
+            }
+            groups[count++] = group;
+            if (i < text.length()) {
+                if (text.charAt(i) != ':' || i + 1 == text.length()) {
+                    return null;
+                }
+                i++;
+                if (text.charAt(i) == ':') {
+                    if (gap >= 0) {
+                        return null;
+                    }
+                    gap = count;
+                    i++;
+                }
+            }
+        }
+        if (gap < 0 ? count < GROUPS : count == GROUPS) {
+            return null;
+        }
+        return ofGroups(groups, count, gap < 0 ? count : gap);
+    }
+
+    /** Returns the address whose groups from {@code gap} to {@code count} are its last ones. */
+    private static IpAddress ofGroups(int[] groups, int count, int gap) {
+        long high = 0;
+        long low = 0;
+        for (int i = 0; i < GROUPS; i++) {
+            int fromEnd = GROUPS - i;
+            int group = i < gap ? groups[i] : fromEnd <= count - gap ? groups[count - fromEnd] : 0;
+            high = high << 16 | low >>> 48;
+            low = low << 16 | group;
+        }
+        boolean mapped = high == 0 && low >>> 32 == 0xffff;
+        return mapped ? v4(low & 0xffff_ffffL) : new IpAddress(V6_BITS, high, low);
+    }
+
+    /** Returns whether the other address begins with the same bits, so many of them. */
+    boolean shares(int prefix, IpAddress other) {
+        return bits == other.bits
+                && ((high ^ other.high) & mask(prefix)) == 0
+                && ((low ^ other.low) & mask(prefix - 64)) == 0;
+    }
+
+    /** Returns the address with these bits at its beginning and zeros after them. */
+    IpAddress cut(int prefix) {
+        return new IpAddress(bits, high & mask(prefix), low & mask(prefix - 64));
+    }
+
+    private static long mask(int ones) {
+        return ones <= 0 ? 0 : ones >= 64 ? -1 : -1L << (64 - ones);
+    }
+
+    static boolean isDigit(char c) {
+        return c >= '0' && c <= '9';
+    }
+
+    /** Not {@link Character#digit(char, int)}: that knows the digits of every script. */
+    private static int hex(char c) {
+        if (isDigit(c)) {
+            return c - '0';
+        }
+        int letter = c | 0x20;
+        return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+    }
+
+    /** Returns the one text that RFC 5952 has for the address. */
+    @Override
+    public String toString() {
+        StringBuilder text = new StringBuilder(LONGEST_TEXT);
+        if (bits == V4_BITS) {
+            for (int shift = 56; shift >= 32; shift -= 8) {
+                text.append(high >>> shift & 0xff).append(shift > 32 ? "." : "");
+            }
+            return text.toString();
+        }
+        int gap = longestGap();
+        int gapLength = zerosFrom(gap);
+        for (int i = 0; i < GROUPS; i++) {
+            if (i == gap && gapLength > 1) {
+                text.append("::");
+                i += gapLength - 1;
+                continue;
+            }
+            if (!text.isEmpty() && text.charAt(text.length() - 1) != ':') {
+                text.append(':');
+            }
+            text.append(Integer.toHexString(group(i)));
+        }
+        return text.toString();
+    }
+
+    private int longestGap() {
+        int longest = 0;
+        for (int i = 1; i < GROUPS; i++) {
+            if (zerosFrom(i) > zerosFrom(longest)) {
+                longest = i;
+            }
+        }
+        return longest;
+    }
+
+    private int zerosFrom(int group) {
+        int end = group;
+        while (end < GROUPS && group(end) == 0) {
+            end++;
+        }
+        return end - group;
+    }
+
+    private int group(int i) {
+        return (int) ((i < 4 ? high : low) >>> (48 - 16 * (i & 3))) & 0xffff;
+    }
+}

@@ -1,0 +1,92 @@
+package io.github.spillgate.http;
+
+import java.util.Objects;
+
+/**
+ * The addresses that begin with the same bits.
+ *
+ * @param first the one with zeros after them
+ * @param prefix how many bits
+ */
+record Network(IpAddress first, int prefix) {
+
+    private static final String EXAMPLE = "\"10.0.0.0/8\", \"192.0.2.7\" or \"fd00::/8\"";
+    private static final int LONGEST_QUOTE = 80;
+
+    /**
+     * Reads a network, or a single address. What an IPv4-mapped network holds are IPv4 addresses.
+     *
+     * @throws IllegalArgumentException if it is none
+     */
+    static Network parse(String text) {
+        Objects.requireNonNull(text, () -> "trusted network is null: expected one, for example " + EXAMPLE);
+        int slash = text.indexOf('/');
+        String host = slash < 0 ? text : text.substring(0, slash);
+        IpAddress address = IpAddress.parse(host);
+        if (address == null) {
+            throw refused(
+                    text,
+                    "is none",
+                    "an IPv4 or IPv6 address, and the number of bits that count unless it is a single one (names are not"
+                            + " looked up)",
+                    EXAMPLE);
+        }
+        boolean mapped = address.bits() == IpAddress.V4_BITS && host.indexOf(':') >= 0;
+        int skipped = mapped ? IpAddress.MAPPED_BITS : 0;
+        int most = address.bits() + skipped;
+        int prefix = (slash < 0 ? most : number(text, slash + 1)) - skipped;
+        if (prefix < 1 || prefix > address.bits()) {
+            // Without any bits it would hold all clients, and a client is who stands outside.
+            throw refused(
+                    text,
+                    "has no such prefix",
+                    "from " + (skipped + 1) + " to " + most + " bits after the slash",
+                    "\"" + host + "/" + most + "\"");
+        }
+        IpAddress first = address.cut(prefix);
+        if (!first.equals(address)) {
+            throw refused(
+                    text,
+                    "has bits after its prefix",
+                    "either the network or the address",
+                    "\"" + first + "/" + prefix + "\" or \"" + address + "\"");
+        }
+        return new Network(first, prefix);
+    }
+
+    private static IllegalArgumentException refused(String text, String what, String expected, String example) {
+        return new IllegalArgumentException(
+                "trusted network " + quote(text) + " " + what + ": expected " + expected + ", for example " + example);
+    }
+
+    /** Returns the number that the text ends with, or -1 if there is none. */
+    private static int number(String text, int from) {
+        int digits = text.length() - from;
+        if (digits < 1 || digits > 3 || (digits > 1 && text.charAt(from) == '0')) {
+            return -1;
+        }
+        int number = 0;
+        for (int i = from; i < text.length(); i++) {
+            if (!IpAddress.isDigit(text.charAt(i))) {
+                return -1;
+            }
+            number = 10 * number + text.charAt(i) - '0';
+        }
+        return number;
+    }
+
+    private static String quote(String text) {
+        StringBuilder quoted = new StringBuilder().append('"');
+        text.chars().limit(LONGEST_QUOTE).forEach(c -> quoted.append(c < ' ' || c > '~' ? '?' : (char) c));
+        return quoted.append(text.length() > LONGEST_QUOTE ? "…\"" : "\"").toString();
+    }
+
+    boolean contains(IpAddress address) {
+        return first.shares(prefix, address);
+    }
+
+    @Override
+    public String toString() {
+        return first + "/" + prefix;
+    }
+}
