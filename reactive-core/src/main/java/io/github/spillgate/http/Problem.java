@@ -1,0 +1,162 @@
+package io.github.spillgate.http;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Source;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.OptionalLong;
+import java.util.function.BiConsumer;
+
+/**
+ * What a request that was turned away gets to read, as RFC 9457 describes it:
+ *
+ * <pre>{@code
+ * {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",
+ *  "title":"Request cannot be satisfied as assigned quota has been exceeded",
+ *  "status":429,"violated-policies":["1m"],"retry-after":17}
+ * }</pre>
+ *
+ * <p>The policies are called as in {@link RateLimitHeaders}; {@code retry-after} is what that writes as {@code Retry-After}, and
+ * missing where no wait helps. Nothing in it comes from the request, so there is no key in it, and nothing that a page could run.
+ */
+public final class Problem {
+
+    private static final int TOO_MANY_REQUESTS = 429;
+    private static final int SERVICE_UNAVAILABLE = 503;
+
+    private final int status;
+    private final String type;
+    private final String title;
+    private final List<String> violated;
+    private final OptionalLong retryAfter;
+
+    private Problem(int status, String type, String title, List<String> violated, OptionalLong retryAfter) {
+        this.status = status;
+        this.type = type;
+        this.title = title;
+        this.violated = violated;
+        this.retryAfter = retryAfter;
+    }
+
+    /**
+     * The problem of a request that was denied: 429 if a limit or the limiter denied it, and 503 if it was a
+     * {@linkplain Source#FALLBACK setting} for the time when the store does not answer. The client has done nothing wrong then.
+     *
+     * @param decisions all that were made on the request, in their order
+     * @return the problem
+     * @throws IllegalArgumentException if none of them is a denial
+     */
+    public static Problem of(List<Decision> decisions) {
+        boolean denied = false;
+        boolean onlyForWantOfAStore = true;
+        for (Decision decision : decisions) {
+            if (!decision.isAllowed()) {
+                denied = true;
+                onlyForWantOfAStore &= decision.source() == Source.FALLBACK;
+            }
+        }
+        if (!denied) {
+            throw new IllegalArgumentException(decisions + " are no problem: expected at least one denial");
+        }
+        OptionalLong retryAfter = Seconds.untilAllowed(decisions);
+        if (onlyForWantOfAStore) {
+            return reducedCapacity(retryAfter);
+        }
+        List<String> violated = Policy.of(decisions).stream()
+                .filter(Policy::violated)
+                .map(Policy::name)
+                .toList();
+        return new Problem(
+                TOO_MANY_REQUESTS,
+                RateLimitDraft11.QUOTA_EXCEEDED,
+                RateLimitDraft11.QUOTA_EXCEEDED_TITLE,
+                violated,
+                retryAfter);
+    }
+
+    /**
+     * The problem of a request that nobody could decide on: 503. For an error instead of a decision.
+     *
+     * @return the problem
+     */
+    public static Problem undecided() {
+        return reducedCapacity(OptionalLong.empty());
+    }
+
+    private static Problem reducedCapacity(OptionalLong retryAfter) {
+        return new Problem(
+                SERVICE_UNAVAILABLE,
+                RateLimitDraft11.REDUCED_CAPACITY,
+                RateLimitDraft11.REDUCED_CAPACITY_TITLE,
+                List.of(),
+                retryAfter);
+    }
+
+    /**
+     * Returns the status of the response.
+     *
+     * @return 429 or 503
+     */
+    public int status() {
+        return status;
+    }
+
+    /**
+     * Writes the fields that go with the body: its type, and that no cache may keep it, which would turn away those who come later.
+     *
+     * @param headers takes the name and the value of each field
+     */
+    public void writeHeaders(BiConsumer<String, String> headers) {
+        headers.accept("Content-Type", "application/problem+json");
+        headers.accept("Cache-Control", "no-store");
+    }
+
+    /**
+     * Returns the body.
+     *
+     * @return the bytes, which are the caller's
+     */
+    public byte[] body() {
+        return toString().getBytes(StandardCharsets.US_ASCII);
+    }
+
+    /** Returns the body as text. */
+    @Override
+    public String toString() {
+        StringBuilder json = new StringBuilder(256).append("{\"type\":");
+        appendString(json, type);
+        json.append(",\"title\":");
+        appendString(json, title);
+        json.append(",\"status\":")
+                .append(status)
+                .append(",\"")
+                .append(RateLimitDraft11.VIOLATED_POLICIES)
+                .append("\":[");
+        for (int i = 0; i < violated.size(); i++) {
+            json.append(i == 0 ? "" : ",");
+            appendString(json, violated.get(i));
+        }
+        json.append(']');
+        retryAfter.ifPresent(seconds -> json.append(",\"retry-after\":").append(seconds));
+        return json.append('}').toString();
+    }
+
+    /** Writes a JSON string in ASCII, which is UTF-8 as well; so a surrogate without its pair needs no bytes. */
+    static void appendString(StringBuilder json, String value) {
+        json.append('"');
+        for (int i = 0; i < value.length(); i++) {
+            char c = value.charAt(i);
+            if (c == '"' || c == '\\') {
+                json.append('\\').append(c);
+            } else if (c >= ' ' && c <= '~') {
+                json.append(c);
+            } else {
+                json.append("\\u");
+                for (int shift = 12; shift >= 0; shift -= 4) {
+                    json.append(Character.forDigit(c >> shift & 0xf, 16));
+                }
+            }
+        }
+        json.append('"');
+    }
+}

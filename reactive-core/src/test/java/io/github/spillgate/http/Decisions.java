@@ -1,0 +1,94 @@
+package io.github.spillgate.http;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.Unprotected;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.stream.IntStream;
+import reactor.core.publisher.Mono;
+
+/** Makes decisions as a store would, with whatever it is to have found. */
+final class Decisions {
+
+    /** When all of them are made: 400 ms after a second of the epoch. */
+    static final long AT = 1_790_000_000_400L;
+
+    private Decisions() {}
+
+    /**
+     * What a store has found out about one limit of one key.
+     *
+     * @param used how much is used after the decision
+     * @param violated whether it denied
+     * @param millis after how long it fits if it denied, or else is whole again
+     */
+    record Found(String key, Limit limit, long used, boolean violated, long millis) {
+
+        static Found used(String key, Limit limit, long used, long wholeAfterMillis) {
+            return new Found(key, limit, used, false, wholeAfterMillis);
+        }
+
+        static Found violated(String key, Limit limit, long used, long fitsAfterMillis) {
+            return new Found(key, limit, used, true, fitsAfterMillis);
+        }
+
+        private Usage usage(Claim claim) {
+            // What has denied is whole later than it fits, and that must not be what is told.
+            long wholeAt = AT + millis + (violated ? 1_000_000 : 0);
+            return Usage.of(claim, used, violated, violated ? AT + millis : AT, wholeAt);
+        }
+    }
+
+    static Decision of(Found... found) {
+        return of(AT, found);
+    }
+
+    static Decision of(long at, Found... found) {
+        LimitStore store = new Unprotected(LocalStore.bounded(16)) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                List<Usage> usages = IntStream.range(0, claims.size())
+                        .mapToObj(i -> found[i].usage(claims.get(i)))
+                        .toList();
+                return Mono.just(Decision.ofTake(Source.OTHER, at, usages));
+            }
+        };
+        return ask(
+                store,
+                List.of(found).stream()
+                        .map(one -> Charge.of(one.key, one.limit))
+                        .toArray(Charge[]::new));
+    }
+
+    /** A denial by the limiter itself: the limit never holds so much. */
+    static Decision neverFits(Limit limit) {
+        return ask(LocalStore.bounded(16), Charge.of("user:42", limit).permits(limit.permits() + 1));
+    }
+
+    private static Decision ask(LimitStore store, Charge... charges) {
+        try (RateLimiter limiter = RateLimiter.builder("test").store(store).build()) {
+            return Objects.requireNonNull(limiter.tryAcquire(charges).block());
+        }
+    }
+
+    /** Returns all that is written about the decisions, in its order. */
+    static Map<String, String> written(RateLimitHeaders headers, Decision... decisions) {
+        Map<String, String> written = new LinkedHashMap<>();
+        headers.write(List.of(decisions), (name, value) -> {
+            if (written.put(name, value) != null) {
+                throw new AssertionError(name + " is written twice");
+            }
+        });
+        return written;
+    }
+}
