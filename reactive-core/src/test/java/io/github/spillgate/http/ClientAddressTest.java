@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
-import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
@@ -389,12 +388,11 @@ class ClientAddressTest {
                 ":",
                 "["
             })
-    @Timeout(30)
+    @Timeout(120) // it would take hours if all of the input were looked at
     void hugeInputCostsNothing(String piece) {
         String huge = piece.repeat(4_000_000 / piece.length());
         List<String> manyLines = Collections.nCopies(10_000, piece);
         List<String> manyHugeLines = Collections.nCopies(10_000, huge);
-        long start = System.nanoTime();
         for (int i = 0; i < 100; i++) {
             assertThat(xForwardedFor(huge)).isEqualTo(PROXY);
             assertThat(forwarded(huge)).isEqualTo(PROXY);
@@ -403,8 +401,6 @@ class ClientAddressTest {
                 assertThat(address.resolve(PROXY, name -> manyHugeLines)).contains(PROXY);
             }
         }
-        // Six hundred answers, each of which would take milliseconds if it looked at all of the input.
-        assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(5));
     }
 
     @Test
