@@ -5,7 +5,7 @@ import java.util.concurrent.TimeUnit;
 /**
  * How far decisions are put together.
  *
- * @param together how many counts one command touches at most; with 1 each decision leaves alone
+ * @param together how many counts one command touches, and no more decisions begin when it does; with 1 each leaves alone
  * @param underWay how many commands are under way at a time at most
  * @param waiting how many decisions wait at most
  * @param pace how long after the last command the next one leaves, in nanoseconds for each that is under way
@@ -21,8 +21,8 @@ record Coalescing(int together, int underWay, int waiting, long pace) {
 
     /**
      * On the same machine an answer is back in about this time, so that the next command takes along all who have come
-     * meanwhile. Where Redis is farther away, or busy, more commands are under way, each later than the one before; nobody waits
-     * for long, and the busier Redis is, the larger its batches.
+     * meanwhile. Where Redis is farther away, or busy, more commands are under way, each later than the one before; so the busier
+     * Redis is, the larger its batches. The last of a burst wait for the answer to those before them.
      */
     private static final long PACE = TimeUnit.MICROSECONDS.toNanos(150);
 
