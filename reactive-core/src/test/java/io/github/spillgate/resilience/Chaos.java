@@ -160,6 +160,13 @@ final class Chaos implements AutoCloseable {
         awaitMoreFrom(Source.REDIS, 1_000);
     }
 
+    /** Waits until Redis has been charged with all that was granted in its place. */
+    void awaitNothingToSettle() {
+        await().atMost(PATIENCE)
+                .untilAsserted(
+                        () -> assertThat(state().toSettle()).as("to settle").isZero());
+    }
+
     /** Over a connection of the test's own; whoever pauses Redis or makes it refuse should think of that. */
     void command(Consumer<RedisCommands<String, String>> command) {
         if (connection == null) {
@@ -178,9 +185,7 @@ final class Chaos implements AutoCloseable {
                 .untilAsserted(
                         () -> assertThat(openQuestions()).as("open questions").isZero());
         tell("state", state());
-        await().atMost(PATIENCE)
-                .untilAsserted(
-                        () -> assertThat(state().toSettle()).as("to settle").isZero());
+        awaitNothingToSettle();
         tell("state", state());
         return this;
     }

@@ -58,6 +58,24 @@ class ChaosTest {
     }
 
     @Test
+    void redisIsKilledWithWhatWasSettledInIt() {
+        RedisForTests redis = RedisForTests.startOwn();
+        redis.kill();
+        chaos = new Chaos(redis).beginWithoutRedis();
+        chaos.awaitOutage(Duration.ofMillis(500));
+        redis.restart();
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.awaitNothingToSettle();
+        chaos.kill();
+        chaos.awaitOutage(Duration.ZERO);
+        chaos.restart();
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertTheNewRedisHoldsWhatWasGranted();
+    }
+
+    @Test
     void redisHangsForLessThanTheDeadline() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
         for (int i = 0; i < 20; i++) {

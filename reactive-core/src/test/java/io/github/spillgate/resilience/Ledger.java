@@ -106,15 +106,27 @@ final class Ledger {
 
     /**
      * Its share, until something of it has been settled: from then on that counts by the share only, like what others have used;
-     * for it is then known to them as well.
+     * for it is then known to them as well. What has been settled is lost with the Redis in which it was, and the local store
+     * takes a new one at its word that nothing is used.
      */
     void assertTheLocalStoreHasNeverGrantedTooMuch(double share, long settledFrom) {
         for (Page page : pages.values()) {
             List<Grant> granted = page.grants(Source.LOCAL);
-            long most = Math.max(1, (long) Math.floor(page.permits() * share));
-            assertNoWindowHoldsMore(page, filter(granted, grant -> grant.told < settledFrom), most);
-            assertNoWindowHoldsMore(page, granted, page.permits());
+            assertTheLocalStoreGrantedItsShare(page, filter(granted, this::isToldWithoutNewRedis), share, settledFrom);
+            assertTheLocalStoreGrantedItsShare(
+                    page, filter(granted, grant -> !isToldWithoutNewRedis(grant)), share, settledFrom);
         }
+    }
+
+    private static void assertTheLocalStoreGrantedItsShare(
+            Page page, List<Grant> granted, double share, long settledFrom) {
+        long most = Math.max(1, (long) Math.floor(page.permits() * share));
+        assertNoWindowHoldsMore(page, filter(granted, grant -> grant.told < settledFrom), most);
+        assertNoWindowHoldsMore(page, granted, page.permits());
+    }
+
+    private boolean isToldWithoutNewRedis(Grant grant) {
+        return hasLostNothing() || grant.told < emptyAtNanos;
     }
 
     /**
@@ -133,7 +145,7 @@ final class Ledger {
         long most = Math.max(1, (long) Math.floor(page.permits() * share));
         for (Grant grant : all) {
             if (grant.source == Source.LOCAL) {
-                Sums sums = grant.told < emptyAtNanos || hasLostNothing() ? everything : sinceLost;
+                Sums sums = isToldWithoutNewRedis(grant) ? everything : sinceLost;
                 long before = (long) Math.ceil(sums.toldBefore(grant.asked) * share);
                 assertThat(before + grant.permits)
                         .as("%s of %s, with what was known when it was asked for", grant, page)
