@@ -34,7 +34,8 @@ final class CountName implements Comparable<CountName> {
     String text() {
         String written = text;
         if (written == null) {
-            written = prefix.text + keyText(key, group);
+            // In one go, because it is made for nearly every decision.
+            written = group == null ? prefix.opening + key + "}" : prefix.opening + group + "}" + key;
             text = written;
         }
         return written;
@@ -75,10 +76,12 @@ final class CountName implements Comparable<CountName> {
 
         private final Limit limit;
         private final String text;
+        private final String opening;
 
         Prefix(String limiter, Limit limit) {
             this.limit = limit;
             this.text = limiter + ":" + limit.identity() + ":";
+            this.opening = text + "{";
         }
     }
 }

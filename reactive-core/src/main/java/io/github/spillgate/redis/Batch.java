@@ -105,11 +105,13 @@ final class Batch {
         return count;
     }
 
+    @SuppressWarnings(
+            "deprecation") // of each character its low byte, which is all there is of an identity; and no copy between
     private byte[] nameOf(Claim claim) {
-        byte[] identity = claim.identity().getBytes(StandardCharsets.ISO_8859_1);
-        byte[] name = new byte[prefix.length + identity.length];
+        String identity = claim.identity();
+        byte[] name = new byte[prefix.length + identity.length()];
         System.arraycopy(prefix, 0, name, 0, prefix.length);
-        System.arraycopy(identity, 0, name, prefix.length, identity.length);
+        identity.getBytes(0, identity.length(), name, prefix.length);
         return name;
     }
 

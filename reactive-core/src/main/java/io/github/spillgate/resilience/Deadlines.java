@@ -19,7 +19,8 @@ import reactor.util.context.Context;
  * came first is due first: a queue is enough, with one alarm for its head. Those who have been answered are dropped from the head
  * as new ones come, so that the queue is about as long as there are open questions.
  *
- * <p>Nobody is told early. When many are due at once, no thread is kept by all of them.
+ * <p>Nobody is told early. When many are due at once, no thread is kept by all of them. And whoever is told hears whether this
+ * process has stood still while he waited, for a collection of garbage or for want of a processor: what he waits for may be there.
  */
 final class Deadlines {
 
@@ -35,15 +36,21 @@ final class Deadlines {
     /** An alarm that is overdue by so much does not ring any more. */
     private static final long LOST = TimeUnit.SECONDS.toNanos(5);
 
+    /** An alarm that comes late by this part of the time says that this process has stood still; it rings as often. */
+    private static final int PART = 4;
+
     private final long nanos;
+    private final long part;
     private final Queue<Entry> queue = new ConcurrentLinkedQueue<>();
     private final AtomicBoolean atTheHead = new AtomicBoolean();
     private final AtomicBoolean armed = new AtomicBoolean();
     private volatile long alarmAt = now();
+    private volatile long stoodStillUntil = alarmAt - 1;
     private int unswept;
 
     Deadlines(long nanos) {
         this.nanos = nanos;
+        this.part = Math.max(SHORTEST, nanos / PART);
     }
 
     static long now() {
@@ -66,7 +73,7 @@ final class Deadlines {
             // Its scheduler has been shut down, and there is another one now.
             alarmAt = now;
         }
-        arm(nanos);
+        arm(part);
         return now;
     }
 
@@ -89,23 +96,26 @@ final class Deadlines {
     }
 
     private void ring() {
-        List<Waiting> due = new ArrayList<>();
+        long now = now();
+        if (now - alarmAt >= part) {
+            stoodStillUntil = now;
+        }
+        List<Entry> due = new ArrayList<>();
         long next = SHORTEST;
         // Whoever is at the head drops some who have been answered, and is soon through.
         if (atTheHead.compareAndSet(false, true)) {
-            next = takeDue(due);
+            next = takeDue(due, now);
             atTheHead.set(false);
         }
         armed.set(false);
         if (!queue.isEmpty()) {
-            arm(Math.max(SHORTEST, next));
+            arm(Math.max(SHORTEST, Math.min(part, next)));
         }
-        tell(due);
+        tell(due, stoodStillUntil);
     }
 
     /** Takes those from the queue who are due, and returns how long the next one has. */
-    private long takeDue(List<Waiting> due) {
-        long now = now();
+    private long takeDue(List<Entry> due, long now) {
         while (true) {
             dropAnswered();
             Entry head = queue.peek();
@@ -116,36 +126,36 @@ final class Deadlines {
                 return head.due - now;
             }
             queue.poll();
-            due.add(head.waiting);
+            due.add(head);
         }
     }
 
-    private static void tell(List<Waiting> due) {
+    private void tell(List<Entry> due, long stillUntil) {
         for (int i = TOLD_TOGETHER; i < due.size(); i += TOLD_TOGETHER) {
-            List<Waiting> some = due.subList(i, Math.min(i + TOLD_TOGETHER, due.size()));
-            Schedulers.parallel().schedule(() -> tell(some, 0));
+            List<Entry> some = due.subList(i, Math.min(i + TOLD_TOGETHER, due.size()));
+            Schedulers.parallel().schedule(() -> tell(some, 0, stillUntil));
         }
-        tell(due.subList(0, Math.min(TOLD_TOGETHER, due.size())), 0);
+        tell(due.subList(0, Math.min(TOLD_TOGETHER, due.size())), 0, stillUntil);
     }
 
     /** Tells them one after another, on another thread where one of them throws so that this one cannot go on. */
-    private static void tell(List<Waiting> due, int from) {
+    private void tell(List<Entry> due, int from, long stillUntil) {
         int next = from;
         try {
             while (next < due.size()) {
-                tell(due.get(next++));
+                tell(due.get(next++), stillUntil);
             }
         } finally {
             int rest = next;
             if (rest < due.size()) {
-                Schedulers.parallel().schedule(() -> tell(due, rest));
+                Schedulers.parallel().schedule(() -> tell(due, rest, stillUntil));
             }
         }
     }
 
-    private static void tell(Waiting waiting) {
+    private void tell(Entry entry, long stillUntil) {
         try {
-            waiting.timeIsUp();
+            entry.waiting.timeIsUp(stillUntil - (entry.due - nanos) > 0);
         } catch (Throwable e) {
             // Of a subscriber who should not throw; the next one has nothing to do with him.
             Exceptions.throwIfFatal(e);
@@ -164,8 +174,12 @@ final class Deadlines {
         /** Returns whether it does not have to be told any more. */
         boolean isAnswered();
 
-        /** Hears that the time is up. */
-        void timeIsUp();
+        /**
+         * Hears that the time is up.
+         *
+         * @param stoodStill whether this process has stood still meanwhile
+         */
+        void timeIsUp(boolean stoodStill);
     }
 
     private record Entry(Waiting waiting, long due) {}

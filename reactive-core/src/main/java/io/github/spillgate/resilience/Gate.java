@@ -17,6 +17,7 @@ import java.time.ZoneOffset;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import reactor.util.Logger;
@@ -52,6 +53,15 @@ final class Gate {
     private final String instead;
     private final CircuitBreaker breaker;
     private final Semaphore places;
+
+    /** So many successes, one after another, leave nothing else in the breaker's window; 0 where it goes by time. */
+    private final int window;
+
+    private final long slow;
+
+    /** How many successes the breaker has to hear of until its window holds nothing else. */
+    private final AtomicInteger toTell;
+
     private final AtomicBoolean opening = new AtomicBoolean();
     private final AtomicBoolean givenUp = new AtomicBoolean();
     private final AtomicBoolean foreignTold = new AtomicBoolean();
@@ -64,8 +74,13 @@ final class Gate {
         this.what = what;
         this.instead = instead;
         this.places = new Semaphore(places);
-        this.breaker = CircuitBreaker.of(
-                "spillgate", change.apply(CircuitBreakerConfig.from(atFirst())).build());
+        CircuitBreakerConfig settings =
+                change.apply(CircuitBreakerConfig.from(atFirst())).build();
+        this.breaker = CircuitBreaker.of("spillgate", settings);
+        this.window =
+                settings.getSlidingWindowType() == SlidingWindowType.COUNT_BASED ? settings.getSlidingWindowSize() : 0;
+        this.slow = settings.getSlowCallDurationThreshold().toNanos();
+        this.toTell = new AtomicInteger(window);
     }
 
     private static CircuitBreakerConfig atFirst() {
@@ -113,7 +128,15 @@ final class Gate {
     }
 
     void answered(long nanos) {
+        if (isNothingNew(nanos)) {
+            return;
+        }
         breaker.onSuccess(Math.max(0, nanos), TimeUnit.NANOSECONDS);
+        if (window > 0 && nanos < slow && breaker.getState() == CircuitBreaker.State.CLOSED) {
+            toTell.updateAndGet(number -> Math.max(0, number - 1));
+        } else {
+            toTell.set(window);
+        }
         // A store that is given up may well answer some of those who try it, as a full Redis does who are denied.
         if (problem != null && breaker.getState() == CircuitBreaker.State.CLOSED) {
             problem = null;
@@ -127,6 +150,11 @@ final class Gate {
         }
     }
 
+    /** Whether the breaker would learn nothing from one more success, which all who are answered at the same time would tell it. */
+    private boolean isNothingNew(long nanos) {
+        return window > 0 && toTell.get() == 0 && nanos < slow && breaker.getState() == CircuitBreaker.State.CLOSED;
+    }
+
     void failed(long nanos, Throwable error) {
         if (error instanceof ForeignValueException) {
             // The store answers well, but somebody else has put something under one of its keys.
@@ -138,6 +166,7 @@ final class Gate {
         }
         breaker.onError(Math.max(0, nanos), TimeUnit.NANOSECONDS, error);
         understand(error);
+        toTell.set(window);
         if (error instanceof LimitStoreUnreachableException && isAsked()) {
             // Who is not let in now is not let in a millisecond later.
             breaker.transitionToOpenState();

@@ -30,7 +30,10 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     // says how the store is, whether somebody waits for it or not. So nothing is cancelled upstream before a question
     // is given up for good.
     //
-    // The gate is told once what came of it: at the answer, or at the deadline if that is sooner.
+    // The gate is told once what came of it: at the answer, or at the deadline if that is sooner. Where this process
+    // has
+    // stood still meanwhile, the store may have answered long since; so there its silence says something only after as
+    // much time again. Whoever asks does not wait for that.
 
     final ResilientStore store;
     private final Function<LimitStore, Mono<T>> what;
@@ -217,15 +220,23 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     }
 
     @Override
-    public final void timeIsUp() {
+    public final void timeIsUp(boolean stoodStill) {
         if (isClosed()) {
             return;
         }
-        if (judges()) {
-            store.gate().failed(store.deadlineNanos(), unanswered());
+        if (stoodStill) {
+            store.grace().add(new Grace());
+        } else {
+            judgeSilence();
         }
         store.late().add(new Late());
         losePatience();
+    }
+
+    private void judgeSilence() {
+        if (judges()) {
+            store.gate().failed(store.deadlineNanos(), unanswered());
+        }
     }
 
     private void losePatience() {
@@ -363,8 +374,22 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         }
 
         @Override
-        public void timeIsUp() {
+        public void timeIsUp(boolean stoodStill) {
             giveUp();
+        }
+    }
+
+    /** The store is not blamed for what this process has slept through. */
+    private final class Grace implements Deadlines.Waiting {
+
+        @Override
+        public boolean isAnswered() {
+            return isClosed();
+        }
+
+        @Override
+        public void timeIsUp(boolean stoodStill) {
+            judgeSilence();
         }
     }
 }

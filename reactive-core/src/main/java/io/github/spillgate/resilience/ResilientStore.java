@@ -45,7 +45,8 @@ import reactor.util.context.ContextView;
  *       error, when too many questions are open, or when the breaker is.
  *   <li>The breaker opens when half of the last 20 questions have failed, at the least 10; and at once if the store cannot be
  *       reached. A second later, more or less, three questions try the store again. Whoever asks them is answered by the fallback
- *       at once. If they go well, the store decides again.
+ *       at once. If they go well, the store decides again. It is not to blame for a deadline that this process has slept through,
+ *       if it answers soon after.
  *   <li>The local store as the fallback starts from what the store has said last of each count, and keeps account of what it
  *       admits. That is charged in the store when it is back, in small batches, and once, also where a reply is lost. Until it is
  *       sent, the fallback goes on deciding about that count; else the store would grant what is used already.
@@ -67,6 +68,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     private final Gate gate;
     private final long deadlineNanos;
     private final Deadlines deadlines;
+    private final Deadlines grace;
     private final Deadlines late = new Deadlines(LATEST);
     private final Doubts doubts = new Doubts();
     private final Denials denials;
@@ -80,6 +82,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         fallback = builder.fallback == null ? LocalStore.bounded(Builder.COUNTS) : builder.fallback;
         deadlineNanos = builder.deadline.toNanos();
         deadlines = new Deadlines(deadlineNanos);
+        grace = new Deadlines(deadlineNanos);
         denials = new Denials(builder.shortcut);
         gate = new Gate(primary.toString(), fallback.toString(), builder.mostOpen, builder.breaker);
         standIn = fallback instanceof FallbackStore store ? store : null;
@@ -223,6 +226,10 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     Deadlines deadlines() {
         return deadlines;
+    }
+
+    Deadlines grace() {
+        return grace;
     }
 
     Deadlines late() {

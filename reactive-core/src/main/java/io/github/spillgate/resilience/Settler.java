@@ -36,12 +36,12 @@ import reactor.util.Loggers;
  */
 final class Settler {
 
-    static final int BATCH = 32;
+    static final int BATCH = 64;
 
     private static final Logger LOG = Loggers.getLogger(ResilientStore.class);
     private static final long PAUSE = TimeUnit.SECONDS.toNanos(1);
     private static final long SHORTEST_PAUSE = TimeUnit.MILLISECONDS.toNanos(1);
-    private static final long LONGEST_PAUSE = TimeUnit.MILLISECONDS.toNanos(50);
+    private static final long LONGEST_PAUSE = TimeUnit.MILLISECONDS.toNanos(5);
     private static final long SHORTEST_REST = TimeUnit.MILLISECONDS.toNanos(20);
     private static final Duration LONGEST_TRIP = Duration.ofSeconds(1);
     private static final Duration LAST_CHANCE = Duration.ofSeconds(1);

@@ -144,7 +144,7 @@ class DeadlinesTest {
         }
 
         @Override
-        public void timeIsUp() {
+        public void timeIsUp(boolean stoodStill) {
             assertThat(answered).isFalse();
             answered = true;
             timeIsUp.run();

@@ -355,6 +355,54 @@ class ResilientStoreTest {
         assertThat(now(limiter.tryAcquire("b")).remaining()).isEqualTo(6);
     }
 
+    /** The breaker is not told of each success; what it is not told of must make no difference. */
+    @Test
+    void onlyTheLastTwentyAnswersCountHoweverManyWentWellBefore() {
+        RateLimiter limiter = limiter(LIMIT);
+        ask(limiter, 1_000);
+        for (int i = 0; i < 5; i++) {
+            elsewhere.fails();
+            ask(limiter, 9);
+            assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+            elsewhere.answers();
+            ask(limiter, 20 + i);
+        }
+        elsewhere.fails();
+        ask(limiter, 9);
+        elsewhere.answers();
+        ask(limiter, 10);
+        elsewhere.fails();
+        ask(limiter, 1);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+    }
+
+    @Test
+    void slowAnswersCountHoweverManyWereFastBefore() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(ResilientStore.builder(elsewhere)
+                        .fallback(local)
+                        .breaker(settings -> settings.slowCallDurationThreshold(Duration.ofMillis(20))
+                                .slowCallRateThreshold(50))
+                        .build())
+                .limit(LIMIT)
+                .build();
+        ask(limiter, 1_000);
+        elsewhere.hangs();
+        for (int i = 0; i < 10; i++) {
+            assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+            listen(limiter.peek("a"));
+            time.passMillis(21);
+            elsewhere.goOn();
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+    }
+
+    private void ask(RateLimiter limiter, int times) {
+        for (int i = 0; i < times; i++) {
+            now(limiter.peek("key-" + i));
+        }
+    }
+
     @Test
     void theSettingsOfTheBreakerCanBeChanged() {
         RateLimiter limiter = RateLimiter.builder("api")
@@ -596,7 +644,7 @@ class ResilientStoreTest {
         elsewhere.goOn();
         elsewhere.answers();
         time.pass(Duration.ofSeconds(3));
-        assertThat(elsewhere.batches().stream().mapToInt(List::size)).containsExactly(32, 32, 32, 4);
+        assertThat(elsewhere.batches().stream().mapToInt(List::size)).containsExactly(64, 36);
         assertThat(limiter.state().settled()).isEqualTo(100);
     }
 
@@ -728,14 +776,14 @@ class ResilientStoreTest {
     void aBatchThatTheStoreRefusesIsLostAndTheOthersAreNot() {
         RateLimiter limiter = limiter(LIMIT);
         elsewhere.isNotThere();
-        for (int i = 0; i < 40; i++) {
+        for (int i = 0; i < 80; i++) {
             now(limiter.tryAcquire("key-" + i));
         }
         elsewhere.refusesToSettle(1);
         elsewhere.answers();
         time.pass(Duration.ofSeconds(6));
-        assertThat(limiter.state().lost()).isEqualTo(32);
-        assertThat(limiter.state().settled()).isEqualTo(8);
+        assertThat(limiter.state().lost()).isEqualTo(64);
+        assertThat(limiter.state().settled()).isEqualTo(16);
         assertThat(limiter.state().toSettle()).isZero();
     }
 

@@ -24,7 +24,7 @@ record Pace(int rounds, Duration runIn, Duration slice) {
 
     /** Before the first round, for the compiler of the JVM, and for the limits that are to be used up. */
     Duration warmUp() {
-        return slice.multipliedBy(2);
+        return slice.multipliedBy(5);
     }
 
     /** About how long a work takes with so many who take part. */

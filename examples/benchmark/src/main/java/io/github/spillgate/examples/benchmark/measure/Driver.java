@@ -5,7 +5,9 @@ import io.github.spillgate.examples.benchmark.contender.Contender;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
@@ -13,7 +15,8 @@ import java.util.function.Supplier;
 
 /**
  * A closed loop: so many decisions are under way at a time, each in its slot, and when one is answered its slot asks for the next, on
- * the thread on which the answer came. Nothing else is done there, and nothing is allocated.
+ * the thread on which the answer came. Nothing else is done there, and nothing is allocated. Only who was answered by a fallback
+ * waits for a millisecond.
  */
 public final class Driver implements AutoCloseable {
     // Design notes.
@@ -74,9 +77,10 @@ public final class Driver implements AutoCloseable {
 
     private List<Slot> slots(Load load, CountDownLatch running) {
         List<Slot> slots = new ArrayList<>(load.inFlight());
+        Executor later = CompletableFuture.delayedExecutor(1, TimeUnit.MILLISECONDS, workers);
         for (int i = 0; i < load.inFlight(); i++) {
             Contender instance = load.instances().get(i % load.instances().size());
-            slots.add(new Slot(i, instance, load, trampolines, running::countDown));
+            slots.add(new Slot(i, instance, load, trampolines, later, running::countDown));
         }
         return slots;
     }

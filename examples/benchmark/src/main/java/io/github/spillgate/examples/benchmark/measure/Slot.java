@@ -4,6 +4,7 @@ import io.github.spillgate.examples.benchmark.contender.Answer;
 import io.github.spillgate.examples.benchmark.contender.Contender;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.concurrent.Executor;
 
 /** One decision at a time, over and over. On one thread at a time; whoever brings the answer hands it over to the next. */
 final class Slot implements Answer, Runnable {
@@ -15,6 +16,7 @@ final class Slot implements Answer, Runnable {
     private final int step;
     private final Runnable after;
     private final ThreadLocal<Trampoline> trampolines;
+    private final Executor later;
     private final Runnable end;
     private final SplittableRandom random;
     private final Tally tally = new Tally();
@@ -23,13 +25,20 @@ final class Slot implements Answer, Runnable {
     private boolean asking;
     private int next;
 
-    Slot(int number, Contender contender, Load load, ThreadLocal<Trampoline> trampolines, Runnable end) {
+    Slot(
+            int number,
+            Contender contender,
+            Load load,
+            ThreadLocal<Trampoline> trampolines,
+            Executor later,
+            Runnable end) {
         this.contender = contender;
         this.keys = load.keys();
         this.step = load.inTurn() ? load.inFlight() : 0;
         this.next = number;
         this.after = load.after();
         this.trampolines = trampolines;
+        this.later = later;
         this.end = end;
         this.random = new SplittableRandom(SEED + number);
     }
@@ -79,7 +88,10 @@ final class Slot implements Answer, Runnable {
     public void fellBack() {
         if (answered()) {
             tally.fellBack++;
-            goOn();
+            // At once, it would be a million questions a second to the fallback, which nobody wants to know about, and
+            // which
+            // would keep the processors from what is measured.
+            later.execute(this);
         }
     }
 

@@ -1,0 +1,100 @@
+package io.github.spillgate.resilience;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisClient;
+import java.time.Duration;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.scheduler.Schedulers;
+
+/** A process that stands still for a while, as for a collection of garbage, does not take Redis for broken. */
+class StandstillTest {
+
+    private static final Duration DEADLINE = Duration.ofMillis(200);
+    private static final int ASKED = 100;
+
+    private final RedisForTests redis = RedisForTests.startOwn();
+    private final Queue<Decision> heard = new ConcurrentLinkedQueue<>();
+    private RedisClient client;
+    private RateLimiter limiter;
+
+    @BeforeEach
+    void connect() {
+        client = RedisClient.create(redis.uri());
+        limiter = RateLimiter.builder("api")
+                .store(RedisStore.create(client))
+                .deadline(DEADLINE)
+                .limit(Limit.perHour(1_000))
+                .build();
+        await().until(() -> limiter.peek("a").block().source() == Source.REDIS);
+    }
+
+    @AfterEach
+    void shutdown() {
+        limiter.close();
+        client.shutdown(0, 1, TimeUnit.SECONDS);
+        redis.close();
+    }
+
+    @Test
+    void whatWasAskedBeforeIsAnsweredByTheFallbackAndRedisIsAskedAgain() {
+        redis.pause();
+        ask();
+        standStill();
+        redis.resume();
+        await().until(() -> heard.size() == ASKED);
+        assertThat(heard).allMatch(Decision::isAllowed);
+        assertThat(limiter.tryAcquire("b").block().source()).isEqualTo(Source.REDIS);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        assertThat(limiter.state().problem()).isEmpty();
+        // All are charged, once: late answers stand for what the fallback has granted, and the rest is settled.
+        await().until(() -> limiter.state().toSettle() == 0);
+        await().until(() -> limiter.peek("a").block().limits().get(0).used() == ASKED);
+    }
+
+    @Test
+    void redisIsFoundOutAllTheSameIfItDoesNotAnswerThen() {
+        redis.pause();
+        ask();
+        standStill();
+        await().until(() -> heard.size() == ASKED);
+        await().until(() -> limiter.state().breaker() == Breaker.OPEN);
+        assertThat(limiter.tryAcquire("b").block().source()).isEqualTo(Source.LOCAL);
+    }
+
+    private void ask() {
+        for (int i = 0; i < ASKED; i++) {
+            limiter.tryAcquire("a").subscribe(heard::add);
+        }
+    }
+
+    /** No thread of Reactor's gets to do anything for some deadlines. */
+    private static void standStill() {
+        int tasks = 4 * Schedulers.DEFAULT_POOL_SIZE;
+        long until = System.nanoTime() + 3 * DEADLINE.toNanos();
+        CountDownLatch over = new CountDownLatch(tasks);
+        for (int i = 0; i < tasks; i++) {
+            Schedulers.parallel().schedule(() -> {
+                while (System.nanoTime() - until < 0) {
+                    // Works on something else.
+                }
+                over.countDown();
+            });
+        }
+        await().until(() -> over.getCount() == 0);
+    }
+}
