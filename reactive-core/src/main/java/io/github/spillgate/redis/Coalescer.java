@@ -14,7 +14,8 @@ import reactor.core.CoreSubscriber;
  * Lets decisions that are asked for while others are at Redis leave together, in the next command on one connection.
  *
  * <p>There is no timer. Who comes while no command is under way leaves at once. Else he waits until one is answered, or until
- * somebody comes for whom it is time for the next one; then all leave who have come by then, as many as may leave together.
+ * somebody comes for whom it is time for the next one; then all leave who have come by then, as many as may leave together. Where
+ * Redis is far away nobody waits for an answer to others, for that could take longer than he has.
  */
 final class Coalescer {
     // Design notes.
@@ -30,6 +31,8 @@ final class Coalescer {
     // A connection that breaks needs no care: its commands fail, and whoever is sent after them fails as well. One that
     // has fallen silent is replaced by another one, which has a coalescer of its own; this one then ends.
 
+    private static final long UNKNOWN = -1;
+
     private final OpenConnection connection;
     private final ScriptRunner decide;
     private final byte[] prefix;
@@ -39,6 +42,10 @@ final class Coalescer {
     private final Queue<Asked> queue = new ConcurrentLinkedQueue<>();
     private final AtomicInteger underWay = new AtomicInteger();
     private volatile long lastSentAt;
+
+    /** How far away Redis is: no answer has come faster on this connection. Redis being busy does not make it farther. */
+    private volatile long shortestTrip = UNKNOWN;
+
     private volatile @Nullable LimitStoreException ended;
 
     /**
@@ -78,6 +85,7 @@ final class Coalescer {
         return commands == 0
                 || (commands < bounds.underWay()
                         && (waiting.get() >= bounds.together()
+                                || shortestTrip >= Coalescing.FAR
                                 || connection.now() - lastSentAt >= commands * bounds.pace()));
     }
 
@@ -112,10 +120,13 @@ final class Coalescer {
     private Batch nextBatch() {
         Batch batch = new Batch(prefix, Math.max(1, Math.min(bounds.decisions(), waiting.get())));
         while (batch.size() < bounds.decisions() && batch.numberOfCounts() < bounds.together()) {
-            Asked next = queue.poll();
-            if (next == null) {
+            Asked next = queue.peek();
+            if (next == null
+                    || (batch.size() > 0
+                            && batch.numberOfCounts() + next.claims().size() > bounds.together())) {
                 break;
             }
+            queue.remove();
             waiting.decrementAndGet();
             if (next.leaves()) {
                 batch.add(next);
@@ -136,6 +147,7 @@ final class Coalescer {
     private final class UnderWay implements CoreSubscriber<Object> {
 
         private final Batch batch;
+        private final long sentAt = lastSentAt;
         private boolean answered;
 
         UnderWay(Batch batch) {
@@ -150,6 +162,10 @@ final class Coalescer {
         @Override
         public void onNext(Object reply) {
             if (!answered) {
+                long trip = connection.now() - sentAt;
+                if (shortestTrip == UNKNOWN || trip < shortestTrip) {
+                    shortestTrip = trip;
+                }
                 end(piece -> batch.answer((byte[]) reply, piece));
             }
         }

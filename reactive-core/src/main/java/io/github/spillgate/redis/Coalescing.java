@@ -22,12 +22,15 @@ record Coalescing(int together, int underWay, int waiting, long pace) {
     /**
      * On the same machine an answer is back in about this time, so that the next command takes along all who have come
      * meanwhile. Where Redis is farther away, or busy, more commands are under way, each later than the one before; so the busier
-     * Redis is, the larger its batches. The last of a burst wait for the answer to those before them.
+     * Redis is, the larger its batches. The last of a burst wait for an answer to those before them.
      */
     private static final long PACE = TimeUnit.MICROSECONDS.toNanos(150);
 
+    /** With so long a trip, to wait for an answer to others before one's own may take longer than one has; so nobody does. */
+    static final long FAR = TimeUnit.MILLISECONDS.toNanos(5);
+
     /** A hundred counts keep Redis busy for some tenths of a millisecond, so whoever else asks it does not wait for long. */
-    static final Coalescing AT_FIRST = new Coalescing(128, 16, 100_000);
+    static final Coalescing AT_FIRST = new Coalescing(128, 256, 100_000);
 
     Coalescing {
         check("counts together", together, MOST_TOGETHER);

@@ -369,7 +369,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         /**
          * Sets how far decisions are put together. Who asks while no command is under way leaves at once. Who asks while some
          * are waits until one is answered or the next one leaves, which it does when {@code together} are waiting, or 150 µs
-         * after the last one for each that is under way. By default 128 counts, 16 commands, and 100,000 who wait.
+         * after the last one for each that is under way. Where no answer has come within 5 ms, Redis is far away, and nobody waits
+         * as long as there is a place. By default 128 counts, 256 commands, and 100,000 who wait.
          *
          * <p>So the last of a burst wait for the answer to those before them. Where the way to Redis and back takes half of the
          * deadline or more, that is too long: take 1 and 1,000 there, so that each leaves alone and at once.

@@ -7,6 +7,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Operators;
 import reactor.core.scheduler.Schedulers;
@@ -44,6 +45,7 @@ final class Deadlines {
     private final Queue<Entry> queue = new ConcurrentLinkedQueue<>();
     private final AtomicBoolean atTheHead = new AtomicBoolean();
     private final AtomicBoolean armed = new AtomicBoolean();
+    private final AtomicLong alarms = new AtomicLong();
     private volatile long alarmAt = now();
     private volatile long stoodStillUntil = alarmAt - 1;
     private int unswept;
@@ -70,8 +72,9 @@ final class Deadlines {
             atTheHead.set(false);
         }
         if (now - alarmAt > LOST && armed.compareAndSet(true, false)) {
-            // Its scheduler has been shut down, and there is another one now.
-            alarmAt = now;
+            // Its scheduler has been shut down, and there is another one now; or the process has stood still for as
+            // long.
+            stoodStillUntil = now;
         }
         arm(part);
         return now;
@@ -80,8 +83,9 @@ final class Deadlines {
     private void arm(long delay) {
         if (!armed.get() && armed.compareAndSet(false, true)) {
             try {
+                long mine = alarms.incrementAndGet();
                 alarmAt = now() + delay;
-                Schedulers.parallel().schedule(this::ring, delay, TimeUnit.NANOSECONDS);
+                Schedulers.parallel().schedule(() -> ring(mine), delay, TimeUnit.NANOSECONDS);
             } catch (RejectedExecutionException e) {
                 armed.set(false);
                 throw e;
@@ -95,7 +99,11 @@ final class Deadlines {
         }
     }
 
-    private void ring() {
+    /** Rings, if that is still the newest alarm. */
+    private void ring(long alarm) {
+        if (alarms.get() != alarm) {
+            return;
+        }
         long now = now();
         if (now - alarmAt >= part) {
             stoodStillUntil = now;
@@ -108,10 +116,13 @@ final class Deadlines {
             atTheHead.set(false);
         }
         armed.set(false);
-        if (!queue.isEmpty()) {
-            arm(Math.max(SHORTEST, Math.min(part, next)));
+        try {
+            if (!queue.isEmpty()) {
+                arm(Math.max(SHORTEST, Math.min(part, next)));
+            }
+        } finally {
+            tell(due, stoodStillUntil);
         }
-        tell(due, stoodStillUntil);
     }
 
     /** Takes those from the queue who are due, and returns how long the next one has. */

@@ -152,7 +152,11 @@ final class Gate {
 
     /** Whether the breaker would learn nothing from one more success, which all who are answered at the same time would tell it. */
     private boolean isNothingNew(long nanos) {
-        return window > 0 && toTell.get() == 0 && nanos < slow && breaker.getState() == CircuitBreaker.State.CLOSED;
+        return window > 0
+                && toTell.get() == 0
+                && problem == null
+                && nanos < slow
+                && breaker.getState() == CircuitBreaker.State.CLOSED;
     }
 
     void failed(long nanos, Throwable error) {

@@ -31,9 +31,8 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     // is given up for good.
     //
     // The gate is told once what came of it: at the answer, or at the deadline if that is sooner. Where this process
-    // has
-    // stood still meanwhile, the store may have answered long since; so there its silence says something only after as
-    // much time again. Whoever asks does not wait for that.
+    // has stood still meanwhile, the store may have answered long since; so there its silence says something only
+    // after as much time again. Whoever asks does not wait for that.
 
     final ResilientStore store;
     private final Function<LimitStore, Mono<T>> what;
@@ -224,13 +223,16 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         if (isClosed()) {
             return;
         }
-        if (stoodStill) {
-            store.grace().add(new Grace());
-        } else {
-            judgeSilence();
+        try {
+            if (stoodStill) {
+                store.grace().add(new Grace());
+            } else {
+                judgeSilence();
+            }
+            store.late().add(new Late());
+        } finally {
+            losePatience();
         }
-        store.late().add(new Late());
-        losePatience();
     }
 
     private void judgeSilence() {

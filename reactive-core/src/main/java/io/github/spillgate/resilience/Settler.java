@@ -28,7 +28,7 @@ import reactor.util.Loggers;
 
 /**
  * Charges in the store what the fallback has admitted in its place: in small batches, one at a time, with a pause after each as
- * long as it took, so that decisions hardly notice. What has been handed over is sent until its fate is known, always under the
+ * long as it took, or 5 ms, so that decisions hardly notice. What has been handed over is sent until its fate is known, always under the
  * same ids; so nothing is charged twice, and nothing else is handed over meanwhile.
  *
  * <p>It runs once a second while something is to be settled, and not at all else. As it passes the same gate as all questions, it

@@ -28,8 +28,10 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -167,6 +169,47 @@ class CoalescingTest {
     }
 
     @Test
+    void whereRedisIsFarAwayNobodyWaitsForAnAnswerToOthers() {
+        AtomicInteger sent = countSent();
+        RateLimiter limiter = limiter(pacedStore(128, Duration.ofHours(1)), LIMIT);
+        List<Heard> far = whileRedisStandsStill(() -> {
+            List<Heard> asking = ask(1, i -> limiter.tryAcquire("a"));
+            Mono.delay(Duration.ofMillis(20)).block(LONG);
+            return asking;
+        });
+        assertThat(decisions(far)).hasSize(1);
+        List<Heard> heard = whileRedisStandsStill(() -> {
+            List<Heard> asking = ask(20, i -> limiter.tryAcquire("key-" + i));
+            assertThat(sent).as("16 more at a time").hasValue(1 + 16);
+            return asking;
+        });
+        assertThat(decisions(heard)).hasSize(20).allMatch(Decision::isAllowed);
+    }
+
+    @Test
+    void aDecisionOnSeveralCountsIsNotTornApartAndWaitsForTheNextCommandWhereItDoesNotFit() {
+        Queue<Integer> keys = new ConcurrentLinkedQueue<>();
+        client.addListener(new CommandListener() {
+            @Override
+            public void commandStarted(CommandStartedEvent event) {
+                if (event.getCommand().getType() == CommandType.EVALSHA) {
+                    String arguments = event.getCommand().getArgs().toCommandString();
+                    keys.add(Integer.parseInt(arguments.split(" ", 3)[1]));
+                }
+            }
+        });
+        RateLimiter limiter = limiter(
+                store(how -> how.coalescing(10, 1, 1_000)),
+                Limit.perSecond(100),
+                Limit.perMinute(1_000),
+                Limit.perHour(10_000));
+        assertThat(decisions(whileRedisStandsStill(() -> ask(40, i -> limiter.tryAcquire("key-" + i)))))
+                .hasSize(40)
+                .allMatch(Decision::isAllowed);
+        assertThat(keys).hasSize(1 + 13).allMatch(number -> number == 3 || number == 9);
+    }
+
+    @Test
     void withOneTogetherEachLeavesAlone() {
         RateLimiter limiter = limiter(store(how -> how.coalescing(1, 4, 1_000)), LIMIT);
         long before = keyspace.callsOf("evalsha");
@@ -221,7 +264,7 @@ class CoalescingTest {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> RedisStore.builder(client).coalescing(bounds[0], bounds[1], bounds[2]))
                 .withMessageContaining("out of range")
-                .withMessageContaining("for example .coalescing(128, 16, 100000)");
+                .withMessageContaining("for example .coalescing(128, 256, 100000)");
     }
 
     // First come, first served

@@ -14,6 +14,7 @@ import io.github.spillgate.LimitLookup;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Settlement;
 import io.github.spillgate.Source;
@@ -374,6 +375,20 @@ class ResilientStoreTest {
         elsewhere.fails();
         ask(limiter, 1);
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+    }
+
+    @Test
+    void whatIsHeardLateIsForgottenWithTheNextAnswer() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.hangs();
+        listen(limiter.tryAcquire("a"));
+        time.passMillis(100);
+        elsewhere.answers();
+        ask(limiter, 30);
+        assertThat(limiter.state().problem()).isEmpty();
+        elsewhere.failsToGoOn(new LimitStoreUnreachableException("nothing listens there", null));
+        ask(limiter, 30);
+        assertThat(limiter.state().problem()).isEmpty();
     }
 
     @Test

@@ -24,7 +24,7 @@ import reactor.core.scheduler.Schedulers;
 /** A process that stands still for a while, as for a collection of garbage, does not take Redis for broken. */
 class StandstillTest {
 
-    private static final Duration DEADLINE = Duration.ofMillis(200);
+    private static final Duration DEADLINE = Duration.ofMillis(500);
     private static final int ASKED = 100;
 
     private final RedisForTests redis = RedisForTests.startOwn();
@@ -54,13 +54,12 @@ class StandstillTest {
     void whatWasAskedBeforeIsAnsweredByTheFallbackAndRedisIsAskedAgain() {
         redis.pause();
         ask();
-        standStill();
-        redis.resume();
+        standStill(redis::resume);
         await().until(() -> heard.size() == ASKED);
         assertThat(heard).allMatch(Decision::isAllowed);
-        assertThat(limiter.tryAcquire("b").block().source()).isEqualTo(Source.REDIS);
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
         assertThat(limiter.state().problem()).isEmpty();
+        await().until(() -> limiter.tryAcquire("b").block().source() == Source.REDIS);
         // All are charged, once: late answers stand for what the fallback has granted, and the rest is settled.
         await().until(() -> limiter.state().toSettle() == 0);
         await().until(() -> limiter.peek("a").block().limits().get(0).used() == ASKED);
@@ -70,9 +69,11 @@ class StandstillTest {
     void redisIsFoundOutAllTheSameIfItDoesNotAnswerThen() {
         redis.pause();
         ask();
-        standStill();
+        standStill(() -> {});
         await().until(() -> heard.size() == ASKED);
         await().until(() -> limiter.state().breaker() == Breaker.OPEN);
+        assertThat(limiter.state().problem())
+                .hasValueSatisfying(problem -> assertThat(problem).contains("has not answered within 500 ms"));
         assertThat(limiter.tryAcquire("b").block().source()).isEqualTo(Source.LOCAL);
     }
 
@@ -82,19 +83,23 @@ class StandstillTest {
         }
     }
 
-    /** No thread of Reactor's gets to do anything for some deadlines. */
-    private static void standStill() {
+    /** No thread of Reactor's gets to do anything for some deadlines, nor until something else has happened. */
+    private static void standStill(Runnable meanwhile) {
         int tasks = 4 * Schedulers.DEFAULT_POOL_SIZE;
         long until = System.nanoTime() + 3 * DEADLINE.toNanos();
+        CountDownLatch happened = new CountDownLatch(1);
         CountDownLatch over = new CountDownLatch(tasks);
         for (int i = 0; i < tasks; i++) {
             Schedulers.parallel().schedule(() -> {
-                while (System.nanoTime() - until < 0) {
+                while (System.nanoTime() - until < 0 || happened.getCount() > 0) {
                     // Works on something else.
                 }
                 over.countDown();
             });
         }
+        await().until(() -> System.nanoTime() - until > 0);
+        meanwhile.run();
+        happened.countDown();
         await().until(() -> over.getCount() == 0);
     }
 }

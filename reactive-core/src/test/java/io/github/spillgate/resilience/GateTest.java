@@ -1,0 +1,75 @@
+package io.github.spillgate.resilience;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
+import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Duration;
+import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.Test;
+
+/** The gate keeps from the breaker what that knows already, and nothing else. */
+class GateTest {
+
+    @Test
+    void aWindowThatGoesByTimeHearsOfEverything() {
+        try (VirtualTime time = new VirtualTime()) {
+            Gate gate = gate(how -> how.slidingWindow(60, 10, SlidingWindowType.TIME_BASED));
+            answered(gate, 30, 0);
+            failed(gate, 10);
+            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+            time.pass(Duration.ofSeconds(60));
+            failed(gate, 10);
+            assertThat(gate.state()).isEqualTo(Breaker.OPEN);
+        }
+    }
+
+    @Test
+    void slowAnswersLeaveTheWindowAgain() {
+        Gate gate = gate(
+                how -> how.slowCallDurationThreshold(Duration.ofNanos(1_000)).slowCallRateThreshold(50));
+        for (int i = 0; i < 3; i++) {
+            answered(gate, 100, 0);
+            answered(gate, 9, 2_000);
+            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+        }
+    }
+
+    @Test
+    void thoseWhoHaveTriedTheStoreAreNotInTheWindow() {
+        try (VirtualTime time = new VirtualTime()) {
+            Gate gate =
+                    gate(how -> how.permittedNumberOfCallsInHalfOpenState(20).failureRateThreshold(46));
+            failed(gate, 10);
+            assertThat(gate.state()).isEqualTo(Breaker.OPEN);
+            time.pass(Duration.ofSeconds(2));
+            for (int i = 0; i < 20; i++) {
+                assertThat(gate.pass()).isEqualTo(Gate.Passage.PROBE);
+            }
+            answered(gate, 20, 0);
+            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+            answered(gate, 100, 0);
+            failed(gate, 9);
+            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+        }
+    }
+
+    private static Gate gate(UnaryOperator<CircuitBreakerConfig.Builder> change) {
+        return new Gate("the store", "the fallback", 100, change);
+    }
+
+    private static void answered(Gate gate, int times, long nanos) {
+        for (int i = 0; i < times; i++) {
+            gate.answered(nanos);
+        }
+    }
+
+    private static void failed(Gate gate, int times) {
+        for (int i = 0; i < times; i++) {
+            gate.failed(0, new LimitStoreUnavailableException("told to fail", null));
+        }
+    }
+}
