@@ -5,7 +5,7 @@ import java.util.concurrent.TimeUnit;
 /**
  * How far decisions are put together.
  *
- * @param together how many counts one command touches, and no more decisions begin when it does; with 1 each leaves alone
+ * @param together how many counts one command touches at most, or as many as one decision does; with 1 each leaves alone
  * @param underWay how many commands are under way at a time at most
  * @param waiting how many decisions wait at most
  * @param pace how long after the last command the next one leaves, in nanoseconds for each that is under way

@@ -372,11 +372,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
          * after the last one for each that is under way. Where no answer has come within 5 ms, Redis is far away, and nobody waits
          * as long as there is a place. By default 128 counts, 256 commands, and 100,000 who wait.
          *
-         * <p>So the last of a burst wait for the answer to those before them. Where the way to Redis and back takes half of the
-         * deadline or more, that is too long: take 1 and 1,000 there, so that each leaves alone and at once.
-         *
-         * @param together how many counts one command touches, 1 to 1,000, and up to 15 more, because a decision on several is not
-         *     torn apart; decisions on the same one leave together too, up to eight times as many in all; with 1 each leaves alone
+         * @param together how many counts one command touches at most, 1 to 1,000, or as many as one decision does if that is more;
+         *     decisions on the same one leave together too, up to eight times as many in all; with 1 each leaves alone
          * @param underWay how many such commands are under way at a time at most, 1 to 1,000
          * @param waiting how many decisions wait at most, 1 to 1,000,000; for more the store says at once that it cannot be asked
          * @return this builder
