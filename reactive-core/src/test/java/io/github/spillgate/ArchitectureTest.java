@@ -107,7 +107,7 @@ class ArchitectureTest {
                 .resideInAPackage(HTTP)
                 .should()
                 .onlyDependOnClassesThat()
-                .resideInAnyPackage(HTTP, FACE, "java..", "org.jspecify..")
+                .resideInAnyPackage(HTTP, FACE, "java..", "javax.crypto..", "org.jspecify..", "reactor..")
                 .check(ours);
         noClasses()
                 .that()

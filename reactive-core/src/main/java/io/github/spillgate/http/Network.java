@@ -11,7 +11,6 @@ import java.util.Objects;
 record Network(IpAddress first, int prefix) {
 
     private static final String EXAMPLE = "\"10.0.0.0/8\", \"192.0.2.7\" or \"fd00::/8\"";
-    private static final int LONGEST_QUOTE = 80;
 
     /**
      * Reads a network, or a single address. What an IPv4-mapped network holds are IPv4 addresses.
@@ -55,8 +54,8 @@ record Network(IpAddress first, int prefix) {
     }
 
     private static IllegalArgumentException refused(String text, String what, String expected, String example) {
-        return new IllegalArgumentException(
-                "trusted network " + quote(text) + " " + what + ": expected " + expected + ", for example " + example);
+        return new IllegalArgumentException("trusted network " + Quoted.text(text) + " " + what + ": expected "
+                + expected + ", for example " + example);
     }
 
     /** Returns the number that the text ends with, or -1 if there is none. */
@@ -73,12 +72,6 @@ record Network(IpAddress first, int prefix) {
             number = 10 * number + text.charAt(i) - '0';
         }
         return number;
-    }
-
-    private static String quote(String text) {
-        StringBuilder quoted = new StringBuilder().append('"');
-        text.chars().limit(LONGEST_QUOTE).forEach(c -> quoted.append(c < ' ' || c > '~' ? '?' : (char) c));
-        return quoted.append(text.length() > LONGEST_QUOTE ? "…\"" : "\"").toString();
     }
 
     boolean contains(IpAddress address) {

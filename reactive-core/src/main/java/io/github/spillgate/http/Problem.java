@@ -1,6 +1,7 @@
 package io.github.spillgate.http;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
@@ -81,6 +82,16 @@ public final class Problem {
      */
     public static Problem undecided() {
         return reducedCapacity(OptionalLong.empty());
+    }
+
+    /** The problem of a request that has no key for limits which want one: 429, and no wait helps. */
+    static Problem withoutKey(List<Limit> limits) {
+        return new Problem(
+                TOO_MANY_REQUESTS,
+                RateLimitDraft11.QUOTA_EXCEEDED,
+                RateLimitDraft11.QUOTA_EXCEEDED_TITLE,
+                limits.stream().map(Limit::name).toList(),
+                OptionalLong.empty());
     }
 
     private static Problem reducedCapacity(OptionalLong retryAfter) {

@@ -1,4 +1,4 @@
-package io.github.spillgate;
+package io.github.spillgate.testkit;
 
 import reactor.blockhound.BlockHound;
 import reactor.blockhound.integration.BlockHoundIntegration;

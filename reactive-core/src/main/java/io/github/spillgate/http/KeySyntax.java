@@ -1,0 +1,207 @@
+package io.github.spillgate.http;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How key sources are written in settings:
+ *
+ * <table>
+ * <caption>Key sources as text</caption>
+ * <tr><th>text</th><th>the key</th></tr>
+ * <tr><td>{@code address}</td><td>the address of the client</td></tr>
+ * <tr><td>{@code principal}</td><td>who has been authenticated</td></tr>
+ * <tr><td>{@code header:X-Api-Key}, {@code query:api_key}, {@code cookie:session}</td><td>what the client has sent there</td></tr>
+ * <tr><td>{@code path:id}</td><td>a variable of the path</td></tr>
+ * <tr><td>{@code attribute:tenant}</td><td>what the service has noted on the request</td></tr>
+ * <tr><td>{@code constant:everybody}</td><td>one for all</td></tr>
+ * <tr><td>{@code bean:tenantKey}</td><td>what a source of the user's finds</td></tr>
+ * <tr><td>{@code hashed(header:X-Api-Key)}</td><td>the same as an HMAC, for what is secret</td></tr>
+ * <tr><td>{@code principal | address}</td><td>the first that is there</td></tr>
+ * <tr><td>{@code address + header:User-Agent}</td><td>both together; binds closer than {@code |}</td></tr>
+ * </table>
+ *
+ * Immutable.
+ */
+public final class KeySyntax {
+
+    private final ClientAddress client;
+    private final Function<String, Optional<KeySource>> beans;
+    private final byte @Nullable [] secret;
+
+    private KeySyntax(ClientAddress client, Function<String, Optional<KeySource>> beans, byte @Nullable [] secret) {
+        this.client = client;
+        this.beans = beans;
+        this.secret = secret;
+    }
+
+    /**
+     * A syntax without beans and without a secret.
+     *
+     * @param client what {@code address} means
+     * @return the syntax
+     */
+    public static KeySyntax of(ClientAddress client) {
+        Objects.requireNonNull(client, "client is null: expected what finds it, for example ClientAddress.ofPeer()");
+        return new KeySyntax(client, name -> Optional.empty(), null);
+    }
+
+    /**
+     * The same with sources of the user's, as in {@code bean:tenantKey}.
+     *
+     * @param beans finds one by its name
+     * @return the syntax
+     */
+    public KeySyntax beans(Function<String, Optional<KeySource>> beans) {
+        return new KeySyntax(client, beans, secret);
+    }
+
+    /**
+     * The same with a secret, for {@code hashed(…)}.
+     *
+     * @param secret at least 16 bytes
+     * @return the syntax
+     */
+    public KeySyntax secret(byte[] secret) {
+        return new KeySyntax(client, beans, secret.clone());
+    }
+
+    /**
+     * Reads a key source.
+     *
+     * @param text as above
+     * @return the source
+     * @throws IllegalArgumentException if it cannot be read; the message says where, and what was expected
+     */
+    public KeySource parse(String text) {
+        Reader reader = new Reader(Objects.requireNonNull(text, "key is null: expected one, for example address"));
+        KeySource source = reader.firstOf();
+        if (!reader.isAtEnd()) {
+            throw reader.refused("nothing more");
+        }
+        return source;
+    }
+
+    /** Reads from left to right. */
+    private final class Reader {
+
+        private final String text;
+        private int at;
+
+        Reader(String text) {
+            this.text = text;
+        }
+
+        KeySource firstOf() {
+            List<KeySource> sources = new ArrayList<>();
+            do {
+                sources.add(joined());
+            } while (takes('|'));
+            return sources.size() == 1 ? sources.get(0) : KeySource.firstOf(sources.toArray(KeySource[]::new));
+        }
+
+        private KeySource joined() {
+            List<KeySource> sources = new ArrayList<>();
+            do {
+                sources.add(one());
+            } while (takes('+'));
+            return sources.size() == 1 ? sources.get(0) : KeySource.joined(sources.toArray(KeySource[]::new));
+        }
+
+        private KeySource one() {
+            skipSpace();
+            int start = at;
+            String kind = word(":()|+");
+            if (takes('(')) {
+                KeySource inner = kind.equals("hashed") ? firstOf() : fail(start);
+                if (!takes(')')) {
+                    throw refused("a closing parenthesis");
+                }
+                return hashed(inner);
+            }
+            if (at < text.length() && text.charAt(at) == ':') {
+                at++;
+                return named(kind, word("()|+"), start);
+            }
+            return switch (kind) {
+                case "address" -> KeySource.clientAddress(client);
+                case "principal" -> KeySource.principal();
+                default -> fail(start);
+            };
+        }
+
+        private KeySource named(String kind, String name, int start) {
+            if (name.isEmpty()) {
+                throw refused("a name after \"" + kind + ":\", for example header:X-Api-Key");
+            }
+            return switch (kind) {
+                case "header" -> KeySource.header(name);
+                case "query" -> KeySource.query(name);
+                case "cookie" -> KeySource.cookie(name);
+                case "path" -> KeySource.pathVariable(name);
+                case "attribute" -> KeySource.attribute(name);
+                case "constant" -> KeySource.constant(name);
+                case "bean" -> bean(name);
+                default -> fail(start);
+            };
+        }
+
+        private KeySource bean(String name) {
+            return beans.apply(name)
+                    .orElseThrow(() -> new IllegalArgumentException(
+                            "key " + Quoted.text(text) + " names a key source " + Quoted.text(name)
+                                    + " that is not there: expected the name of a bean of type KeySource, for example"
+                                    + " bean:tenantKey"));
+        }
+
+        private KeySource hashed(KeySource source) {
+            if (secret == null) {
+                throw new IllegalArgumentException("key " + Quoted.text(text)
+                        + " is to be hashed, and there is no secret: expected one of at least 16 bytes beside it");
+            }
+            return source.hashed(secret);
+        }
+
+        private KeySource fail(int start) {
+            at = start;
+            throw refused("address, principal, header:…, query:…, cookie:…, path:…, attribute:…, constant:…, bean:… or"
+                    + " hashed(…), for example principal | address");
+        }
+
+        /** Everything up to one of these characters, or to a space. */
+        private String word(String ends) {
+            int start = at;
+            while (at < text.length() && text.charAt(at) != ' ' && ends.indexOf(text.charAt(at)) < 0) {
+                at++;
+            }
+            return text.substring(start, at);
+        }
+
+        private boolean takes(char c) {
+            skipSpace();
+            boolean there = at < text.length() && text.charAt(at) == c;
+            at += there ? 1 : 0;
+            return there;
+        }
+
+        private void skipSpace() {
+            while (at < text.length() && text.charAt(at) == ' ') {
+                at++;
+            }
+        }
+
+        boolean isAtEnd() {
+            skipSpace();
+            return at == text.length();
+        }
+
+        IllegalArgumentException refused(String expected) {
+            return new IllegalArgumentException(
+                    "key " + Quoted.text(text) + " cannot be read at character " + (at + 1) + ": expected " + expected);
+        }
+    }
+}

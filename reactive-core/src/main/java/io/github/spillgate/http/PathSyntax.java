@@ -1,0 +1,32 @@
+package io.github.spillgate.http;
+
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/** How paths are written in rules: each framework has its own way, and its users know it. */
+@FunctionalInterface
+public interface PathSyntax {
+
+    /**
+     * Reads a pattern, once, when rules are made or replaced.
+     *
+     * @param pattern as the user has written it
+     * @return what tells whether a path is meant
+     * @throws IllegalArgumentException if it is no pattern; the message says why
+     */
+    PathMatcher compile(String pattern);
+
+    /** Tells whether a path is meant. */
+    @FunctionalInterface
+    interface PathMatcher {
+
+        /**
+         * Looks at a request.
+         *
+         * @param request the request
+         * @return the variables in its path, empty if the pattern has none; null if another path is meant
+         */
+        @Nullable
+        Map<String, String> match(Request request);
+    }
+}

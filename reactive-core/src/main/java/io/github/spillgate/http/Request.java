@@ -1,0 +1,85 @@
+package io.github.spillgate.http;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
+
+/**
+ * What rules read of a request. An adapter answers for the request of its framework; nothing here reads the body, and no method
+ * blocks. Nothing that it returns is trusted.
+ */
+public interface Request {
+
+    /**
+     * Returns the method.
+     *
+     * @return such as {@code GET}
+     */
+    String method();
+
+    /**
+     * Returns who holds the other end of the connection.
+     *
+     * @return the address, as text and without a port; null if there is none
+     */
+    @Nullable
+    String peer();
+
+    /**
+     * Returns the values of a header field.
+     *
+     * @param name the name, in any case
+     * @return the values of all its lines, in their order; empty if there are none
+     */
+    List<String> headers(String name);
+
+    /**
+     * Returns the values of a parameter of the query.
+     *
+     * @param name the name
+     * @return the values, decoded; empty if there are none
+     */
+    List<String> queryParameters(String name);
+
+    /**
+     * Returns the values of a cookie.
+     *
+     * @param name the name
+     * @return the values of all of that name; empty if there are none
+     */
+    List<String> cookies(String name);
+
+    /**
+     * Returns the variables that the framework has found in the path by itself. They are those of rules that name no path.
+     *
+     * @return the values, decoded, by their names; empty if there are none, or not yet
+     */
+    Map<String, String> pathVariables();
+
+    /**
+     * Looks up who has been authenticated.
+     *
+     * @return the name; empty if nobody has
+     */
+    Mono<String> principal();
+
+    /**
+     * Returns what some part of the service has noted on the request.
+     *
+     * @param name the name of the attribute
+     * @return its value as text, if there is one
+     */
+    Optional<String> attribute(String name);
+
+    /**
+     * Returns the framework's own request, for functions that are written for one framework.
+     *
+     * @param type what is expected, such as {@code ServerWebExchange.class} or {@code RoutingContext.class}
+     * @param <T> the same
+     * @return the request as that
+     * @throws IllegalArgumentException if it is something else
+     */
+    <T> T as(Class<T> type);
+}

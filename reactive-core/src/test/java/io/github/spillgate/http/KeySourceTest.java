@@ -1,0 +1,159 @@
+package io.github.spillgate.http;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatNullPointerException;
+
+import io.github.spillgate.Limit;
+import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Base64;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+
+class KeySourceTest {
+
+    private static final byte[] SECRET = "0123456789abcdef0123456789abcdef".getBytes(StandardCharsets.US_ASCII);
+
+    private static final KeySource NONE = match -> Mono.empty();
+    private static final KeySource LATER =
+            match -> Mono.delay(Duration.ofMillis(1)).thenReturn("later");
+
+    @Test
+    void everyPartOfARequestMayBeTheKey() {
+        SentRequest request = SentRequest.get("/")
+                .from("2001:db8::7")
+                .header("X-Api-Key", "k")
+                .query("api_key", "q")
+                .cookie("session", "s")
+                .variable("id", "v")
+                .attribute("tenant", "t")
+                .by("somebody");
+        assertThat(key(KeySource.clientAddress(ClientAddress.ofPeer()), request))
+                .isEqualTo("2001:db8::/64");
+        assertThat(key(KeySource.header("x-api-key"), request)).isEqualTo("k");
+        assertThat(key(KeySource.query("api_key"), request)).isEqualTo("q");
+        assertThat(key(KeySource.cookie("session"), request)).isEqualTo("s");
+        assertThat(key(KeySource.pathVariable("id"), request)).isEqualTo("v");
+        assertThat(key(KeySource.attribute("tenant"), request)).isEqualTo("t");
+        assertThat(key(KeySource.principal(), request)).isEqualTo("somebody");
+        assertThat(key(KeySource.constant("all"), request)).isEqualTo("all");
+    }
+
+    @Test
+    void whatIsNotThereIsNoKey() {
+        SentRequest request = SentRequest.get("/").from("not an address");
+        for (KeySource source : Arrays.asList(
+                KeySource.clientAddress(ClientAddress.ofPeer()),
+                KeySource.header("X-Api-Key"),
+                KeySource.query("api_key"),
+                KeySource.cookie("session"),
+                KeySource.pathVariable("id"),
+                KeySource.attribute("tenant"),
+                KeySource.principal())) {
+            assertThat(key(source, request)).as(source.toString()).isNull();
+        }
+    }
+
+    @Test
+    void whoSendsDifferentKeysAtOnceHasNone() {
+        SentRequest twice = SentRequest.get("/")
+                .header("X-Api-Key", "mine")
+                .header("X-Api-Key", "yours")
+                .query("api_key", "mine")
+                .query("api_key", "yours")
+                .cookie("session", "mine")
+                .cookie("session", "yours");
+        assertThat(key(KeySource.header("X-Api-Key"), twice)).isNull();
+        assertThat(key(KeySource.query("api_key"), twice)).isNull();
+        assertThat(key(KeySource.cookie("session"), twice)).isNull();
+        assertThat(key(
+                        KeySource.header("X-Api-Key"),
+                        SentRequest.get("/").header("X-Api-Key", "a").header("X-Api-Key", "a")))
+                .isEqualTo("a");
+    }
+
+    @Test
+    void noTwoCombinationsAreOneKey() {
+        KeySource both = KeySource.joined(KeySource.header("A"), KeySource.header("B"));
+        assertThat(key(both, pair("a", "b"))).isEqualTo("a|b");
+        assertThat(key(both, pair("a|b", "c"))).isNotEqualTo(key(both, pair("a", "b|c")));
+        assertThat(key(both, pair("a\\", "b"))).isNotEqualTo(key(both, pair("a", "\\b")));
+        assertThat(key(both, pair("a\\|b", "c"))).isNotEqualTo(key(both, pair("a\\", "b|c")));
+        assertThat(key(both, pair("a\\", "|c"))).isNotEqualTo(key(both, pair("a|", "c")));
+    }
+
+    @Test
+    void ofSeveralTogetherNoneMayBeMissing() {
+        KeySource both = KeySource.joined(KeySource.header("A"), KeySource.header("B"));
+        assertThat(key(both, SentRequest.get("/").header("A", "a"))).isNull();
+        assertThat(key(both, pair("a", ""))).isNull();
+        assertThat(key(KeySource.joined(LATER, NONE), SentRequest.get("/"))).isNull();
+        assertThat(key(KeySource.joined(LATER, KeySource.constant("c"), LATER), SentRequest.get("/")))
+                .isEqualTo("later|c|later");
+    }
+
+    @Test
+    void theFirstThatIsThereIsTheKey() {
+        KeySource first = KeySource.firstOf(
+                KeySource.principal(), KeySource.header("X-Api-Key"), KeySource.clientAddress(ClientAddress.ofPeer()));
+        assertThat(key(first, SentRequest.get("/").by("p").header("X-Api-Key", "k")))
+                .isEqualTo("1|p");
+        assertThat(key(first, SentRequest.get("/").header("X-Api-Key", "k"))).isEqualTo("2|k");
+        assertThat(key(first, SentRequest.get("/").header("X-Api-Key", ""))).isEqualTo("3|192.0.2.1");
+        assertThat(key(KeySource.firstOf(NONE, LATER), SentRequest.get("/"))).isEqualTo("2|later");
+        assertThat(key(KeySource.firstOf(NONE, NONE), SentRequest.get("/"))).isNull();
+    }
+
+    @Test
+    void nobodyPassesForSomebodyElseByWhatHeSends() {
+        KeySource first = KeySource.firstOf(KeySource.principal(), KeySource.header("X-Api-Key"));
+        assertThat(key(first, SentRequest.get("/").header("X-Api-Key", "admin")))
+                .isNotEqualTo(key(first, SentRequest.get("/").by("admin")));
+    }
+
+    @Test
+    void aSecretKeyIsHashed() throws GeneralSecurityException {
+        Mac mac = Mac.getInstance("HmacSHA256");
+        mac.init(new SecretKeySpec(SECRET, "HmacSHA256"));
+        byte[] hash = mac.doFinal("geheim-ü".getBytes(StandardCharsets.UTF_8));
+        KeySource hashed = KeySource.header("X-Api-Key").hashed(SECRET);
+        assertThat(key(hashed, SentRequest.get("/").header("X-Api-Key", "geheim-ü")))
+                .isEqualTo(Base64.getUrlEncoder().withoutPadding().encodeToString(Arrays.copyOf(hash, 16)))
+                .hasSize(22);
+        assertThat(key(hashed, SentRequest.get("/"))).isNull();
+        assertThat(key(LATER.hashed(SECRET), SentRequest.get("/"))).hasSize(22);
+        assertThat(hashed).hasToString("hashed(header:X-Api-Key)");
+    }
+
+    @Test
+    void aSourceNeedsWhatItIsMadeOf() {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> KeySource.header("a").hashed(new byte[15]))
+                .withMessage(
+                        "a secret of 15 bytes is too short: expected at least 16, for example 32 that were drawn at"
+                                + " random");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> KeySource.header(""))
+                .withMessage("header \"\" is empty: expected at least one character, for example \"X-Api-Key\"");
+        assertThatNullPointerException()
+                .isThrownBy(() -> KeySource.cookie(null))
+                .withMessage("cookie is null: expected a name, for example \"session\"");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> KeySource.joined(KeySource.principal()))
+                .withMessageStartingWith("1 key sources are not several: expected at least 2");
+    }
+
+    private static SentRequest pair(String a, String b) {
+        return SentRequest.get("/").header("A", a).header("B", b);
+    }
+
+    private static String key(KeySource source, SentRequest request) {
+        Rule rule = Rule.named("r").key(source).limit(Limit.perMinute(1)).build();
+        return source.find(new Match(rule, request, request.pathVariables())).block(Duration.ofSeconds(30));
+    }
+}

@@ -1,0 +1,99 @@
+package io.github.spillgate.http;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
+
+class KeySyntaxTest {
+
+    private static final KeySource OWN = new KeySource() {
+        @Override
+        public Mono<String> find(Match match) {
+            return Mono.just("own");
+        }
+
+        @Override
+        public String toString() {
+            return "bean:tenantKey";
+        }
+    };
+
+    private static final KeySyntax SYNTAX = KeySyntax.of(ClientAddress.ofPeer())
+            .beans(name -> name.equals("tenantKey") ? Optional.of(OWN) : Optional.empty())
+            .secret(new byte[16]);
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "address",
+                "principal",
+                "header:X-Api-Key",
+                "query:api_key",
+                "cookie:session",
+                "path:id",
+                "attribute:tenant",
+                "constant:every:body",
+                "bean:tenantKey",
+                "hashed(header:X-Api-Key)",
+                "principal | address",
+                "principal | header:X-Api-Key | address",
+                "address + header:User-Agent",
+                "principal | address + header:User-Agent",
+                "hashed(principal | address + query:a) + address"
+            })
+    void aSourceIsWrittenAsItIsRead(String text) {
+        assertThat(SYNTAX.parse(text)).hasToString(text);
+        assertThat(SYNTAX.parse("  " + text.replace(" ", "   ") + " ")).hasToString(text);
+        assertThat(SYNTAX.parse(text.replace(" ", ""))).hasToString(text);
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiterString = " -> ",
+            quoteCharacter = '`',
+            value = {
+                "adress -> cannot be read at character 1: expected address, principal, header:…",
+                "principal | adress -> cannot be read at character 13",
+                "headers:X -> cannot be read at character 1",
+                "header: -> cannot be read at character 8: expected a name after \"header:\"",
+                "header -> cannot be read at character 1",
+                "address address -> cannot be read at character 9: expected nothing more",
+                "address | -> cannot be read at character 10",
+                "| address -> cannot be read at character 1",
+                "address ++ address -> cannot be read at character 10",
+                "hashed(address -> cannot be read at character 15: expected a closing parenthesis",
+                "hash(address) -> cannot be read at character 1",
+                "hashed() -> cannot be read at character 8",
+                "(address) -> cannot be read at character 1",
+                "bean:other -> names a key source \"other\" that is not there: expected the name of a bean",
+            })
+    void whatCannotBeReadIsToldWithItsPlace(String text, String told) {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> SYNTAX.parse(text))
+                .withMessageContaining("\"" + text + "\"")
+                .withMessageContaining(told);
+    }
+
+    @Test
+    void nothingIsNoSource() {
+        assertThatIllegalArgumentException().isThrownBy(() -> SYNTAX.parse("")).withMessageContaining("at character 1");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> SYNTAX.parse("   "))
+                .withMessageContaining("character 4");
+    }
+
+    @Test
+    void withoutASecretNothingIsHashed() {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> KeySyntax.of(ClientAddress.ofPeer()).parse("hashed(address)"))
+                .withMessage(
+                        "key \"hashed(address)\" is to be hashed, and there is no secret: expected one of at least 16"
+                                + " bytes beside it");
+    }
+}

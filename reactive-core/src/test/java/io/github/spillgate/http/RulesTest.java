@@ -1,0 +1,517 @@
+package io.github.spillgate.http;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.Rule.WhenMissing;
+import io.github.spillgate.http.Rule.WhenUndecided;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.Unprotected;
+import java.time.Duration;
+import java.util.List;
+import java.util.Objects;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+import reactor.test.publisher.TestPublisher;
+
+class RulesTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+    private static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
+    private static final KeySource API_KEY = KeySource.header("X-Api-Key");
+
+    private final LocalStore store = LocalStore.bounded(10_000);
+    private final RateLimiter limiter = RateLimiter.builder("test").store(store).build();
+    private final Queue<String> heard = new ConcurrentLinkedQueue<>();
+
+    @AfterEach
+    void close() {
+        limiter.close();
+    }
+
+    // Which rules apply.
+
+    @Test
+    void aRequestThatNoRuleMatchesIsNotCharged() {
+        Rules rules = rules(address("a", 1).paths("/a").methods("post"));
+        assertThat(decide(rules, SentRequest.of("POST", "/b")).decision()).isEmpty();
+        assertThat(decide(rules, SentRequest.get("/a")).decision()).isEmpty();
+        assertThat(decide(rules, SentRequest.of("POST", "/a")).decision()).isPresent();
+    }
+
+    @Test
+    void headIsLimitedAsGetIs() {
+        Rules rules = rules(address("a", 1).methods("GET"));
+        assertThat(decide(rules, SentRequest.of("HEAD", "/")).isAllowed()).isTrue();
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+        assertThat(decide(rules, SentRequest.of("POST", "/")).isAllowed()).isTrue();
+    }
+
+    @Test
+    void allRulesThatMatchAreOneVerdict() {
+        Rules rules = rules(address("all", 10), address("a", 1).paths("/a"));
+        assertThat(decide(rules, SentRequest.get("/a")).isAllowed()).isTrue();
+        Verdict denied = decide(rules, SentRequest.get("/a"));
+        assertThat(denied.isAllowed()).isFalse();
+        assertThat(decision(denied).violated()).extracting(Limit::name).containsExactly("a-1m");
+        assertThat(used("192.0.2.1", Limit.perMinute(10).named("all-1m"))).isEqualTo(1);
+        assertThat(decide(rules, SentRequest.get("/b")).isAllowed()).isTrue();
+    }
+
+    @Test
+    void rulesOfOnePhaseAreAskedInThatPhase() {
+        Rules rules = rules(
+                address("before", 5),
+                Rule.named("after").key(KeySource.principal()).limit(Limit.perMinute(5)));
+        SentRequest request = SentRequest.get("/").by("somebody");
+        assertThat(names(decide(rules, request))).containsExactly("before-1m");
+        assertThat(names(rules.decide(request, Phase.AFTER_AUTHENTICATION).block(LONG)))
+                .containsExactly("after-1m");
+        assertThat(names(rules.decide(request).block(LONG))).containsExactly("before-1m", "after-1m");
+    }
+
+    @Test
+    void equalLimitsOfTwoRulesHaveCountsOfTheirOwn() {
+        Rules rules = rules(address("a", 1).paths("/a"), address("b", 1).paths("/b"));
+        assertThat(decide(rules, SentRequest.get("/a")).isAllowed()).isTrue();
+        assertThat(decide(rules, SentRequest.get("/b")).isAllowed()).isTrue();
+        assertThat(decide(rules, SentRequest.get("/b")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void whoIsExceptedIsNotCharged() {
+        Rules rules = rules(address("a", 1)
+                .unless(match -> match.request().headers("X-Probe").contains("yes")));
+        SentRequest probe = SentRequest.get("/").header("X-Probe", "yes");
+        assertThat(decide(rules, probe).decision()).isEmpty();
+        assertThat(decide(rules, probe).decision()).isEmpty();
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void theVariablesOfThePathAreThoseOfThePatternThatMatched() {
+        Rules rules = rules(Rule.named("a")
+                .paths("/b", "/a*")
+                .key(KeySource.pathVariable("pattern"))
+                .limit(Limit.perMinute(5)));
+        assertThat(keys(decide(rules, SentRequest.get("/abc")))).containsExactly("/a*");
+        Rules without = rules(Rule.named("a").key(KeySource.pathVariable("id")).limit(Limit.perMinute(5)));
+        assertThat(keys(decide(without, SentRequest.get("/abc").variable("id", "7"))))
+                .containsExactly("7");
+    }
+
+    // Who has no key.
+
+    @Test
+    void thoseWithoutAKeyShareOneThatNobodyCanTake() {
+        Rules rules = rules(Rule.named("a").key(API_KEY).limit(Limit.perMinute(1)));
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
+        assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "")).isAllowed())
+                .isFalse();
+        assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "nobody"))
+                        .isAllowed())
+                .isTrue();
+    }
+
+    @Test
+    void whoHasNoKeyMayBePassedOver() {
+        Rules rules =
+                rules(Rule.named("a").key(API_KEY).limit(Limit.perMinute(1)).whenMissing(WhenMissing.SKIP));
+        assertThat(decide(rules, SentRequest.get("/")).decision()).isEmpty();
+        assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "k")).decision())
+                .isPresent();
+    }
+
+    @Test
+    void whoHasNoKeyMayBeDeniedAndNobodyIsChargedThen() {
+        Rules rules = rules(
+                address("b", 5),
+                Rule.named("a").key(API_KEY).limit(Limit.perMinute(1)).whenMissing(WhenMissing.DENY));
+        Verdict verdict = decide(rules, SentRequest.get("/"));
+        assertThat(verdict.isAllowed()).isFalse();
+        assertThat(verdict.decision()).isEmpty();
+        assertThat(verdict.problem().orElseThrow().status()).isEqualTo(429);
+        assertThat(verdict.problem().orElseThrow())
+                .asString()
+                .contains("\"violated-policies\":[\"a-1m\"]")
+                .doesNotContain("retry-after");
+        assertThat(used("192.0.2.1", Limit.perMinute(5).named("b-1m"))).isZero();
+    }
+
+    // Costs and limits.
+
+    @Test
+    void aRequestTakesWhatItCosts() {
+        Rules rules = rules(
+                address("fixed", 10).cost(4),
+                address("found", 10)
+                        .cost(match -> Mono.just(
+                                (long) match.request().headers("X-Items").size())));
+        SentRequest request = SentRequest.get("/").header("X-Items", "1").header("X-Items", "2");
+        assertThat(decision(decide(rules, request)).limits())
+                .extracting(Decision.Usage::used)
+                .containsExactly(4L, 2L);
+    }
+
+    @Test
+    void limitsAreThoseOfThePlanOrElseTheRulesOwn() {
+        Rules rules = rules(Rule.named("plan")
+                .key(API_KEY)
+                .limits((match, key) -> switch (key) {
+                    case "pro" -> Mono.just(List.of(Limit.perDay(10_000)));
+                    case "slow" -> Mono.delay(Duration.ofMillis(1)).thenReturn(List.of(Limit.perDay(500)));
+                    case "empty" -> Mono.just(List.of());
+                    default -> Mono.empty();
+                })
+                .limit(Limit.perDay(100)));
+        assertThat(permits(rules, "pro")).isEqualTo(10_000);
+        assertThat(permits(rules, "slow")).isEqualTo(500);
+        assertThat(permits(rules, "empty")).isEqualTo(100);
+        assertThat(permits(rules, "free")).isEqualTo(100);
+        assertThat(names(decide(rules, SentRequest.get("/").header("X-Api-Key", "pro"))))
+                .containsExactly("plan-24h");
+    }
+
+    // What cannot be found.
+
+    @Test
+    void whereAFunctionFailsTheRequestIsLetThroughUnlessTheRuleDenies() {
+        for (KeySource broken : List.<KeySource>of(
+                match -> Mono.error(new IllegalStateException("broken")),
+                match -> {
+                    throw new IllegalStateException("broken");
+                },
+                match -> null,
+                match -> Mono.delay(Duration.ofMillis(1))
+                        .flatMap(tick -> Mono.error(new IllegalStateException("broken"))))) {
+            assertThat(decide(rules(Rule.named("a").key(broken).limit(Limit.perMinute(1))), SentRequest.get("/"))
+                            .isAllowed())
+                    .isTrue();
+            Verdict denied = decide(
+                    rules(Rule.named("a").key(broken).limit(Limit.perMinute(1)).whenUndecided(WhenUndecided.DENY)),
+                    SentRequest.get("/"));
+            assertThat(denied.problem().orElseThrow().status()).isEqualTo(503);
+        }
+        assertThat(heard).hasSize(8).allSatisfy(told -> assertThat(told).startsWith("undecided a"));
+    }
+
+    @Test
+    void aCostBelowZeroAndAPlanWithoutLimitsAreFailuresOfTheRule() {
+        assertThat(decide(rules(address("a", 1).cost(match -> Mono.just(-1L))), SentRequest.get("/"))
+                        .decision())
+                .isEmpty();
+        assertThat(decide(
+                                rules(Rule.named("b").key(ADDRESS).limits((match, key) -> Mono.empty())),
+                                SentRequest.get("/"))
+                        .decision())
+                .isEmpty();
+        assertThat(heard)
+                .containsExactly(
+                        "undecided a: permits -1 are negative: expected 0 or more, for example 1",
+                        "undecided b: rule b has found no limits and has none of its own: expected one, for example"
+                                + " .limit(Limit.perMinute(60))");
+    }
+
+    @Test
+    void whatHangsIsGivenUpInTime() {
+        TestPublisher<String> key = TestPublisher.create();
+        Rules rules = rules(Rule.named("a")
+                .key(match -> key.mono())
+                .limit(Limit.perMinute(1))
+                .timeout(Duration.ofMillis(20))
+                .whenUndecided(WhenUndecided.DENY));
+        Verdict verdict = decide(rules, SentRequest.get("/"));
+        assertThat(verdict.problem().orElseThrow().status()).isEqualTo(503);
+        key.assertCancelled();
+        assertThat(heard).containsExactly("undecided a: key, cost and limits of rule a were not found within PT0.02S");
+    }
+
+    @Test
+    void theTimeThatALookupTakesIsPartOfTheDeadline() {
+        AtomicBoolean asked = new AtomicBoolean();
+        LimitStore slow = new Unprotected(LocalStore.bounded(100)) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                return Mono.deferContextual(context -> {
+                    asked.set(context.hasKey(LimitStore.WAITING_SINCE));
+                    return super.take(claims);
+                });
+            }
+        };
+        try (RateLimiter onSlow = RateLimiter.builder("slow").store(slow).build()) {
+            Rules rules = Rules.of(
+                    onSlow,
+                    SentRequest.syntax(),
+                    List.of(Rule.named("a")
+                            .key(match -> Mono.delay(Duration.ofMillis(1)).thenReturn("key"))
+                            .limit(Limit.perMinute(1))
+                            .build()));
+            assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
+            assertThat(asked).isTrue();
+        }
+    }
+
+    @Test
+    void whereNoStoreDecidesTheRuleDoes() {
+        RateLimiter closed =
+                RateLimiter.builder("closed").store(LocalStore.bounded(100)).build();
+        closed.close();
+        Rules allows =
+                Rules.of(closed, SentRequest.syntax(), List.of(address("a", 1).build()), listener());
+        Rules denies = Rules.of(
+                closed,
+                SentRequest.syntax(),
+                List.of(address("a", 1).whenUndecided(WhenUndecided.DENY).build()),
+                listener());
+        assertThat(decide(allows, SentRequest.get("/")).isAllowed()).isTrue();
+        assertThat(decide(denies, SentRequest.get("/")).problem().orElseThrow().status())
+                .isEqualTo(503);
+        assertThat(heard).hasSize(2);
+    }
+
+    @Test
+    void moreCountsThanOneVerdictHoldsAreAFailure() {
+        Rules rules =
+                rules(IntStream.range(0, 17).mapToObj(i -> address("r" + i, 5)).toArray(Rule.Builder[]::new));
+        assertThat(decide(rules, SentRequest.get("/")).decision()).isEmpty();
+        assertThat(heard).hasSize(17).allSatisfy(told -> assertThat(told).contains("is too large"));
+    }
+
+    // Afterwards.
+
+    @Test
+    void whatARequestHasTakenIsGivenBackWithItsStatus() {
+        Rules rules = rules(address("failures", 1).refundWhen("2xx", "304"));
+        Verdict verdict = decide(rules, SentRequest.get("/"));
+        assertThat(verdict.dependsOnStatus()).isTrue();
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+        verdict.completed(204).block(LONG);
+        Verdict second = decide(rules, SentRequest.get("/"));
+        assertThat(second.isAllowed()).isTrue();
+        // Again, of one that has been given back already, nothing is.
+        verdict.completed(204).block(LONG);
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+        second.completed(401).block(LONG);
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void onlyWhatTheRuleHasTakenIsGivenBack() {
+        Rules rules = rules(
+                address("all", 10), address("failures", 10).refundWhen("200").cost(3));
+        decide(rules, SentRequest.get("/")).completed(200).block(LONG);
+        assertThat(used("192.0.2.1", Limit.perMinute(10).named("all-1m"))).isEqualTo(1);
+        assertThat(used("192.0.2.1", Limit.perMinute(10).named("failures-1m"))).isZero();
+    }
+
+    @Test
+    void aDenialGivesNothingBack() {
+        Rules rules = rules(address("a", 1).refundWhen("429"));
+        decide(rules, SentRequest.get("/"));
+        Verdict denied = decide(rules, SentRequest.get("/"));
+        denied.completed(429).block(LONG);
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+    }
+
+    // Tried out.
+
+    @Test
+    void aShadowDecidesAndReportsAndLetsEverybodyPass() {
+        Rules rules = rules(address("real", 2), address("shadow", 1).shadow(true));
+        for (int i = 0; i < 3; i++) {
+            Verdict verdict = decide(rules, SentRequest.get("/"));
+            assertThat(verdict.isAllowed()).isEqualTo(i < 2);
+            assertThat(names(verdict)).containsExactly("real-1m");
+        }
+        // Whom the real one has denied, the shadow is not asked about.
+        await().untilAsserted(() -> assertThat(heard)
+                .containsExactlyInAnyOrder(
+                        "allowed real", "allowed shadow", "allowed real", "denied shadow", "denied real"));
+    }
+
+    @Test
+    void aShadowThatIsAloneIsReportedToo() {
+        Rules rules = rules(address("shadow", 1).shadow(true).refundWhen("200"));
+        Verdict verdict = decide(rules, SentRequest.get("/"));
+        assertThat(verdict.decision()).isEmpty();
+        verdict.completed(200).block(LONG);
+        decide(rules, SentRequest.get("/"));
+        decide(rules, SentRequest.get("/"));
+        assertThat(heard).containsExactly("allowed shadow", "allowed shadow", "denied shadow");
+    }
+
+    @Test
+    void aShadowThatCannotDecideChangesNothing() {
+        Rules rules = rules(
+                address("real", 5),
+                Rule.named("hangs")
+                        .key(match -> Mono.never())
+                        .limit(Limit.perMinute(1))
+                        .timeout(Duration.ofMillis(5))
+                        .whenUndecided(WhenUndecided.DENY)
+                        .shadow(true),
+                Rule.named("noKey")
+                        .key(API_KEY)
+                        .limit(Limit.perMinute(1))
+                        .whenMissing(WhenMissing.DENY)
+                        .shadow(true));
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
+    }
+
+    @Test
+    void aListenerThatThrowsIsNotHeardByTheClient() {
+        AtomicInteger calls = new AtomicInteger();
+        Rules rules =
+                Rules.of(limiter, SentRequest.syntax(), List.of(address("a", 1).build()), (match, decision) -> {
+                    calls.incrementAndGet();
+                    throw new IllegalStateException("deaf");
+                });
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
+        assertThat(calls).hasValue(1);
+    }
+
+    // Changing rules.
+
+    @Test
+    void rulesAreReplacedAndWhatWasCountedStays() {
+        Rules rules = rules(address("a", 2));
+        decide(rules, SentRequest.get("/"));
+        decide(rules, SentRequest.get("/"));
+        rules.replace(List.of(address("a", 3).paths("/x*").build()));
+        assertThat(decide(rules, SentRequest.get("/x")).isAllowed()).isTrue();
+        assertThat(decide(rules, SentRequest.get("/x")).isAllowed()).isFalse();
+        assertThat(decide(rules, SentRequest.get("/")).decision()).isEmpty();
+        assertThat(rules.list()).extracting(Rule::name).containsExactly("a");
+    }
+
+    @Test
+    void ifSomethingIsWrongWithOneRuleNoneIsReplaced() {
+        Rules rules = rules(address("a", 2));
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> rules.replace(List.of(
+                        address("b", 1).build(),
+                        address("c", 1).paths("no pattern").build())))
+                .withMessage("rule c: path \"no pattern\" is no pattern: expected one, for example /a");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> rules.replace(
+                        List.of(address("b", 1).build(), address("b", 2).build())))
+                .withMessage("two rules are called b: expected each to have a name of its own, for example b-2");
+        assertThat(rules.list()).extracting(Rule::name).containsExactly("a");
+    }
+
+    // Wrong rules.
+
+    @Test
+    void aRuleSaysWhatItLacks() {
+        assertThatIllegalStateException()
+                .isThrownBy(() -> Rule.named("a").limit(Limit.perMinute(1)).build())
+                .withMessageStartingWith("rule a has no key: expected one");
+        assertThatIllegalStateException()
+                .isThrownBy(() -> Rule.named("a").key(ADDRESS).build())
+                .withMessageStartingWith("rule a has no limit: expected one");
+        assertThatIllegalStateException()
+                .isThrownBy(() -> Rule.named("a")
+                        .key(KeySource.firstOf(KeySource.principal(), ADDRESS))
+                        .limit(Limit.perMinute(1))
+                        .phase(Phase.BEFORE_AUTHENTICATION)
+                        .build())
+                .withMessage(
+                        "rule a is decided before authentication, and its key principal | address is not known then:"
+                                + " expected .phase(Phase.AFTER_AUTHENTICATION), or another key");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Rule.named("no name"))
+                .withMessageContaining("\"no name\"");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> address("a", 1).cost(-1))
+                .withMessage("rule a: cost -1 is negative: expected 0 or more, for example 5");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> address("a", 1).limit(Limit.perMinute(5)).build())
+                .withMessageContaining("would share its count");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> address("a", 1).refundWhen("OK"))
+                .withMessage(
+                        "status \"OK\" is none: expected one from 100 to 599, or a class of them, for example \"401\""
+                                + " or \"2xx\"");
+        assertThatExceptionOfType(IllegalArgumentException.class)
+                .isThrownBy(() -> address("a", 1).timeout(Duration.ZERO))
+                .withMessageContaining("timeout PT0S");
+    }
+
+    private static Rule.Builder address(String name, long permits) {
+        return Rule.named(name).key(ADDRESS).limit(Limit.perMinute(permits));
+    }
+
+    private Rules rules(Rule.Builder... rules) {
+        return Rules.of(
+                limiter,
+                SentRequest.syntax(),
+                List.of(rules).stream().map(Rule.Builder::build).toList(),
+                listener());
+    }
+
+    private RuleListener listener() {
+        return new RuleListener() {
+            @Override
+            public void decided(Match match, Decision decision) {
+                heard.add((decision.isAllowed() ? "allowed " : "denied ")
+                        + match.rule().name());
+            }
+
+            @Override
+            public void undecided(Match match, Throwable why) {
+                heard.add("undecided " + match.rule().name() + ": " + why.getMessage());
+            }
+        };
+    }
+
+    private static Verdict decide(Rules rules, SentRequest request) {
+        return Objects.requireNonNull(
+                rules.decide(request, Phase.BEFORE_AUTHENTICATION).block(LONG));
+    }
+
+    private static Decision decision(Verdict verdict) {
+        return verdict.decision().orElseThrow();
+    }
+
+    private static List<String> names(Verdict verdict) {
+        return decision(verdict).limits().stream()
+                .map(usage -> usage.limit().name())
+                .toList();
+    }
+
+    private static List<String> keys(Verdict verdict) {
+        return decision(verdict).limits().stream().map(Decision.Usage::key).toList();
+    }
+
+    private long permits(Rules rules, String apiKey) {
+        return decision(decide(rules, SentRequest.get("/").header("X-Api-Key", apiKey)))
+                .limits()
+                .get(0)
+                .limit()
+                .permits();
+    }
+
+    private long used(String key, Limit limit) {
+        return Objects.requireNonNull(limiter.peek(Charge.of(key, limit)).block(LONG))
+                .limits()
+                .get(0)
+                .used();
+    }
+}

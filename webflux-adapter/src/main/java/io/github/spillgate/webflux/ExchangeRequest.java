@@ -1,0 +1,88 @@
+package io.github.spillgate.webflux;
+
+import io.github.spillgate.http.Request;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.security.Principal;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+import org.springframework.http.HttpCookie;
+import org.springframework.web.reactive.HandlerMapping;
+import org.springframework.web.server.ServerWebExchange;
+import reactor.core.publisher.Mono;
+
+/** What rules read of an exchange. */
+final class ExchangeRequest implements Request {
+
+    private final ServerWebExchange exchange;
+
+    ExchangeRequest(ServerWebExchange exchange) {
+        this.exchange = exchange;
+    }
+
+    @Override
+    public String method() {
+        return exchange.getRequest().getMethod().name();
+    }
+
+    @Override
+    public @Nullable String peer() {
+        InetSocketAddress peer = exchange.getRequest().getRemoteAddress();
+        if (peer == null) {
+            return null;
+        }
+        InetAddress address = peer.getAddress();
+        // One that is not resolved stays so: to look it up would block.
+        return address == null ? peer.getHostString() : address.getHostAddress();
+    }
+
+    @Override
+    public List<String> headers(String name) {
+        return exchange.getRequest().getHeaders().getOrEmpty(name);
+    }
+
+    @Override
+    public List<String> queryParameters(String name) {
+        try {
+            return exchange.getRequest().getQueryParams().getOrDefault(name, List.of());
+        } catch (IllegalArgumentException e) {
+            // A query that cannot be decoded has no parameters. That must not be a way around a limit.
+            return List.of();
+        }
+    }
+
+    @Override
+    public List<String> cookies(String name) {
+        List<HttpCookie> cookies = exchange.getRequest().getCookies().get(name);
+        return cookies == null
+                ? List.of()
+                : cookies.stream().map(HttpCookie::getValue).toList();
+    }
+
+    @Override
+    public Map<String, String> pathVariables() {
+        return exchange.getAttributeOrDefault(HandlerMapping.URI_TEMPLATE_VARIABLES_ATTRIBUTE, Map.of());
+    }
+
+    @Override
+    public Mono<String> principal() {
+        return exchange.getPrincipal().map(Principal::getName);
+    }
+
+    @Override
+    public Optional<String> attribute(String name) {
+        Object value = exchange.getAttribute(name);
+        return Optional.ofNullable(value).map(Object::toString);
+    }
+
+    @Override
+    public <T> T as(Class<T> type) {
+        if (!type.isInstance(exchange)) {
+            throw new IllegalArgumentException(
+                    "a request of WebFlux is no " + type.getName() + ": expected ServerWebExchange.class");
+        }
+        return type.cast(exchange);
+    }
+}

@@ -1,0 +1,69 @@
+package io.github.spillgate.webflux;
+
+import io.github.spillgate.http.PathSyntax;
+import java.util.Map;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
+import org.springframework.http.server.PathContainer;
+import org.springframework.web.server.ServerWebExchange;
+import org.springframework.web.util.pattern.PathPattern;
+import org.springframework.web.util.pattern.PathPattern.PathMatchInfo;
+import org.springframework.web.util.pattern.PathPatternParser;
+import org.springframework.web.util.pattern.PatternParseException;
+
+/**
+ * Paths of rules as those of controllers are written and matched: {@code /users/{id}}, {@code /static/**}, and what
+ * {@link PathPattern} knows besides.
+ */
+public final class PathPatterns implements PathSyntax {
+
+    private final PathPatternParser parser;
+
+    private PathPatterns(PathPatternParser parser) {
+        this.parser = parser;
+    }
+
+    /**
+     * Patterns as Spring reads them unless told otherwise.
+     *
+     * @return the syntax
+     */
+    public static PathPatterns ofSpring() {
+        return of(PathPatternParser.defaultInstance);
+    }
+
+    /**
+     * Patterns as this parser reads them. It has to be the one that maps requests to handlers: where that takes {@code /Login} for
+     * {@code /login}, a limit on {@code /login} has to do so too.
+     *
+     * @param parser the parser
+     * @return the syntax
+     */
+    public static PathPatterns of(PathPatternParser parser) {
+        return new PathPatterns(
+                Objects.requireNonNull(parser, "parser is null: expected one, for example of your handler mapping"));
+    }
+
+    @Override
+    public PathMatcher compile(String pattern) {
+        PathPattern compiled;
+        try {
+            compiled = parser.parse(pattern);
+        } catch (PatternParseException e) {
+            throw new IllegalArgumentException(
+                    "path \"" + pattern + "\" is no pattern: " + e.getMessage()
+                            + ": expected one, for example /users/{id}",
+                    e);
+        }
+        return request -> {
+            PathContainer path =
+                    request.as(ServerWebExchange.class).getRequest().getPath().pathWithinApplication();
+            return variables(compiled, path);
+        };
+    }
+
+    private static @Nullable Map<String, String> variables(PathPattern pattern, PathContainer path) {
+        PathMatchInfo found = pattern.matchAndExtract(path);
+        return found == null ? null : found.getUriVariables();
+    }
+}

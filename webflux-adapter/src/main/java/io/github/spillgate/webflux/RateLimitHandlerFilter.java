@@ -1,0 +1,65 @@
+package io.github.spillgate.webflux;
+
+import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.Verdict;
+import java.util.Objects;
+import org.springframework.web.reactive.function.server.HandlerFilterFunction;
+import org.springframework.web.reactive.function.server.HandlerFunction;
+import org.springframework.web.reactive.function.server.ServerRequest;
+import org.springframework.web.reactive.function.server.ServerResponse;
+import org.springframework.web.server.ServerWebExchange;
+import reactor.core.publisher.Mono;
+
+/**
+ * Limits the requests of functional routes.
+ *
+ * <pre>{@code
+ * RouterFunctions.route()
+ *         .POST("/urls", handler::create)
+ *         .filter(RateLimitHandlerFilter.of(rules, RateLimitResponses.standard()))
+ *         .build();
+ * }</pre>
+ *
+ * A route is found when it is known who asks, so all rules that match are one verdict, of either phase. Rules need no paths here,
+ * and then see the variables in the path of the route.
+ */
+public final class RateLimitHandlerFilter implements HandlerFilterFunction<ServerResponse, ServerResponse> {
+
+    private final Rules rules;
+    private final RateLimitResponses responses;
+
+    private RateLimitHandlerFilter(Rules rules, RateLimitResponses responses) {
+        this.rules = rules;
+        this.responses = responses;
+    }
+
+    /**
+     * A filter.
+     *
+     * @param rules the rules
+     * @param responses what clients are told
+     * @return the filter
+     */
+    public static RateLimitHandlerFilter of(Rules rules, RateLimitResponses responses) {
+        Objects.requireNonNull(rules, "rules are null: expected some, for example Rules.of(limiter, syntax, rules)");
+        Objects.requireNonNull(
+                responses, "responses are null: expected some, for example RateLimitResponses.standard()");
+        return new RateLimitHandlerFilter(rules, responses);
+    }
+
+    @Override
+    public Mono<ServerResponse> filter(ServerRequest request, HandlerFunction<ServerResponse> next) {
+        ServerWebExchange exchange = request.exchange();
+        return Limited.begins(exchange, rules)
+                ? rules.decide(new ExchangeRequest(exchange)).flatMap(verdict -> obey(verdict, request, next))
+                : next.handle(request);
+    }
+
+    private Mono<ServerResponse> obey(Verdict verdict, ServerRequest request, HandlerFunction<ServerResponse> next) {
+        Limited.note(request.exchange(), verdict, responses);
+        return verdict.problem()
+                .map(problem -> ServerResponse.status(problem.status())
+                        .build((exchange, context) -> responses.deny(exchange, problem)))
+                .orElseGet(() -> next.handle(request));
+    }
+}

@@ -1,0 +1,106 @@
+package io.github.spillgate.webflux;
+
+import io.github.spillgate.http.Rule.WhenMissing;
+import io.github.spillgate.http.Rule.WhenUndecided;
+import java.lang.annotation.Documented;
+import java.lang.annotation.ElementType;
+import java.lang.annotation.Repeatable;
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
+import java.lang.annotation.Target;
+
+/**
+ * Limits the requests that a method of a controller handles, or all methods of one.
+ *
+ * <pre>{@code
+ * @RateLimited("30/1m")
+ * @PostMapping("/v1/validate")
+ * Mono<Answer> validate(@RequestBody Question question) { … }
+ *
+ * @RateLimited(value = {"10/1s", "10000/1d"}, key = "principal | address")
+ * @RestController
+ * class Reports { … }
+ * }</pre>
+ *
+ * The annotations of a method and of its class are one verdict, which is not that of the web filters: it comes after theirs. It
+ * is decided before anything of the request's body is read, whatever the method returns, a {@code Mono}, a {@code Flux} or what a
+ * suspending function does. Methods of a class that is annotated share its limits; each that is annotated has its own besides.
+ */
+@Documented
+@Retention(RetentionPolicy.RUNTIME)
+@Target({ElementType.TYPE, ElementType.METHOD})
+@Repeatable(RateLimited.All.class)
+public @interface RateLimited {
+
+    /**
+     * The limits, as {@code Limit.parse} reads them; several must all agree.
+     *
+     * @return the limits
+     */
+    String[] value();
+
+    /**
+     * Who is charged, as {@code KeySyntax} reads it: {@code address}, {@code principal}, {@code header:X-Api-Key},
+     * {@code path:id}, {@code bean:tenantKey}, and so on.
+     *
+     * @return where the key comes from
+     */
+    String key() default "address";
+
+    /**
+     * What the rule is called; by default as the class, or as the class and the method with a dot between. Methods of one name
+     * share their limits.
+     *
+     * @return the name
+     */
+    String name() default "";
+
+    /**
+     * How many permits a request takes.
+     *
+     * @return the cost
+     */
+    long cost() default 1;
+
+    /**
+     * What holds for a request without a key.
+     *
+     * @return what holds
+     */
+    WhenMissing whenMissing() default WhenMissing.SHARE;
+
+    /**
+     * What holds where nothing can be decided.
+     *
+     * @return what holds
+     */
+    WhenUndecided whenUndecided() default WhenUndecided.ALLOW;
+
+    /**
+     * What a request has taken is given back if it ends with one of these statuses.
+     *
+     * @return such as {@code 401} and {@code 2xx}
+     */
+    String[] refundWhen() default {};
+
+    /**
+     * Whether it decides and reports only, and lets everybody pass.
+     *
+     * @return whether it is tried out
+     */
+    boolean shadow() default false;
+
+    /** Several on one method or class. */
+    @Documented
+    @Retention(RetentionPolicy.RUNTIME)
+    @Target({ElementType.TYPE, ElementType.METHOD})
+    @interface All {
+
+        /**
+         * All of them.
+         *
+         * @return the annotations
+         */
+        RateLimited[] value();
+    }
+}

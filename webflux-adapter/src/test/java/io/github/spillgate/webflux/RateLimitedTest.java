@@ -1,0 +1,180 @@
+package io.github.spillgate.webflux;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+
+import io.github.spillgate.http.ClientAddress;
+import io.github.spillgate.http.KeySource;
+import io.github.spillgate.http.KeySyntax;
+import io.github.spillgate.http.Rule.WhenMissing;
+import java.net.http.HttpResponse;
+import java.util.List;
+import java.util.Optional;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.web.bind.annotation.GetMapping;
+import org.springframework.web.bind.annotation.PostMapping;
+import org.springframework.web.bind.annotation.RequestBody;
+import org.springframework.web.bind.annotation.RequestMapping;
+import org.springframework.web.bind.annotation.RestController;
+import org.springframework.web.method.HandlerMethod;
+import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerAdapter;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+class RateLimitedTest {
+
+    private final Limiters limiters = Limiters.onRedis();
+    private final KeySyntax keys = KeySyntax.of(ClientAddress.ofPeer())
+            .beans(name -> name.equals("tenantKey")
+                    ? Optional.of(match -> Mono.just("tenant-" + match.request().headers("X-Tenant")))
+                    : Optional.<KeySource>empty());
+    private final Service service = Service.start(context -> {
+        context.registerBean(
+                RateLimitedHandlerAdapter.class, () -> adapter(context.getBean(RequestMappingHandlerAdapter.class)));
+        context.registerBean(Free.class);
+        context.registerBean(Limited.class);
+    });
+
+    @AfterEach
+    void close() {
+        service.close();
+        limiters.close();
+    }
+
+    @Test
+    void aMethodIsLimitedByItsAnnotation() {
+        HttpResponse<String> first = service.get("/free/one");
+        assertThat(first.statusCode()).isEqualTo(200);
+        assertThat(first.headers().firstValue("RateLimit-Policy")).hasValue("\"RateLimitedTest.Free.one-1m\";q=1;w=60");
+        HttpResponse<String> denied = service.get("/free/one");
+        assertThat(denied.statusCode()).isEqualTo(429);
+        assertThat(denied.body()).contains("RateLimitedTest.Free.one-1m");
+        assertThat(service.get("/free/unlimited").headers().firstValue("RateLimit"))
+                .isEmpty();
+    }
+
+    @Test
+    void aMethodAndItsClassAreOneVerdict() {
+        assertThat(service.get("/limited/a").statusCode()).isEqualTo(200);
+        HttpResponse<String> denied = service.get("/limited/a");
+        assertThat(denied.statusCode()).isEqualTo(429);
+        assertThat(denied.body()).contains("[\"RateLimitedTest.Limited.a-1m\"]");
+        // What the method has denied, the class was not charged with.
+        assertThat(service.get("/limited/b").statusCode()).isEqualTo(200);
+        assertThat(service.get("/limited/b").statusCode()).isEqualTo(200);
+        assertThat(service.get("/limited/b").body()).contains("[\"RateLimitedTest.Limited-1m\"]");
+    }
+
+    @Test
+    void keysAndCostsAreAsWritten() {
+        assertThat(service.get("/free/tenant", "X-Tenant", "a").statusCode()).isEqualTo(200);
+        assertThat(service.get("/free/tenant", "X-Tenant", "a").statusCode()).isEqualTo(429);
+        assertThat(service.get("/free/tenant", "X-Tenant", "b").statusCode()).isEqualTo(200);
+        assertThat(service.get("/free/items/7").statusCode()).isEqualTo(200);
+        assertThat(service.get("/free/items/7").statusCode()).isEqualTo(429);
+        assertThat(service.get("/free/items/8").statusCode()).isEqualTo(200);
+        assertThat(service.get("/free/key").statusCode()).isEqualTo(429);
+    }
+
+    @Test
+    void theBodyIsReadOnlyByWhoIsAllowed() {
+        assertThat(service.post("/free/length", "four").body()).isEqualTo("4");
+        assertThat(service.post("/free/length", "four").statusCode()).isEqualTo(429);
+        assertThat(service.get("/free/stream").body()).isEqualTo("ab");
+    }
+
+    @Test
+    void whatIsWrongWithAnAnnotationIsSaidAtTheStart() throws ReflectiveOperationException {
+        RateLimitedHandlerAdapter adapter = adapter(new RequestMappingHandlerAdapter());
+        for (List<String> wrong : List.of(
+                List.of("limit", "@RateLimited of RateLimitedTest.Wrong.limit: limit \"often\""),
+                List.of("key", "@RateLimited of RateLimitedTest.Wrong.key: key \"adress\" cannot be read"),
+                List.of("bean", "names a key source \"missing\" that is not there"))) {
+            HandlerMethod method = new HandlerMethod(new Wrong(), Wrong.class.getDeclaredMethod(wrong.get(0)));
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> adapter.prepare(List.of(method)))
+                    .withMessageContaining(wrong.get(1));
+        }
+    }
+
+    private RateLimitedHandlerAdapter adapter(RequestMappingHandlerAdapter next) {
+        return new RateLimitedHandlerAdapter(
+                limiters.limiter(), keys, RateLimitResponses.standard(), (match, decision) -> {}, next);
+    }
+
+    @RestController
+    @RequestMapping("/free")
+    static class Free {
+
+        @GetMapping("/unlimited")
+        Mono<String> unlimited() {
+            return Mono.just("free");
+        }
+
+        @RateLimited("1/1m")
+        @GetMapping("/one")
+        Mono<String> one() {
+            return Mono.just("one");
+        }
+
+        @RateLimited(value = "5/1m", key = "bean:tenantKey", cost = 3)
+        @GetMapping("/tenant")
+        Mono<String> tenant() {
+            return Mono.just("tenant");
+        }
+
+        @RateLimited(value = "1/1m", key = "path:id")
+        @GetMapping("/items/{id}")
+        Mono<String> item() {
+            return Mono.just("item");
+        }
+
+        @RateLimited(value = "5/1m", key = "header:X-Api-Key", whenMissing = WhenMissing.DENY)
+        @GetMapping("/key")
+        Mono<String> key() {
+            return Mono.just("key");
+        }
+
+        @RateLimited("1/1m")
+        @PostMapping("/length")
+        Mono<String> length(@RequestBody String body) {
+            return Mono.just(Integer.toString(body.length()));
+        }
+
+        @RateLimited({"5/1s", "100/1m"})
+        @GetMapping("/stream")
+        Flux<String> stream() {
+            return Flux.just("a", "b");
+        }
+    }
+
+    @RateLimited("3/1m")
+    @RestController
+    @RequestMapping("/limited")
+    static class Limited {
+
+        @RateLimited("1/1m")
+        @GetMapping("/a")
+        String a() {
+            return "a";
+        }
+
+        @GetMapping("/b")
+        String b() {
+            return "b";
+        }
+    }
+
+    static class Wrong {
+
+        @RateLimited("often")
+        void limit() {}
+
+        @RateLimited(value = "1/1m", key = "adress")
+        void key() {}
+
+        @RateLimited(value = "1/1m", key = "bean:missing")
+        void bean() {}
+    }
+}
