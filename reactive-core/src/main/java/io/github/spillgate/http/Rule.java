@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
@@ -116,7 +117,7 @@ public final class Rule {
     private Rule(Builder builder, KeySource key, Phase phase) {
         this.name = builder.name;
         this.paths = List.copyOf(builder.paths);
-        this.methods = Set.copyOf(builder.methods);
+        this.methods = Collections.unmodifiableSet(new LinkedHashSet<>(builder.methods));
         this.key = key;
         this.phase = phase;
         this.limits = named(builder.limits);

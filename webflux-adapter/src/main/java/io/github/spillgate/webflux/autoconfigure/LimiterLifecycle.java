@@ -1,0 +1,47 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import io.github.spillgate.RateLimiter;
+import org.springframework.context.SmartLifecycle;
+
+/**
+ * Lets the limiter settle what it can when the application stops: when the server answers nobody any more, and Redis is still
+ * there.
+ */
+final class LimiterLifecycle implements SmartLifecycle {
+
+    /** After the server, whose last phase is 2048 below; before connections, which have none. */
+    private static final int PHASE = DEFAULT_PHASE - 4_096;
+
+    private final RateLimiter limiter;
+    private volatile boolean running;
+
+    LimiterLifecycle(RateLimiter limiter) {
+        this.limiter = limiter;
+    }
+
+    @Override
+    public void start() {
+        running = true;
+    }
+
+    @Override
+    public void stop() {
+        stop(() -> {});
+    }
+
+    @Override
+    public void stop(Runnable callback) {
+        running = false;
+        limiter.closeLater().doFinally(end -> callback.run()).subscribe();
+    }
+
+    @Override
+    public boolean isRunning() {
+        return running;
+    }
+
+    @Override
+    public int getPhase() {
+        return PHASE;
+    }
+}

@@ -1,0 +1,55 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.http.Match;
+import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.ForwardingHeader;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.springframework.core.env.Environment;
+import reactor.util.Logger;
+import reactor.util.Loggers;
+
+/** Says once what may be meant otherwise, and what fails. */
+final class SettingsDoubt implements RuleListener {
+
+    private static final Logger LOG = Loggers.getLogger(SpillgateAutoConfiguration.class);
+    private static final String X_FORWARDED_FOR = "X-Forwarded-For";
+
+    private final boolean doubtsPeer;
+    private final AtomicBoolean peerTold = new AtomicBoolean();
+    private final AtomicBoolean failureTold = new AtomicBoolean();
+
+    SettingsDoubt(SpillgateProperties settings, Environment environment) {
+        doubtsPeer = settings.clientAddress().header() == ForwardingHeader.NONE;
+        String strategy = environment.getProperty("server.forward-headers-strategy", "none");
+        if (!strategy.equalsIgnoreCase("none") && doubtsPeer) {
+            LOG.warn(
+                    "server.forward-headers-strategy={} takes the address of a client from a header that anybody can write:"
+                            + " expected none, and spillgate.client-address.header with the proxies that are trusted",
+                    strategy.replaceAll("[^A-Za-z_-]", "?"));
+        }
+    }
+
+    @Override
+    public void decided(Match match, Decision decision) {
+        if (doubtsPeer
+                && !peerTold.get()
+                && !match.request().headers(X_FORWARDED_FOR).isEmpty()
+                && peerTold.compareAndSet(false, true)) {
+            LOG.warn(
+                    "a request with {} came in, and no proxy is trusted, so all who come through one share its limits: expected"
+                            + " spillgate.client-address.header and trusted-proxies if there is a proxy",
+                    X_FORWARDED_FOR);
+        }
+    }
+
+    @Override
+    public void undecided(Match match, Throwable why) {
+        if (failureTold.compareAndSet(false, true)) {
+            LOG.warn(
+                    "rule {} could not be decided, and others may not be either: {}",
+                    match.rule().name(),
+                    why.toString());
+        }
+    }
+}

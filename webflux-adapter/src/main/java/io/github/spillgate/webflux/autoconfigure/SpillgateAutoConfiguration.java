@@ -1,0 +1,230 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.ClientAddress;
+import io.github.spillgate.http.KeySource;
+import io.github.spillgate.http.KeySyntax;
+import io.github.spillgate.http.Match;
+import io.github.spillgate.http.PathSyntax;
+import io.github.spillgate.http.RateLimitHeaders;
+import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.Rules;
+import io.github.spillgate.resilience.Fallback;
+import io.github.spillgate.webflux.DenialWriter;
+import io.github.spillgate.webflux.PathPatterns;
+import io.github.spillgate.webflux.RateLimitResponses;
+import io.github.spillgate.webflux.RateLimitWebFilter;
+import io.github.spillgate.webflux.RateLimitedHandlerAdapter;
+import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Client;
+import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Headers;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Optional;
+import org.springframework.beans.factory.ListableBeanFactory;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.SmartInitializingSingleton;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
+import org.springframework.boot.context.properties.EnableConfigurationProperties;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Import;
+import org.springframework.core.env.Environment;
+import org.springframework.web.reactive.DispatcherHandler;
+import org.springframework.web.reactive.HandlerMapping;
+import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerAdapter;
+import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerMapping;
+
+/** The limiter of a Spring Boot application, by its settings; see {@link SpillgateProperties}. */
+@AutoConfiguration(
+        afterName = {
+            "org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration",
+            "org.springframework.boot.webflux.autoconfigure.WebFluxAutoConfiguration"
+        })
+@ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.REACTIVE)
+@ConditionalOnClass(DispatcherHandler.class)
+@ConditionalOnProperty(name = "spillgate.enabled", matchIfMissing = true)
+@EnableConfigurationProperties(SpillgateProperties.class)
+@Import({
+    LimitConverter.class,
+    StoreConfiguration.OfItsOwn.class,
+    StoreConfiguration.OfTheApplication.class,
+    StoreConfiguration.InThisProcess.class
+})
+public final class SpillgateAutoConfiguration {
+
+    private static final String DEFAULT_NAME = "spillgate";
+
+    /** Spring makes it. */
+    public SpillgateAutoConfiguration() {}
+
+    @Bean
+    @ConditionalOnMissingBean
+    RateLimiter spillgateRateLimiter(LimitStore store, SpillgateProperties settings, Environment environment) {
+        RateLimiter.Builder limiter = name(settings, environment).store(store);
+        if (store.deadline().isEmpty()) {
+            limiter.fallback(fallback(settings)).deadline(settings.deadline()).shortcut(settings.shortcut());
+        }
+        return RuleReader.checked("spillgate.deadline or spillgate.shortcut", settings, any -> limiter.build());
+    }
+
+    private static RateLimiter.Builder name(SpillgateProperties settings, Environment environment) {
+        String chosen = settings.name();
+        if (chosen != null) {
+            return RuleReader.checked("spillgate.name", chosen, RateLimiter::builder);
+        }
+        // The application may be called what a limiter may not.
+        String application = environment.getProperty("spring.application.name", DEFAULT_NAME);
+        String name = application.replaceAll("[^A-Za-z0-9._-]", "-");
+        return RateLimiter.builder(name.isEmpty() ? DEFAULT_NAME : name.substring(0, Math.min(64, name.length())));
+    }
+
+    private static LimitStore fallback(SpillgateProperties settings) {
+        return switch (settings.fallback()) {
+            case LOCAL -> StoreConfiguration.local(settings);
+            case ALLOW -> Fallback.allow();
+            case DENY -> Fallback.deny();
+            case ERROR -> Fallback.error();
+        };
+    }
+
+    @Bean
+    LimiterLifecycle spillgateLifecycle(RateLimiter limiter) {
+        return new LimiterLifecycle(limiter);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    ClientAddress spillgateClientAddress(SpillgateProperties settings) {
+        Client client = settings.clientAddress();
+        String[] trusted = client.trustedProxies().toArray(String[]::new);
+        ClientAddress address = RuleReader.checked(
+                "spillgate.client-address.trusted-proxies",
+                client.trustedProxies(),
+                proxies -> switch (client.header()) {
+                    case NONE -> ClientAddress.ofPeer();
+                    case X_FORWARDED_FOR -> ClientAddress.ofXForwardedFor(trusted);
+                    case FORWARDED -> ClientAddress.ofForwarded(trusted);
+                });
+        ClientAddress cut =
+                RuleReader.checked("spillgate.client-address.ipv6-prefix", client.ipv6Prefix(), address::ipv6Prefix);
+        return RuleReader.checked("spillgate.client-address.max-hops", client.maxHops(), cut::maxHops);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    KeySyntax spillgateKeySyntax(ClientAddress client, SpillgateProperties settings, ListableBeanFactory beans) {
+        KeySyntax syntax = KeySyntax.of(client)
+                .beans(name -> beans.containsBean(name) && beans.isTypeMatch(name, KeySource.class)
+                        ? Optional.of(beans.getBean(name, KeySource.class))
+                        : Optional.empty());
+        String secret = settings.secret();
+        return secret == null ? syntax : syntax.secret(secret.getBytes(StandardCharsets.UTF_8));
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    PathSyntax spillgatePathSyntax(ObjectProvider<RequestMappingHandlerMapping> mappings) {
+        RequestMappingHandlerMapping mapping = mappings.stream().findFirst().orElse(null);
+        return mapping == null ? PathPatterns.ofSpring() : PathPatterns.of(mapping.getPathPatternParser());
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    DenialWriter spillgateDenialWriter() {
+        return DenialWriter.ofProblem();
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    RateLimitResponses spillgateResponses(
+            DenialWriter denials, SpillgateProperties settings, ObjectProvider<HandlerMapping> mappings) {
+        Headers headers = settings.headers();
+        return RateLimitResponses.standard()
+                .headers(RateLimitHeaders.all()
+                        .rateLimit(headers.rateLimit())
+                        .xRateLimit(headers.xRateLimit())
+                        .retryAfter(headers.retryAfter()))
+                .denials(denials)
+                .corsOf(() -> mappings.orderedStream().toList());
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    Rules spillgateRules(
+            RateLimiter limiter,
+            KeySyntax keys,
+            PathSyntax paths,
+            SpillgateProperties settings,
+            ListableBeanFactory beans,
+            ObjectProvider<RuleListener> listeners) {
+        RuleReader reader = new RuleReader(keys, paths, beans);
+        return Rules.of(
+                limiter,
+                paths,
+                reader.read(settings.rules()),
+                all(listeners.orderedStream().toList()));
+    }
+
+    private static RuleListener all(List<RuleListener> listeners) {
+        return new RuleListener() {
+            @Override
+            public void decided(Match match, Decision decision) {
+                listeners.forEach(listener -> listener.decided(match, decision));
+            }
+
+            @Override
+            public void undecided(Match match, Throwable why) {
+                listeners.forEach(listener -> listener.undecided(match, why));
+            }
+        };
+    }
+
+    @Bean
+    SettingsDoubt spillgateSettingsDoubt(SpillgateProperties settings, Environment environment) {
+        return new SettingsDoubt(settings, environment);
+    }
+
+    @Bean
+    RateLimitWebFilter spillgateFilterBeforeAuthentication(
+            Rules rules, RateLimitResponses responses, SpillgateProperties settings) {
+        return RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, responses)
+                .order(settings.filters().orderBeforeAuthentication())
+                .preflights(settings.filters().preflights());
+    }
+
+    @Bean
+    RateLimitWebFilter spillgateFilterAfterAuthentication(
+            Rules rules, RateLimitResponses responses, SpillgateProperties settings) {
+        return RateLimitWebFilter.of(rules, Phase.AFTER_AUTHENTICATION, responses)
+                .order(settings.filters().orderAfterAuthentication())
+                .preflights(settings.filters().preflights());
+    }
+
+    @Bean
+    RateLimitedHandlerAdapter spillgateHandlerAdapter(
+            RateLimiter limiter,
+            KeySyntax keys,
+            RateLimitResponses responses,
+            ObjectProvider<RuleListener> listeners,
+            RequestMappingHandlerAdapter next) {
+        return new RateLimitedHandlerAdapter(
+                limiter, keys, responses, all(listeners.orderedStream().toList()), next);
+    }
+
+    @Bean
+    SmartInitializingSingleton spillgateAnnotations(
+            RateLimitedHandlerAdapter adapter, ObjectProvider<RequestMappingHandlerMapping> mappings) {
+        return () -> mappings.stream()
+                .forEach(mapping -> RuleReader.checked(
+                        "@RateLimited", mapping.getHandlerMethods().values(), methods -> {
+                            adapter.prepare(methods);
+                            return methods;
+                        }));
+    }
+}

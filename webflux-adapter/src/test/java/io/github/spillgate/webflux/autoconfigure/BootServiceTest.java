@@ -1,0 +1,239 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.Rules;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.webflux.RateLimitResponses;
+import io.github.spillgate.webflux.RateLimited;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
+import org.springframework.boot.SpringApplication;
+import org.springframework.boot.SpringBootConfiguration;
+import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.boot.builder.SpringApplicationBuilder;
+import org.springframework.boot.test.system.CapturedOutput;
+import org.springframework.boot.test.system.OutputCaptureExtension;
+import org.springframework.context.ConfigurableApplicationContext;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Import;
+import org.springframework.security.config.web.server.ServerHttpSecurity;
+import org.springframework.security.web.server.SecurityWebFilterChain;
+import org.springframework.web.bind.annotation.GetMapping;
+import org.springframework.web.bind.annotation.PostMapping;
+import org.springframework.web.bind.annotation.RestController;
+import org.springframework.web.server.ServerWebExchange;
+import reactor.core.publisher.Mono;
+
+/** A Boot application that is set up in YAML, as users start theirs, on a real server and a real Redis. */
+@ExtendWith(OutputCaptureExtension.class)
+class BootServiceTest {
+
+    private final HttpClient client = HttpClient.newHttpClient();
+    private ConfigurableApplicationContext context;
+
+    @BeforeEach
+    void start() {
+        context = application()
+                .run(
+                        "--spring.data.redis.url=" + RedisForTests.first().uri().toURI(),
+                        "--spillgate.name=boot-" + UUID.randomUUID().toString().substring(0, 8));
+        // A connection may take longer than the deadline of the first decision.
+        await().until(() -> context.getBean(RateLimiter.class)
+                        .tryAcquire(Charge.of("warm-up", Limit.perSecond(1_000)))
+                        .block()
+                        .source()
+                == Source.REDIS);
+    }
+
+    @AfterEach
+    void close() {
+        context.close();
+    }
+
+    @Test
+    void addressPlanAndEndpointAreOneVerdict() {
+        HttpResponse<String> first = post("/v1/validate", "free-key");
+        assertThat(first.statusCode()).isEqualTo(200);
+        assertThat(first.headers().firstValue("RateLimit-Policy").orElseThrow())
+                .isEqualTo("\"address-1m\";q=120;w=60, \"plan-24h\";q=100;w=86400, \"validate-1m\";q=30;w=60");
+        assertThat(first.headers().firstValue("X-RateLimit-Remaining")).hasValue("25");
+        for (int i = 0; i < 5; i++) {
+            assertThat(post("/v1/validate", "free-key").statusCode()).isEqualTo(200);
+        }
+        HttpResponse<String> denied = post("/v1/validate", "free-key");
+        assertThat(denied.statusCode()).isEqualTo(429);
+        assertThat(denied.body()).contains("[\"validate-1m\"]");
+        // What was denied was charged nowhere.
+        assertThat(get("/v1/usage", "free-key").body()).isEqualTo("address-1m: 6, plan-24h: 30");
+    }
+
+    @Test
+    void aPlanHasLimitsOfItsOwn() {
+        assertThat(post("/v1/validate", "pro-key")
+                        .headers()
+                        .firstValue("RateLimit-Policy")
+                        .orElseThrow())
+                .contains("\"plan-24h\";q=10000;w=86400");
+    }
+
+    @Test
+    void healthIsNotLimitedAndAnnotationsAre() {
+        assertThat(get("/health", "x").headers().firstValue("RateLimit")).isEmpty();
+        assertThat(get("/v1/annotated", "x").statusCode()).isEqualTo(200);
+        HttpResponse<String> denied = get("/v1/annotated", "x");
+        assertThat(denied.statusCode()).isEqualTo(429);
+        assertThat(denied.headers().firstValue("RateLimit-Policy").orElseThrow())
+                .contains("\"address-1m\"")
+                .contains("\"BootServiceTest.Handlers.annotated-1m\";q=1;w=60");
+    }
+
+    @Test
+    void rulesAreReplacedWhileItRuns() {
+        Rules rules = context.getBean(Rules.class);
+        List<Rule> before = rules.list();
+        rules.replace(List.of());
+        assertThat(post("/v1/validate", "other-key").headers().firstValue("RateLimit"))
+                .isEmpty();
+        rules.replace(before);
+        assertThat(post("/v1/validate", "other-key").headers().firstValue("RateLimit"))
+                .isPresent();
+    }
+
+    @Test
+    void whatIsWrongStopsTheStartAndIsExplained(CapturedOutput output) {
+        assertStartFails("--spillgate.rules[0].limits=often");
+        assertThat(output.getAll())
+                .contains("APPLICATION FAILED TO START")
+                .contains("spillgate.rules[0].limits")
+                .contains("limit \"often\"");
+        assertStartFails(
+                "--spillgate.rules[0].name=login",
+                "--spillgate.rules[0].limits=1/1s",
+                "--spillgate.rules[0].key=adress");
+        assertThat(output.getAll())
+                .contains("Property: spillgate.rules[0].key")
+                .contains("Value: adress")
+                .contains("expected address, principal, header:");
+    }
+
+    private static void assertStartFails(String... arguments) {
+        SpringApplication application = application().build();
+        boolean started;
+        try (ConfigurableApplicationContext running = application.run(arguments)) {
+            started = running.isRunning();
+        } catch (RuntimeException e) {
+            started = false;
+        }
+        assertThat(started).isFalse();
+    }
+
+    private static SpringApplicationBuilder application() {
+        return new SpringApplicationBuilder(Application.class)
+                .properties("server.port=0", "server.address=127.0.0.1", "spring.config.name=boot-service");
+    }
+
+    private HttpResponse<String> get(String path, String apiKey) {
+        return send(request(path, apiKey).GET());
+    }
+
+    private HttpResponse<String> post(String path, String apiKey) {
+        return send(request(path, apiKey).POST(HttpRequest.BodyPublishers.ofString("{}")));
+    }
+
+    private HttpRequest.Builder request(String path, String apiKey) {
+        String port = context.getEnvironment().getProperty("local.server.port");
+        return HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path))
+                .timeout(Duration.ofSeconds(30))
+                .header("X-Api-Key", apiKey);
+    }
+
+    private HttpResponse<String> send(HttpRequest.Builder request) {
+        try {
+            return client.send(request.build(), HttpResponse.BodyHandlers.ofString());
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException(e);
+        }
+    }
+
+    @SpringBootConfiguration
+    @EnableAutoConfiguration
+    @Import(Handlers.class)
+    static class Application {
+
+        @Bean
+        Rule.LimitSource plans() {
+            return (match, key) -> Mono.just(List.of(
+                    match.request().headers("X-Api-Key").contains("pro-key")
+                            ? Limit.perDay(10_000)
+                            : Limit.perDay(100)));
+        }
+
+        @Bean
+        Rule.CostSource lookingIsFree() {
+            return match -> Mono.just(match.request().method().equals("GET") ? 0L : 1L);
+        }
+
+        @Bean
+        Rule.CostSource costs() {
+            return match -> Mono.just(match.request().method().equals("GET") ? 0L : 5L);
+        }
+
+        @Bean
+        SecurityWebFilterChain everybody(ServerHttpSecurity http) {
+            return http.csrf(ServerHttpSecurity.CsrfSpec::disable)
+                    .authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
+                    .build();
+        }
+    }
+
+    @RestController
+    static class Handlers {
+
+        @PostMapping("/v1/validate")
+        Mono<String> validate() {
+            return Mono.just("valid");
+        }
+
+        /** What the request's own limits say, which the look at them has not changed. */
+        @GetMapping("/v1/usage")
+        Mono<String> usage(ServerWebExchange exchange) {
+            return Mono.just(String.join(
+                    ", ",
+                    RateLimitResponses.decisions(exchange).get(0).limits().stream()
+                            .map(usage -> usage.limit().name() + ": " + usage.used())
+                            .toList()));
+        }
+
+        @RateLimited("1/1m")
+        @GetMapping("/v1/annotated")
+        Mono<String> annotated() {
+            return Mono.just("annotated");
+        }
+
+        @GetMapping("/health")
+        Mono<String> health() {
+            return Mono.just("well");
+        }
+    }
+}

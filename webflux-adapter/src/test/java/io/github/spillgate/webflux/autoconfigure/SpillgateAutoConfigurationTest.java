@@ -1,0 +1,316 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.http.KeySource;
+import io.github.spillgate.http.Match;
+import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.Rules;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.webflux.RateLimitWebFilter;
+import java.time.Duration;
+import java.util.List;
+import java.util.function.Predicate;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration;
+import org.springframework.boot.test.context.FilteredClassLoader;
+import org.springframework.boot.test.context.runner.ReactiveWebApplicationContextRunner;
+import org.springframework.boot.test.system.CapturedOutput;
+import org.springframework.boot.test.system.OutputCaptureExtension;
+import org.springframework.boot.webflux.autoconfigure.HttpHandlerAutoConfiguration;
+import org.springframework.boot.webflux.autoconfigure.WebFluxAutoConfiguration;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
+import reactor.core.publisher.Mono;
+
+@ExtendWith(OutputCaptureExtension.class)
+class SpillgateAutoConfigurationTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+
+    private final ReactiveWebApplicationContextRunner runner = new ReactiveWebApplicationContextRunner()
+            .withConfiguration(AutoConfigurations.of(
+                    HttpHandlerAutoConfiguration.class,
+                    WebFluxAutoConfiguration.class,
+                    DataRedisAutoConfiguration.class,
+                    SpillgateAutoConfiguration.class));
+
+    // Where counts are kept.
+
+    @Test
+    void theRedisOfTheApplicationIsUsed() {
+        runner.withPropertyValues("spring.data.redis.url=" + redis()).run(context -> {
+            assertThat(context).hasSingleBean(RedisStore.class);
+            assertRedisDecides(context.getBean(RateLimiter.class));
+        });
+    }
+
+    @Test
+    void aRedisOfItsOwnGoesBeforeThatOfTheApplication() {
+        runner.withPropertyValues(
+                        "spring.data.redis.url=redis://localhost:1",
+                        "spillgate.redis.uri=" + redis(),
+                        "spillgate.redis.namespace=shop:test")
+                .run(context -> {
+                    assertRedisDecides(context.getBean(RateLimiter.class));
+                    assertThat(context.getBean(RedisStore.class).toString()).contains("shop:test");
+                });
+    }
+
+    @Test
+    void withoutSpringDataRedisItsOwnRedisIsUsed() {
+        runner.withClassLoader(new FilteredClassLoader(LettuceConnectionFactory.class))
+                .withPropertyValues("spillgate.redis.uri=" + redis())
+                .run(context -> assertRedisDecides(context.getBean(RateLimiter.class)));
+    }
+
+    @Test
+    void withoutRedisThisProcessCountsAndSaysSoOnce(CapturedOutput output) {
+        runner.withClassLoader(new FilteredClassLoader(LettuceConnectionFactory.class))
+                .run(context -> {
+                    assertThat(context).hasSingleBean(LocalStore.class);
+                    assertThat(source(context.getBean(RateLimiter.class))).isEqualTo(Source.LOCAL);
+                });
+        assertThat(output.getAll()).containsOnlyOnce("no Redis is set up");
+    }
+
+    @Test
+    void aTestNeedsNoRedis(CapturedOutput output) {
+        runner.withPropertyValues("spillgate.store=local", "spillgate.redis.uri=redis://localhost:1")
+                .run(context -> {
+                    assertThat(context).hasSingleBean(LocalStore.class).doesNotHaveBean(RedisStore.class);
+                    assertThat(source(context.getBean(RateLimiter.class))).isEqualTo(Source.LOCAL);
+                });
+        assertThat(output.getAll()).doesNotContain("no Redis is set up");
+    }
+
+    @Test
+    void aStoreOrALimiterOfTheApplicationIsUsed() {
+        runner.withUserConfiguration(OwnStore.class).run(context -> {
+            assertThat(context).hasSingleBean(LimitStore.class).hasSingleBean(RateLimiter.class);
+            assertThat(context.getBean(LimitStore.class)).isSameAs(OwnStore.STORE);
+        });
+        runner.withUserConfiguration(OwnLimiter.class).run(context -> {
+            assertThat(context).doesNotHaveBean(LimitStore.class).hasSingleBean(RateLimiter.class);
+            assertThat(context.getBean(RateLimiter.class).toString()).contains("mine");
+        });
+    }
+
+    @Test
+    void nothingIsThereWhereItIsSwitchedOff() {
+        runner.withPropertyValues("spillgate.enabled=false")
+                .run(context -> assertThat(context)
+                        .doesNotHaveBean(RateLimiter.class)
+                        .doesNotHaveBean(RateLimitWebFilter.class));
+    }
+
+    // What is set.
+
+    @Test
+    void rulesAreMadeOfSettings() {
+        local().withUserConfiguration(Helpers.class)
+                .withPropertyValues(
+                        "spillgate.secret=0123456789abcdef",
+                        "spillgate.rules[0].name=address",
+                        "spillgate.rules[0].paths=/v1/**, /v2/**",
+                        "spillgate.rules[0].methods=get,post",
+                        "spillgate.rules[0].limits=120/1m, 1000/1h counter",
+                        "spillgate.rules[1].name=plan",
+                        "spillgate.rules[1].key=hashed(header:X-Api-Key) | principal",
+                        "spillgate.rules[1].limits-from=plans",
+                        "spillgate.rules[1].cost-from=costs",
+                        "spillgate.rules[1].unless=internal",
+                        "spillgate.rules[1].refund-when=5xx",
+                        "spillgate.rules[1].when-missing=skip",
+                        "spillgate.rules[1].when-undecided=deny",
+                        "spillgate.rules[1].shadow=true")
+                .run(context -> assertThat(context.getBean(Rules.class).list())
+                        .extracting(Rule::toString)
+                        .containsExactlyInAnyOrder(
+                                "Rule[address, paths=[/v1/**, /v2/**], methods=[GET, POST], BEFORE_AUTHENTICATION,"
+                                        + " key=address, limits=[120/1m name=address-1m, 1000/1h counter"
+                                        + " name=address-1h]]",
+                                "Rule[plan, paths=[], methods=[], AFTER_AUTHENTICATION,"
+                                        + " key=hashed(header:X-Api-Key) | principal, limits=[], shadow]"));
+    }
+
+    @Test
+    void filtersStandAroundAuthentication() {
+        local().run(context -> assertThat(
+                        context.getBeansOfType(RateLimitWebFilter.class).values())
+                .extracting(RateLimitWebFilter::getOrder)
+                .containsExactlyInAnyOrder(-110, -90));
+        local().withPropertyValues(
+                        "spillgate.filters.order-before-authentication=-500",
+                        "spillgate.filters.order-after-authentication=7")
+                .run(context -> assertThat(
+                                context.getBeansOfType(RateLimitWebFilter.class).values())
+                        .extracting(RateLimitWebFilter::getOrder)
+                        .containsExactlyInAnyOrder(-500, 7));
+    }
+
+    @Test
+    void theLimiterIsCalledAsTheApplication() {
+        local().withPropertyValues("spring.application.name=Shop & Co")
+                .run(context -> assertThat(context.getBean(RateLimiter.class).toString())
+                        .startsWith("RateLimiter[Shop---Co,"));
+        local().withPropertyValues("spring.application.name=shop", "spillgate.name=checkout")
+                .run(context -> assertThat(context.getBean(RateLimiter.class).toString())
+                        .startsWith("RateLimiter[checkout,"));
+    }
+
+    // What is wrong.
+
+    @Test
+    void whatIsWrongIsToldWithItsProperty() {
+        for (Wrong wrong : List.of(
+                new Wrong("spillgate.rules[0].paths", "/a/{b", "spillgate.rules[0].paths[0]", "is no pattern"),
+                new Wrong(
+                        "spillgate.rules[0].key", "adress", "spillgate.rules[0].key", "cannot be read at character 1"),
+                new Wrong(
+                        "spillgate.rules[0].key",
+                        "bean:missing",
+                        "spillgate.rules[0].key",
+                        "\"missing\" that is not there"),
+                new Wrong("spillgate.rules[0].key", "hashed(address)", "spillgate.rules[0].key", "there is no secret"),
+                new Wrong("spillgate.rules[0].limits-from", "none", "spillgate.rules[0].limits-from", "no such bean"),
+                new Wrong("spillgate.rules[0].refund-when", "OK", "spillgate.rules[0].refund-when", "status \"OK\""),
+                new Wrong("spillgate.rules[0].cost", "-1", "spillgate.rules[0].cost", "is negative"),
+                new Wrong("spillgate.rules[0].name", "log in", "spillgate.rules[0].name", "is not a name"),
+                new Wrong("spillgate.rules[0].timeout", "0", "spillgate.rules[0].timeout", "out of range"),
+                new Wrong("spillgate.name", "a b", "spillgate.name", "is not a name"),
+                new Wrong("spillgate.local.share", "2", "spillgate.local.share", "is no part of a limit"),
+                new Wrong(
+                        "spillgate.client-address.header",
+                        "forwarded",
+                        "spillgate.client-address.trusted-proxies",
+                        "no network is trusted"),
+                new Wrong("spillgate.redis.uri", "http://localhost", "spillgate.redis.uri", ""))) {
+            ReactiveWebApplicationContextRunner with = wrong.property.equals("spillgate.redis.uri") ? runner : local();
+            with.withPropertyValues(
+                            "spillgate.rules[0].name=login",
+                            "spillgate.rules[0].limits=5/1m",
+                            wrong.property + "=" + wrong.value)
+                    .run(context -> assertThat(context)
+                            .getFailure()
+                            .rootCause()
+                            .satisfies(e -> assertWrong(context.getStartupFailure(), wrong)));
+        }
+    }
+
+    @Test
+    void aLimitThatCannotBeReadIsToldWithItsProperty() {
+        local().withPropertyValues("spillgate.rules[0].name=login", "spillgate.rules[0].limits=5/1m, often")
+                .run(context -> assertThat(context)
+                        .getFailure()
+                        .hasStackTraceContaining("spillgate.rules[0].limits")
+                        .hasStackTraceContaining("limit \"often\""));
+    }
+
+    @Test
+    void twoRulesOfOneNameAreRefused() {
+        local().withPropertyValues(
+                        "spillgate.rules[0].name=login",
+                        "spillgate.rules[0].limits=5/1m",
+                        "spillgate.rules[1].name=login",
+                        "spillgate.rules[1].limits=6/1m")
+                .run(context -> assertWrong(
+                        context.getStartupFailure(),
+                        new Wrong("", "login", "spillgate.rules[1].name", "another rule is called so too")));
+    }
+
+    private static void assertWrong(Throwable failure, Wrong wrong) {
+        WrongSettingException cause = null;
+        for (Throwable e = failure; e != null; e = e.getCause()) {
+            cause = e instanceof WrongSettingException found ? found : cause;
+        }
+        assertThat(cause).as(wrong.toString()).isNotNull();
+        assertThat(new WrongSettingAnalyzer().analyze(failure).getDescription())
+                .contains("Property: " + wrong.told)
+                .contains("Reason: ")
+                .contains(wrong.reason);
+    }
+
+    private ReactiveWebApplicationContextRunner local() {
+        return runner.withPropertyValues("spillgate.store=local");
+    }
+
+    private static String redis() {
+        return RedisForTests.first().uri().toURI().toString();
+    }
+
+    /** A connection may take longer than the deadline of the first decision. */
+    private static void assertRedisDecides(RateLimiter limiter) {
+        await().atMost(LONG).untilAsserted(() -> assertThat(source(limiter)).isEqualTo(Source.REDIS));
+    }
+
+    private static Source source(RateLimiter limiter) {
+        Decision decision = limiter.tryAcquire(Charge.of("somebody", Limit.perMinute(1_000)))
+                .block(LONG);
+        return decision.source();
+    }
+
+    private record Wrong(String property, String value, String told, String reason) {}
+
+    @Configuration
+    static class OwnStore {
+
+        private static final LocalStore STORE = LocalStore.bounded(100);
+
+        @Bean
+        LimitStore mine() {
+            return STORE;
+        }
+    }
+
+    @Configuration
+    static class OwnLimiter {
+
+        @Bean
+        RateLimiter mine() {
+            return RateLimiter.builder("mine").store(LocalStore.bounded(100)).build();
+        }
+    }
+
+    @Configuration
+    static class Helpers {
+
+        @Bean
+        Rule.LimitSource plans() {
+            return (match, key) -> Mono.just(List.of(Limit.perDay(1_000)));
+        }
+
+        @Bean
+        Rule.CostSource costs() {
+            return match -> Mono.just(2L);
+        }
+
+        @Bean
+        Predicate<Match> internal() {
+            return match -> false;
+        }
+
+        @Bean
+        KeySource tenantKey() {
+            return match -> Mono.just("tenant");
+        }
+
+        @Bean
+        RuleListener listener() {
+            return (match, decision) -> {};
+        }
+    }
+}
