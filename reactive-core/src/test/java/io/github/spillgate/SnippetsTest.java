@@ -2,20 +2,19 @@ package io.github.spillgate;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.testkit.Snippets;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
-import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
-import javax.tools.JavaCompiler;
-import javax.tools.ToolProvider;
 import org.jetbrains.kotlin.cli.common.ExitCode;
 import org.jetbrains.kotlin.cli.jvm.K2JVMCompiler;
 import org.junit.jupiter.api.DynamicTest;
@@ -27,8 +26,10 @@ import org.junit.jupiter.api.io.TempDir;
 class SnippetsTest {
 
     private static final Path ROOT = Path.of("..").toAbsolutePath().normalize();
-    private static final Pattern JAVA = Pattern.compile("```java\\R(.*?)```", Pattern.DOTALL);
-    private static final Pattern KOTLIN = Pattern.compile("```kotlin\\R(.*?)```", Pattern.DOTALL);
+
+    /** Their snippets are tried where the adapter is. */
+    private static final Set<String> OF_ADAPTERS = Set.of("webflux.md");
+
     private static final Pattern LIMIT = Pattern.compile("(?m)^\\| `([^`]+/[^`]+)` \\| `(Limit\\.[^`]+)` \\|");
 
     /** What the snippets take for granted. */
@@ -140,7 +141,7 @@ class SnippetsTest {
     Stream<DynamicTest> javaInTheDocumentationCompiles() throws IOException {
         List<DynamicTest> tests = new ArrayList<>();
         for (Path page : pages()) {
-            List<String> snippets = all(JAVA, Files.readString(page), 1);
+            List<String> snippets = Snippets.of(page, "java");
             for (int i = 0; i < snippets.size(); i++) {
                 String snippet = snippets.get(i);
                 String name = ROOT.relativize(page) + " #" + (i + 1);
@@ -158,7 +159,7 @@ class SnippetsTest {
     void kotlinInTheDocumentationCompiles() throws IOException {
         int compiled = 0;
         for (Path page : pages()) {
-            for (String snippet : all(KOTLIN, Files.readString(page), 1)) {
+            for (String snippet : Snippets.of(page, "kotlin")) {
                 assertKotlinCompiles(KOTLIN_AROUND.formatted(snippet));
                 compiled++;
             }
@@ -207,19 +208,7 @@ class SnippetsTest {
     }
 
     private void assertCompiles(String source) throws IOException {
-        Path file = temp.resolve("Snippet.java");
-        Files.writeString(file, source);
-        JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
-        StringWriter output = new StringWriter();
-        boolean compiled = compiler.getTask(
-                        output,
-                        null,
-                        null,
-                        List.of("-proc:none", "-d", temp.toString(), "-cp", System.getProperty("java.class.path")),
-                        null,
-                        compiler.getStandardFileManager(null, null, null).getJavaFileObjects(file))
-                .call();
-        assertThat(compiled).as("%s%n%s", output, source).isTrue();
+        Snippets.assertCompiles("Snippet", source, temp);
     }
 
     private void assertKotlinCompiles(String source) throws IOException {
@@ -255,7 +244,10 @@ class SnippetsTest {
         try (Stream<Path> docs = Files.walk(ROOT.resolve("docs"))) {
             return Stream.concat(
                             Stream.of(ROOT.resolve("README.md")),
-                            docs.filter(page -> page.toString().endsWith(".md")).sorted())
+                            docs.filter(page -> page.toString().endsWith(".md"))
+                                    .filter(page -> !OF_ADAPTERS.contains(
+                                            page.getFileName().toString()))
+                                    .sorted())
                     .toList();
         }
     }

@@ -1,0 +1,152 @@
+package io.github.spillgate.webflux;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.http.KeySource;
+import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.Rules;
+import io.github.spillgate.testkit.Snippets;
+import io.github.spillgate.webflux.autoconfigure.SpillgateAutoConfiguration;
+import io.github.spillgate.webflux.autoconfigure.SpillgateProperties;
+import java.io.IOException;
+import java.lang.reflect.RecordComponent;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+import org.junit.jupiter.api.io.TempDir;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.env.YamlPropertySourceLoader;
+import org.springframework.boot.test.context.runner.ReactiveWebApplicationContextRunner;
+import org.springframework.boot.webflux.autoconfigure.HttpHandlerAutoConfiguration;
+import org.springframework.boot.webflux.autoconfigure.WebFluxAutoConfiguration;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.core.env.PropertySource;
+import org.springframework.core.io.ByteArrayResource;
+import reactor.core.publisher.Mono;
+
+/** What the page on WebFlux shows works, and it names every setting. */
+class DocumentationTest {
+
+    private static final Path PAGE = Path.of("..", "docs", "webflux.md");
+
+    /** What the snippets take for granted. */
+    private static final String AROUND = """
+            import io.github.spillgate.*;
+            import io.github.spillgate.http.*;
+            import io.github.spillgate.webflux.*;
+            import java.util.*;
+            import org.springframework.context.annotation.Bean;
+            import org.springframework.web.bind.annotation.*;
+            import org.springframework.web.reactive.function.server.*;
+            import org.springframework.web.server.ServerWebExchange;
+            import reactor.core.publisher.*;
+
+            class Snippet {
+                interface Plan {
+                    long requestsPerDay();
+                }
+
+                interface Plans {
+                    Mono<Plan> of(String key);
+                }
+
+            %s
+            }
+            """;
+
+    @TempDir
+    Path temp;
+
+    @TestFactory
+    Stream<DynamicTest> javaCompiles() throws IOException {
+        return Snippets.of(PAGE, "java").stream()
+                .map(snippet -> DynamicTest.dynamicTest(
+                        snippet.lines().skip(1).findFirst().orElseThrow(),
+                        () -> Snippets.assertCompiles("Snippet", AROUND.formatted(snippet), temp)));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> yamlIsUnderstood() throws IOException {
+        return Snippets.of(PAGE, "yaml").stream()
+                .map(snippet -> DynamicTest.dynamicTest(
+                        snippet.lines().skip(1).findFirst().orElseThrow(), () -> assertStarts(snippet)));
+    }
+
+    @Test
+    void everySettingIsNamed() throws IOException {
+        String page = Files.readString(PAGE);
+        for (RecordComponent setting : SpillgateProperties.RuleProperties.class.getRecordComponents()) {
+            assertThat(page).contains("| `" + kebab(setting.getName()) + "` |");
+        }
+        for (RecordComponent setting : SpillgateProperties.class.getRecordComponents()) {
+            String name = "spillgate." + kebab(setting.getName());
+            if (setting.getType().isRecord()) {
+                for (RecordComponent part : setting.getType().getRecordComponents()) {
+                    assertThat(page)
+                            .containsAnyOf(
+                                    name + "." + kebab(part.getName()) + "`",
+                                    "`." + kebab(part.getName()) + "`",
+                                    "    " + kebab(part.getName()) + ": ");
+                }
+            } else {
+                assertThat(page).containsAnyOf("`" + name + "`", "  " + kebab(setting.getName()) + ":");
+            }
+        }
+    }
+
+    private static void assertStarts(String yaml) throws IOException {
+        List<PropertySource<?>> sources = new YamlPropertySourceLoader()
+                .load("snippet", new ByteArrayResource(yaml.getBytes(StandardCharsets.UTF_8)));
+        new ReactiveWebApplicationContextRunner()
+                .withConfiguration(AutoConfigurations.of(
+                        HttpHandlerAutoConfiguration.class,
+                        WebFluxAutoConfiguration.class,
+                        SpillgateAutoConfiguration.class))
+                .withInitializer(context -> sources.forEach(
+                        source -> context.getEnvironment().getPropertySources().addLast(source)))
+                .withPropertyValues("spillgate.store=local")
+                .withUserConfiguration(Beans.class)
+                .run(context -> {
+                    assertThat(context).hasNotFailed();
+                    List<String> names = new ArrayList<>();
+                    yaml.lines()
+                            .filter(line -> line.strip().startsWith("- name: "))
+                            .forEach(line -> names.add(line.strip().substring("- name: ".length())));
+                    assertThat(context.getBean(Rules.class).list())
+                            .extracting(Rule::name)
+                            .containsExactlyElementsOf(names);
+                });
+    }
+
+    private static String kebab(String name) {
+        return name.replaceAll("([A-Z])", "-$1").toLowerCase(Locale.ROOT);
+    }
+
+    @Configuration
+    static class Beans {
+
+        @Bean
+        Rule.LimitSource plans() {
+            return (match, key) -> Mono.just(List.of(Limit.perDay(1_000)));
+        }
+
+        @Bean
+        Rule.CostSource exportCost() {
+            return match -> Mono.just(1L);
+        }
+
+        @Bean
+        KeySource tenantKey() {
+            return match -> Mono.just("tenant");
+        }
+    }
+}
