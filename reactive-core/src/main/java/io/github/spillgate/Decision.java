@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -226,6 +227,12 @@ public final class Decision {
      */
     public Source source() {
         return source;
+    }
+
+    /** Returns what it says of some of its limits, to be given back by itself. */
+    Decision only(Predicate<? super Usage> wanted) {
+        List<Usage> some = limits.stream().filter(wanted).toList();
+        return new Decision(source, at, allowed, charged, fitsAt, some, violated);
     }
 
     /** Returns true to one caller only: what a decision took is given back at most once. */

@@ -11,6 +11,7 @@ import java.util.Optional;
 import java.util.ServiceLoader;
 import java.util.function.Function;
 import java.util.function.LongFunction;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
@@ -316,6 +317,20 @@ public final class RateLimiter implements AutoCloseable {
      * @throws IllegalArgumentException if another store has made the decision
      */
     public Mono<Void> refund(Decision decision) {
+        return refund(decision, usage -> true);
+    }
+
+    /**
+     * Gives back what a decision took under some of its limits, as {@link #refund(Decision)} does. A decision is redeemed once: what
+     * it took under the others can then not be given back any more.
+     *
+     * @param decision one of this limiter's
+     * @param given whether what it took under a limit is given back
+     * @return empty when it is done
+     * @throws IllegalArgumentException if another limiter made the decision
+     */
+    public Mono<Void> refund(Decision decision, Predicate<? super Decision.Usage> given) {
+        Checks.present(given, "given", "usage -> usage.limit().name().equals(\"1m\")");
         Checks.present(decision, "decision", "the one that tryAcquire gave");
         for (Decision.Usage usage : decision.limits()) {
             if (!usage.claim().isFor(store)) {
@@ -323,7 +338,10 @@ public final class RateLimiter implements AutoCloseable {
                         + ": expected a decision of this limiter, for example the one that its tryAcquire gave");
             }
         }
-        return open(() -> decision.redeem() ? freeing(claimsOf(decision), store.refund(decision)) : Mono.empty());
+        Decision part = decision.only(given);
+        return open(() -> !part.limits().isEmpty() && decision.redeem()
+                ? freeing(claimsOf(part), store.refund(part))
+                : Mono.empty());
     }
 
     /**

@@ -16,6 +16,7 @@ class ArchitectureTest {
     private static final String LOCAL = "io.github.spillgate.local";
     private static final String RESILIENCE = "io.github.spillgate.resilience";
     private static final String HTTP = "io.github.spillgate.http";
+    private static final String METRICS = "io.github.spillgate.metrics";
 
     private final JavaClasses ours = new ClassFileImporter()
             .withImportOption(new ImportOption.DoNotIncludeTests())
@@ -111,10 +112,28 @@ class ArchitectureTest {
                 .check(ours);
         noClasses()
                 .that()
-                .resideOutsideOfPackage(HTTP)
+                .resideOutsideOfPackages(HTTP, METRICS)
                 .should()
                 .dependOnClassesThat()
                 .resideInAPackage(HTTP)
+                .check(ours);
+    }
+
+    @Test
+    void onlyMetricsSeesMicrometer() {
+        noClasses()
+                .that()
+                .resideOutsideOfPackage(METRICS)
+                .should()
+                .dependOnClassesThat()
+                .resideInAnyPackage(METRICS, "io.micrometer..")
+                .check(ours);
+        classes()
+                .that()
+                .resideInAPackage(METRICS)
+                .should()
+                .onlyDependOnClassesThat()
+                .resideInAnyPackage(METRICS, HTTP, FACE, "java..", "org.jspecify..", "io.micrometer.core.instrument..")
                 .check(ours);
     }
 

@@ -52,6 +52,10 @@ public interface KeySource {
      */
     static KeySource header(String name) {
         String field = checkName("header", name, "X-Api-Key");
+        if (!Tokens.is(field)) {
+            throw new IllegalArgumentException(
+                    "header " + Quoted.text(field) + " is no name of a field: expected one, for example \"X-Api-Key\"");
+        }
         return of("header:" + field, match -> theOnly(match.request().headers(field)));
     }
 
@@ -162,11 +166,11 @@ public interface KeySource {
         }
         String first = values.get(0);
         for (int i = 1; i < values.size(); i++) {
-            if (!values.get(i).equals(first)) {
+            if (!Objects.equals(values.get(i), first)) {
                 return Optional.empty();
             }
         }
-        return Optional.of(first);
+        return Optional.ofNullable(first);
     }
 
     private static String checkName(String what, String name, String example) {

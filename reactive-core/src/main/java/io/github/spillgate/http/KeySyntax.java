@@ -57,6 +57,7 @@ public final class KeySyntax {
      * @return the syntax
      */
     public KeySyntax beans(Function<String, Optional<KeySource>> beans) {
+        Objects.requireNonNull(beans, "beans are null: expected what finds them, for example name -> Optional.empty()");
         return new KeySyntax(client, beans, secret);
     }
 
@@ -65,8 +66,10 @@ public final class KeySyntax {
      *
      * @param secret at least 16 bytes
      * @return the syntax
+     * @throws IllegalArgumentException if it is shorter
      */
     public KeySyntax secret(byte[] secret) {
+        Sources.checkSecret(secret);
         return new KeySyntax(client, beans, secret.clone());
     }
 
@@ -175,7 +178,9 @@ public final class KeySyntax {
         /** Everything up to one of these characters, or to a space. */
         private String word(String ends) {
             int start = at;
-            while (at < text.length() && text.charAt(at) != ' ' && ends.indexOf(text.charAt(at)) < 0) {
+            while (at < text.length()
+                    && !Character.isWhitespace(text.charAt(at))
+                    && ends.indexOf(text.charAt(at)) < 0) {
                 at++;
             }
             return text.substring(start, at);
@@ -189,7 +194,7 @@ public final class KeySyntax {
         }
 
         private void skipSpace() {
-            while (at < text.length() && text.charAt(at) == ' ') {
+            while (at < text.length() && Character.isWhitespace(text.charAt(at))) {
                 at++;
             }
         }

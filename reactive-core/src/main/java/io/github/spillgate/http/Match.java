@@ -21,4 +21,10 @@ public record Match(Rule rule, Request request, Map<String, String> pathVariable
     public Optional<String> pathVariable(String name) {
         return Optional.ofNullable(pathVariables.get(name));
     }
+
+    /** Returns the match for a log: without what the client has sent. */
+    @Override
+    public String toString() {
+        return "Match[" + rule.name() + "]";
+    }
 }

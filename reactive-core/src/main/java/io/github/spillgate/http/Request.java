@@ -20,7 +20,7 @@ public interface Request {
     String method();
 
     /**
-     * Returns who holds the other end of the connection.
+     * Returns who holds the other end of the connection, as far as the framework tells.
      *
      * @return the address, as text and without a port; null if there is none
      */
@@ -61,7 +61,7 @@ public interface Request {
     /**
      * Looks up who has been authenticated.
      *
-     * @return the name; empty if nobody has
+     * @return the name; empty if nobody has, or is anonymous
      */
     Mono<String> principal();
 
@@ -72,6 +72,22 @@ public interface Request {
      * @return its value as text, if there is one
      */
     Optional<String> attribute(String name);
+
+    /**
+     * Returns whether a rule asks about this request for the first time, and remembers that it has. A request that is dispatched again
+     * inside of the service is still the same.
+     *
+     * @param rule the rule
+     * @return whether it has not asked before
+     */
+    boolean isNewTo(Rule rule);
+
+    /**
+     * Forgets that a rule has asked: nobody has heard the answer.
+     *
+     * @param rule the rule
+     */
+    void forget(Rule rule);
 
     /**
      * Returns the framework's own request, for functions that are written for one framework.

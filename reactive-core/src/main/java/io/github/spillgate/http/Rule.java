@@ -34,8 +34,8 @@ import reactor.core.publisher.Mono;
  * All rules that match a request, of one {@link Phase phase}, are one verdict: each of them agrees and is charged, or none is.
  *
  * <p>A limit of a rule is called by the names of both: {@code 30/1m} in the rule {@code validate} is {@code validate-1m}, in headers
- * as in the store. So equal limits of two rules have counts of their own, and counts survive when a rule is changed in everything
- * but its name and the windows of its limits. Immutable.
+ * as in the store. So equal limits of two rules have counts of their own, and what was counted stays as long as a rule keeps its
+ * name, and its limits their names and everything but their permits. Immutable.
  */
 public final class Rule {
 
@@ -71,7 +71,10 @@ public final class Rule {
         DENY
     }
 
-    /** Finds the cost of a request. */
+    /**
+     * Finds the cost of a request. What it throws lets the request pass, unless the rule says otherwise; so nothing that a client
+     * sends should make it throw.
+     */
     @FunctionalInterface
     public interface CostSource {
 
@@ -192,7 +195,7 @@ public final class Rule {
     /**
      * Returns its own limits, by the names that they have here.
      *
-     * @return the limits; they may be empty, if others are looked up
+     * @return the limits, at least one
      */
     public List<Limit> limits() {
         return limits;
@@ -301,8 +304,8 @@ public final class Rule {
          */
         public Builder methods(String... names) {
             for (String method : names) {
-                if (method.isBlank()) {
-                    throw refused("method \"" + method + "\" is empty: expected one, for example \"POST\"");
+                if (!Tokens.is(method)) {
+                    throw refused("method " + Quoted.text(method) + " is none: expected one, for example \"POST\"");
                 }
                 methods.add(method.toUpperCase(Locale.ROOT));
             }
@@ -343,7 +346,7 @@ public final class Rule {
         }
 
         /**
-         * Looks up the limits of each key; the rule's own hold where nothing is found.
+         * Looks up the limits of each key; the rule's own hold where nothing is found, and for those who have no key.
          *
          * @param limitSource finds them
          * @return this builder
@@ -386,7 +389,8 @@ public final class Rule {
          * @return this builder
          */
         public Builder unless(Predicate<? super Match> excepted) {
-            this.unless = excepted;
+            this.unless = Objects.requireNonNull(
+                    excepted, "excepted is null: expected a condition, for example match -> false");
             return this;
         }
 
@@ -397,7 +401,8 @@ public final class Rule {
          * @return this builder
          */
         public Builder whenMissing(WhenMissing whenMissing) {
-            this.whenMissing = whenMissing;
+            this.whenMissing =
+                    Objects.requireNonNull(whenMissing, "whenMissing is null: expected one, for example SHARE");
             return this;
         }
 
@@ -409,7 +414,8 @@ public final class Rule {
          * @return this builder
          */
         public Builder whenUndecided(WhenUndecided whenUndecided) {
-            this.whenUndecided = whenUndecided;
+            this.whenUndecided =
+                    Objects.requireNonNull(whenUndecided, "whenUndecided is null: expected one, for example DENY");
             return this;
         }
 
@@ -479,9 +485,10 @@ public final class Rule {
                         "rule " + name
                                 + " has no key: expected one, for example .key(KeySource.clientAddress(ClientAddress.ofPeer()))");
             }
-            if (limits.isEmpty() && limitSource == null) {
-                throw new IllegalStateException(
-                        "rule " + name + " has no limit: expected one, for example .limit(Limit.perMinute(120))");
+            if (limits.isEmpty()) {
+                throw new IllegalStateException("rule " + name + " has no limit"
+                        + (limitSource == null ? "" : " for those whose limits are not found")
+                        + ": expected one, for example .limit(Limit.perMinute(120))");
             }
             boolean needsPrincipal = Sources.needsPrincipal(source);
             if (needsPrincipal && phase == Phase.BEFORE_AUTHENTICATION) {

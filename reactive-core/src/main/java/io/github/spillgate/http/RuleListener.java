@@ -1,6 +1,7 @@
 package io.github.spillgate.http;
 
 import io.github.spillgate.Decision;
+import java.time.Duration;
 
 /**
  * Hears what rules decide, shadow rules included: for metrics, logs, an audit. It is called on the way of each request, so it must
@@ -9,13 +10,34 @@ import io.github.spillgate.Decision;
 @FunctionalInterface
 public interface RuleListener {
 
+    /** What a decision means for one of the rules that it was made for. */
+    enum Outcome {
+        /** The request may go on, as far as the rules go that were asked together. */
+        ALLOWED,
+
+        /** The rule has denied it. */
+        DENIED,
+
+        /** Another rule has denied it, and so nothing was charged under this one. */
+        DENIED_BY_OTHERS
+    }
+
     /**
      * Hears of a decision. Where it was made for several rules together, it is told for each of them.
      *
      * @param match the request, and the rule
+     * @param outcome what that means for the rule
      * @param decision what was decided
+     * @param took how long it took, with what had to be looked up before
      */
-    void decided(Match match, Decision decision);
+    void decided(Match match, Outcome outcome, Decision decision, Duration took);
+
+    /**
+     * Hears that a request was denied because it has no key.
+     *
+     * @param match the request, and the rule
+     */
+    default void refused(Match match) {}
 
     /**
      * Hears that nothing could be decided for a rule.

@@ -8,31 +8,38 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.PathSyntax.PathMatcher;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rule.WhenUndecided;
+import io.github.spillgate.http.RuleListener.Outcome;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
 import reactor.core.scheduler.Schedulers;
+import reactor.util.Logger;
+import reactor.util.Loggers;
 import reactor.util.context.Context;
+import reactor.util.context.ContextView;
 
 /**
  * The rules that hold for the requests of a service. An adapter asks once for each phase of each request, and obeys.
  *
- * <p>They can be replaced while requests are decided: each request falls under the old rules or under the new ones. What has been
- * counted stays, as {@link Rule} says.
+ * <p>They can be replaced while requests are decided: each phase of a request falls under the old rules or under the new ones. What
+ * has been counted stays, as {@link Rule} says.
  */
 public final class Rules {
 
+    private static final Logger LOG = Loggers.getLogger(Rules.class);
     private static final Mono<Verdict> NONE = Mono.just(Verdict.none());
 
     private final RateLimiter limiter;
@@ -57,7 +64,7 @@ public final class Rules {
      * @throws IllegalArgumentException if two of them have one name, or a path is no pattern
      */
     public static Rules of(RateLimiter limiter, PathSyntax syntax, Collection<Rule> rules) {
-        return of(limiter, syntax, rules, (match, decision) -> {});
+        return of(limiter, syntax, rules, (match, outcome, decision, took) -> {});
     }
 
     /**
@@ -99,11 +106,12 @@ public final class Rules {
     }
 
     /**
-     * Decides on a request: all rules of the phase that match it are one atomic verdict.
+     * Decides on a request: all rules of the phase that match it, and have not been asked about it before, are one atomic verdict.
      *
      * @param request the request
      * @param phase which rules are asked
-     * @return the verdict; never empty, and never an error. It comes on the thread that subscribes, or where the limiter answers
+     * @return the verdict; never empty, and never an error. It comes on the thread that subscribes, where the limiter answers, or on
+     *     one of {@code Schedulers.parallel()}
      */
     public Mono<Verdict> decide(Request request, Phase phase) {
         return decideOn(
@@ -122,177 +130,151 @@ public final class Rules {
     }
 
     private Mono<Verdict> decideOn(Request request, @Nullable Phase phase) {
-        return Mono.defer(() -> {
-            List<Match> matches = inForce.matches(request, phase);
-            if (matches.isEmpty()) {
-                return NONE;
+        return Mono.deferContextual(context -> {
+            List<Match> enforced;
+            List<Match> shadows;
+            try {
+                List<Match> matches = inForce.matches(request, phase);
+                if (matches.isEmpty()) {
+                    return NONE;
+                }
+                shadows = matches.stream()
+                        .filter(match -> match.rule().isShadow())
+                        .toList();
+                enforced = shadows.isEmpty()
+                        ? matches
+                        : matches.stream()
+                                .filter(match -> !match.rule().isShadow())
+                                .toList();
+            } catch (RuntimeException e) {
+                // Of a pattern that cannot be matched: nobody knows which rules are meant, so nobody passes them by.
+                LOG.warn("no rule can be found for a request: {}", e.toString());
+                return Mono.just(Verdict.refusal(Problem.undecided()));
             }
-            Mono<List<Asked>> all = AtOnce.all(matches.stream().map(this::ask).toList());
-            if (AtOnce.is(all)) {
-                return decide(Objects.requireNonNull(AtOnce.get(all)));
-            }
-            long since = Schedulers.parallel().now(TimeUnit.NANOSECONDS);
-            return all.flatMap(
-                    asked -> decide(asked).contextWrite(context -> context.put(LimitStore.WAITING_SINCE, since)));
+            AtomicBoolean heard = new AtomicBoolean();
+            return decide(enforced, () -> tryOut(shadows, context))
+                    .doOnNext(verdict -> heard.set(true))
+                    .doOnCancel(() -> {
+                        if (!heard.get()) {
+                            forget(request, enforced);
+                        }
+                    });
         });
     }
 
-    // What is asked for.
+    /** Who has not heard the verdict may ask again. */
+    private static void forget(Request request, List<Match> matches) {
+        matches.forEach(match -> request.forget(match.rule()));
+    }
 
-    private Mono<Asked> ask(Match match) {
-        try {
-            if (match.rule().isExcepted(match)) {
-                return Mono.just(Asked.nothing(match));
-            }
-            Mono<Asked> asked = ask(match, match.rule().key().find(match));
-            if (AtOnce.is(asked)) {
-                return Mono.just(Objects.requireNonNull(AtOnce.get(asked)));
-            }
-            return asked.timeout(match.rule().timeout(), Schedulers.parallel())
-                    .onErrorResume(e -> Mono.just(Asked.undecided(match, explained(match, e))));
-        } catch (Throwable e) {
-            // Of a function of the user's.
-            Exceptions.throwIfFatal(e);
-            return Mono.just(Asked.undecided(match, e));
+    private Mono<Verdict> decide(List<Match> enforced, Supplier<List<Verdict.Trial>> trials) {
+        if (enforced.isEmpty()) {
+            return Mono.just(Verdict.withoutDecision(trials.get()));
         }
-    }
-
-    private static Throwable explained(Match match, Throwable e) {
-        return e instanceof TimeoutException
-                ? new TimeoutException(
-                        "key, cost and limits of rule " + match.rule().name() + " were not found within "
-                                + match.rule().timeout())
-                : e;
-    }
-
-    private static Mono<Asked> ask(Match match, Mono<String> key) {
-        if (AtOnce.is(key)) {
-            return ask(match, AtOnce.get(key));
+        long since = now();
+        Mono<List<Asked>> all = AtOnce.all(enforced.stream().map(Lookup::ask).toList());
+        if (AtOnce.is(all)) {
+            return decide(Objects.requireNonNull(AtOnce.get(all)), trials, since);
         }
-        return key.map(Optional::of).defaultIfEmpty(Optional.empty()).flatMap(found -> ask(match, found.orElse(null)));
+        // A user's function may answer wherever it likes, for example on the thread that reads from his Redis.
+        return all.publishOn(Schedulers.parallel())
+                .flatMap(asked -> decide(asked, trials, since)
+                        .contextWrite(context -> context.put(LimitStore.WAITING_SINCE, since)));
     }
 
-    private static Mono<Asked> ask(Match match, @Nullable String key) {
-        Rule rule = match.rule();
-        boolean isMissing = key == null || key.isEmpty();
-        if (isMissing && rule.whenMissing() != Rule.WhenMissing.SHARE) {
-            boolean skips = rule.whenMissing() == Rule.WhenMissing.SKIP;
-            return Mono.just(skips ? Asked.nothing(match) : Asked.refusal(match));
-        }
-        Mono<List<Limit>> limits = isMissing ? Mono.just(rule.limits()) : limits(match, Objects.requireNonNull(key));
-        Mono<Long> cost = rule.costSource()
-                .map(source -> orElse(source.find(match), rule.cost()))
-                .orElseGet(() -> Mono.just(rule.cost()));
-        if (AtOnce.is(limits) && AtOnce.is(cost)) {
-            return Mono.just(asked(
-                    match,
-                    key,
-                    isMissing,
-                    Objects.requireNonNull(AtOnce.get(limits)),
-                    Objects.requireNonNull(AtOnce.get(cost))));
-        }
-        return Mono.zip(limits, cost).map(found -> asked(match, key, isMissing, found.getT1(), found.getT2()));
-    }
-
-    private static Mono<List<Limit>> limits(Match match, String key) {
-        Rule rule = match.rule();
-        return rule.limitSource()
-                .map(source -> orElse(
-                        AtOnce.map(source.find(match, key), some -> some.isEmpty() ? null : rule.named(some)),
-                        rule.limits()))
-                .orElseGet(() -> Mono.just(rule.limits()));
-    }
-
-    private static <T> Mono<T> orElse(Mono<T> mono, T otherwise) {
-        return AtOnce.is(mono)
-                ? Mono.just(Objects.requireNonNullElse(AtOnce.get(mono), otherwise))
-                : mono.defaultIfEmpty(otherwise);
-    }
-
-    private static Asked asked(Match match, @Nullable String key, boolean isMissing, List<Limit> limits, long cost) {
-        if (limits.isEmpty()) {
-            throw new IllegalStateException(
-                    "rule " + match.rule().name()
-                            + " has found no limits and has none of its own: expected one, for example .limit(Limit.perMinute(60))");
-        }
-        return isMissing || key == null
-                ? Asked.chargeNobody(match, limits, cost)
-                : Asked.charge(match, key, limits, cost);
-    }
-
-    // What is decided.
-
-    private Mono<Verdict> decide(List<Asked> all) {
-        List<Asked> enforced = new ArrayList<>(all.size());
-        List<Asked> shadows = new ArrayList<>(0);
+    private Mono<Verdict> decide(List<Asked> all, Supplier<List<Verdict.Trial>> trials, long since) {
+        List<Asked> charging = new ArrayList<>(all.size());
         List<Limit> refused = new ArrayList<>(0);
-        boolean isUndecided = false;
+        boolean isDenied = false;
         for (Asked asked : all) {
-            boolean counts = !asked.rule().isShadow();
             Throwable why = asked.why();
             if (why != null) {
                 tell(() -> listener.undecided(asked.match(), why));
-                isUndecided |= counts && asked.rule().whenUndecided() == WhenUndecided.DENY;
-            } else if (asked.isRefused() && counts) {
+                isDenied |= asked.rule().whenUndecided() == WhenUndecided.DENY;
+            } else if (asked.isRefused()) {
+                tell(() -> listener.refused(asked.match()));
                 refused.addAll(asked.rule().limits());
             } else if (asked.charge() != null) {
-                (counts ? enforced : shadows).add(asked);
+                charging.add(asked);
             }
         }
-        if (isUndecided) {
+        if (isDenied) {
             return Mono.just(Verdict.refusal(Problem.undecided()));
         }
         if (!refused.isEmpty()) {
             return Mono.just(Verdict.refusal(Problem.withoutKey(refused)));
         }
-        return enforced.isEmpty() ? Mono.just(Verdict.of(null, tryOut(shadows))) : enforce(enforced, shadows);
+        return charging.isEmpty() ? Mono.just(Verdict.withoutDecision(trials.get())) : charge(charging, trials, since);
     }
 
-    private Mono<Verdict> enforce(List<Asked> enforced, List<Asked> shadows) {
-        List<Charge> charges = enforced.stream().map(Rules::chargeOf).toList();
+    private Mono<Verdict> charge(List<Asked> charging, Supplier<List<Verdict.Trial>> trials, long since) {
+        List<Charge> charges = charging.stream().map(Rules::chargeOf).toList();
         return Mono.defer(() -> limiter.tryAcquire(charges))
-                .map(decision -> verdict(decision, enforced, shadows))
-                .onErrorResume(why -> Mono.just(undecided(why, enforced)));
+                .map(decision -> {
+                    charging.forEach(asked -> tell(asked, decision, since));
+                    return Verdict.of(limiter, decision, charging, decision.isAllowed() ? trials.get() : List.of());
+                })
+                .onErrorResume(why -> Mono.just(undecided(why, charging)));
     }
 
-    private Verdict verdict(Decision decision, List<Asked> enforced, List<Asked> shadows) {
-        List<Verdict.Part> parts = new ArrayList<>(enforced.size() + shadows.size());
-        for (Asked asked : enforced) {
-            tell(() -> listener.decided(asked.match(), decision));
-            parts.add(new Verdict.Part(
-                    asked.rule(), limiter, chargeOf(asked), Mono.just(decision), enforced.size() == 1));
-        }
-        if (decision.isAllowed()) {
-            parts.addAll(tryOut(shadows));
-        }
-        return Verdict.of(decision, parts);
-    }
-
-    private Verdict undecided(Throwable why, List<Asked> enforced) {
-        boolean denies = false;
-        for (Asked asked : enforced) {
+    /** What is wrong with the verdict itself, as when it is over too many counts, is no way around it. */
+    private Verdict undecided(Throwable why, List<Asked> charging) {
+        boolean isDenied = why instanceof IllegalArgumentException;
+        for (Asked asked : charging) {
             tell(() -> listener.undecided(asked.match(), why));
-            denies |= asked.rule().whenUndecided() == WhenUndecided.DENY;
+            isDenied |= asked.rule().whenUndecided() == WhenUndecided.DENY;
         }
-        return denies ? Verdict.refusal(Problem.undecided()) : Verdict.none();
+        return isDenied ? Verdict.refusal(Problem.undecided()) : Verdict.none();
     }
 
     /** Each by itself, and nobody waits for it: a rule that is tried out must not change anything. */
-    private List<Verdict.Part> tryOut(List<Asked> shadows) {
-        List<Verdict.Part> parts = new ArrayList<>(shadows.size());
-        for (Asked asked : shadows) {
-            Mono<Decision> decision =
-                    Mono.defer(() -> limiter.tryAcquire(chargeOf(asked))).cache();
-            decision.subscribe(
-                    made -> tell(() -> listener.decided(asked.match(), made)),
-                    why -> tell(() -> listener.undecided(asked.match(), why)));
-            parts.add(new Verdict.Part(asked.rule(), limiter, chargeOf(asked), decision, true));
+    private List<Verdict.Trial> tryOut(List<Match> shadows, ContextView context) {
+        List<Verdict.Trial> trials = new ArrayList<>(shadows.size());
+        for (Match match : shadows) {
+            Mono<Decision> decision = tryOut(match).contextWrite(context).cache();
+            decision.subscribe(made -> {}, why -> tell(() -> listener.undecided(match, why)));
+            trials.add(new Verdict.Trial(match.rule(), limiter, decision));
         }
-        return parts;
+        return trials;
+    }
+
+    private Mono<Decision> tryOut(Match match) {
+        long since = now();
+        return Lookup.ask(match).flatMap(asked -> {
+            Throwable why = asked.why();
+            if (why != null) {
+                return Mono.error(why);
+            }
+            if (asked.isRefused()) {
+                tell(() -> listener.refused(match));
+            }
+            return asked.charge() == null
+                    ? Mono.empty()
+                    : limiter.tryAcquire(asked.charge()).doOnNext(made -> tell(asked, made, since));
+        });
     }
 
     private static Charge chargeOf(Asked asked) {
         return Objects.requireNonNull(asked.charge());
+    }
+
+    private void tell(Asked asked, Decision decision, long since) {
+        Duration took = Duration.ofNanos(Math.max(0, now() - since));
+        tell(() -> listener.decided(asked.match(), outcome(asked, decision), decision, took));
+    }
+
+    private static Outcome outcome(Asked asked, Decision decision) {
+        if (decision.isAllowed()) {
+            return Outcome.ALLOWED;
+        }
+        List<Limit> violated = decision.violated();
+        return violated.isEmpty() || violated.stream().anyMatch(chargeOf(asked).limits()::contains)
+                ? Outcome.DENIED
+                : Outcome.DENIED_BY_OTHERS;
+    }
+
+    private static long now() {
+        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
     }
 
     private static void tell(Runnable listener) {
@@ -335,13 +317,16 @@ public final class Rules {
     private record InForce(List<Entry> entries) {
 
         static InForce of(Collection<Rule> rules, PathSyntax syntax) {
+            Objects.requireNonNull(rules, "rules are null: expected some, for example List.of()");
             Set<String> names = new HashSet<>();
+            Map<String, Rule> limits = new HashMap<>();
             List<Entry> entries = new ArrayList<>(rules.size());
             for (Rule rule : rules) {
                 if (!names.add(rule.name())) {
                     throw new IllegalArgumentException("two rules are called " + rule.name()
                             + ": expected each to have a name of its own, for example " + rule.name() + "-2");
                 }
+                checkLimits(rule, limits);
                 entries.add(new Entry(
                         rule,
                         rule.paths().stream()
@@ -349,6 +334,18 @@ public final class Rules {
                                 .toList()));
             }
             return new InForce(List.copyOf(entries));
+        }
+
+        /** Limits of one name could share their counts, and would be one in headers. */
+        private static void checkLimits(Rule rule, Map<String, Rule> limits) {
+            for (Limit limit : rule.limits()) {
+                Rule other = limits.putIfAbsent(limit.name(), rule);
+                if (other != null && other != rule) {
+                    throw new IllegalArgumentException("rules " + other.name() + " and " + rule.name()
+                            + " both have a limit that is called " + limit.name()
+                            + ": expected rules or limits of other names, for example " + rule.name() + "-2");
+                }
+            }
         }
 
         private static PathMatcher compile(Rule rule, String path, PathSyntax syntax) {
@@ -363,7 +360,7 @@ public final class Rules {
             List<Match> matches = List.of();
             for (int i = 0; i < entries.size(); i++) {
                 Match match = entries.get(i).match(request, phase);
-                if (match != null) {
+                if (match != null && request.isNewTo(match.rule())) {
                     matches = matches.isEmpty() ? new ArrayList<>(entries.size()) : matches;
                     matches.add(match);
                 }

@@ -1,7 +1,7 @@
 package io.github.spillgate.http;
 
-import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
@@ -16,6 +16,7 @@ import reactor.core.publisher.Mono;
 final class Sources {
 
     private static final char SEPARATOR = '|';
+    private static final int LEAST_SECRET = 16;
 
     private Sources() {}
 
@@ -27,6 +28,16 @@ final class Sources {
                     + " KeySource.clientAddress(ClientAddress.ofPeer())");
         }
         return List.of(sources);
+    }
+
+    static void checkSecret(byte[] secret) {
+        Objects.requireNonNull(
+                secret, "secret is null: expected at least " + LEAST_SECRET + " bytes, for example 32 drawn at random");
+        if (secret.length < LEAST_SECRET) {
+            throw new IllegalArgumentException(
+                    "a secret of " + secret.length + " bytes is too short: expected at least " + LEAST_SECRET
+                            + ", for example 32 that were drawn at random");
+        }
     }
 
     /** Whether the key of this source is known only after authentication. */
@@ -78,8 +89,18 @@ final class Sources {
 
         @Override
         public Mono<String> find(Match match) {
-            List<Mono<String>> parts =
-                    sources.stream().map(source -> source.find(match)).toList();
+            List<Mono<String>> parts = new ArrayList<>(sources.size());
+            for (KeySource source : sources) {
+                Mono<String> part = source.find(match);
+                if (AtOnce.is(part)) {
+                    String key = AtOnce.get(part);
+                    if (key == null || key.isEmpty()) {
+                        // Whatever the others say, and however long they take.
+                        return Mono.empty();
+                    }
+                }
+                parts.add(part);
+            }
             return AtOnce.map(
                     AtOnce.all(parts), all -> all.size() < parts.size() || all.contains("") ? null : join(all));
         }
@@ -154,19 +175,13 @@ final class Sources {
     static final class Hashed implements Composed {
 
         private static final String ALGORITHM = "HmacSHA256";
-        private static final int LEAST_SECRET = 16;
         private static final int LENGTH = 16;
 
         private final KeySource source;
         private final Mac mac;
 
         Hashed(KeySource source, byte[] secret) {
-            Objects.requireNonNull(secret, "secret is null: expected at least " + LEAST_SECRET + " bytes");
-            if (secret.length < LEAST_SECRET) {
-                throw new IllegalArgumentException(
-                        "a secret of " + secret.length + " bytes is too short: expected at least " + LEAST_SECRET
-                                + ", for example 32 that were drawn at random");
-            }
+            checkSecret(secret);
             this.source = source;
             try {
                 mac = Mac.getInstance(ALGORITHM);
@@ -174,6 +189,7 @@ final class Sources {
             } catch (GeneralSecurityException e) {
                 throw new IllegalStateException("this JDK has no " + ALGORITHM, e);
             }
+            hash("");
         }
 
         @Override
@@ -184,11 +200,21 @@ final class Sources {
         /** A Mac is for one thread at a time; a copy of it costs less than to look for another one. */
         private String hash(String key) {
             try {
-                byte[] hash = ((Mac) mac.clone()).doFinal(key.getBytes(StandardCharsets.UTF_8));
+                byte[] hash = ((Mac) mac.clone()).doFinal(bytes(key));
                 return Base64.getUrlEncoder().withoutPadding().encodeToString(Arrays.copyOf(hash, LENGTH));
             } catch (CloneNotSupportedException e) {
                 throw new IllegalStateException(mac.getProvider() + " has no " + ALGORITHM + " that can be copied", e);
             }
+        }
+
+        /** Two bytes for each character: in UTF-8 halves of surrogate pairs would all be one. */
+        private static byte[] bytes(String key) {
+            byte[] bytes = new byte[2 * key.length()];
+            for (int i = 0; i < key.length(); i++) {
+                bytes[2 * i] = (byte) (key.charAt(i) >> 8);
+                bytes[2 * i + 1] = (byte) key.charAt(i);
+            }
+            return bytes;
         }
 
         @Override

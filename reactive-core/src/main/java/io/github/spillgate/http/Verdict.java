@@ -1,29 +1,41 @@
 package io.github.spillgate.http;
 
-import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Operators;
+import reactor.util.context.Context;
 
 /** What the rules of one phase say of a request. */
 public final class Verdict {
 
-    private static final Verdict NONE = new Verdict(null, null, List.of());
+    private static final Verdict NONE = new Verdict(null, null, null, List.of(), List.of());
 
+    private final @Nullable RateLimiter limiter;
     private final @Nullable Decision decision;
     private final @Nullable Problem problem;
-    private final List<Part> parts;
+    private final List<Asked> charged;
+    private final List<Trial> trials;
     private final AtomicBoolean completed = new AtomicBoolean();
 
-    private Verdict(@Nullable Decision decision, @Nullable Problem problem, List<Part> parts) {
+    private Verdict(
+            @Nullable RateLimiter limiter,
+            @Nullable Decision decision,
+            @Nullable Problem problem,
+            List<Asked> charged,
+            List<Trial> trials) {
+        this.limiter = limiter;
         this.decision = decision;
         this.problem = problem;
-        this.parts = parts;
+        this.charged = charged;
+        this.trials = trials;
     }
 
     /** No rule applies. */
@@ -33,18 +45,18 @@ public final class Verdict {
 
     /** The request is turned away, and nothing was charged. */
     static Verdict refusal(Problem problem) {
-        return new Verdict(null, problem, List.of());
+        return new Verdict(null, null, problem, List.of(), List.of());
     }
 
-    /**
-     * What was decided, or nothing if there was nothing to decide on.
-     *
-     * @param decision of the rules that are enforced, which is one
-     * @param parts of those and of the others
-     */
-    static Verdict of(@Nullable Decision decision, List<Part> parts) {
-        Problem problem = decision == null || decision.isAllowed() ? null : Problem.of(List.of(decision));
-        return new Verdict(decision, problem, parts);
+    /** There was nothing to decide on but what is tried out. */
+    static Verdict withoutDecision(List<Trial> trials) {
+        return trials.isEmpty() ? NONE : new Verdict(null, null, null, List.of(), trials);
+    }
+
+    /** What was decided for rules, all together. */
+    static Verdict of(RateLimiter limiter, Decision decision, List<Asked> charged, List<Trial> trials) {
+        Problem problem = decision.isAllowed() ? null : Problem.of(List.of(decision));
+        return new Verdict(limiter, decision, problem, charged, trials);
     }
 
     /**
@@ -80,17 +92,13 @@ public final class Verdict {
      * @return whether the status of the response matters to a rule
      */
     public boolean dependsOnStatus() {
-        for (Part part : parts) {
-            if (part.rule.refundsSometimes()) {
-                return true;
-            }
-        }
-        return false;
+        return charged.stream().anyMatch(asked -> asked.rule().refundsSometimes())
+                || trials.stream().anyMatch(trial -> trial.rule.refundsSometimes());
     }
 
     /**
-     * Gives back what was taken under rules that do so with this status. For a request that went on, when its response has been
-     * sent; once, and again it does nothing.
+     * Gives back what was taken under rules that do so with this status. For a request that went on, when its response is sent; once,
+     * and again it does nothing.
      *
      * @param status the status of the response
      * @return completes when it has been given back
@@ -100,14 +108,33 @@ public final class Verdict {
             if (!dependsOnStatus() || !completed.compareAndSet(false, true)) {
                 return Mono.empty();
             }
-            List<Mono<Void>> refunds = new ArrayList<>(parts.size());
-            for (Part part : parts) {
-                if (part.rule.refundsWhen(status)) {
-                    refunds.add(part.refund());
-                }
-            }
-            return Mono.whenDelayError(refunds);
+            // Nobody waits for what is tried out.
+            trials.forEach(trial -> trial.giveBack(status).subscribe(null, e -> {}));
+            return giveBack(status);
         });
+    }
+
+    private Mono<Void> giveBack(int status) {
+        if (limiter == null || decision == null || !decision.isCharged()) {
+            return Mono.empty();
+        }
+        Set<Limit> given = new HashSet<>();
+        for (Asked asked : charged) {
+            if (asked.charge() != null && gives(asked.rule(), status)) {
+                given.addAll(asked.charge().limits());
+            }
+        }
+        return limiter.refund(decision, usage -> given.contains(usage.limit()));
+    }
+
+    private static boolean gives(Rule rule, int status) {
+        try {
+            return rule.refundsWhen(status);
+        } catch (RuntimeException e) {
+            // Of a function of the user's, with which the other rules have nothing to do.
+            Operators.onErrorDropped(e, Context.empty());
+            return false;
+        }
     }
 
     /** Returns the verdict for a log. */
@@ -117,19 +144,16 @@ public final class Verdict {
     }
 
     /**
-     * What one rule has charged, for all that is known.
+     * What a rule that is tried out decides.
      *
      * @param rule the rule
-     * @param limiter who has charged it
-     * @param charge what
-     * @param decision what was decided; for a rule that is tried out it may still be on its way
-     * @param isAlone whether that was decided for this rule only
+     * @param limiter who decides
+     * @param decision what was decided; it may still be on its way
      */
-    record Part(Rule rule, RateLimiter limiter, Charge charge, Mono<Decision> decision, boolean isAlone) {
+    record Trial(Rule rule, RateLimiter limiter, Mono<Decision> decision) {
 
-        private Mono<Void> refund() {
-            return decision.filter(made -> made.isCharged() && charge.permits() > 0)
-                    .flatMap(made -> isAlone ? limiter.refund(made) : limiter.refund(charge));
+        private Mono<Void> giveBack(int status) {
+            return gives(rule, status) ? decision.flatMap(limiter::refund) : Mono.empty();
         }
     }
 }

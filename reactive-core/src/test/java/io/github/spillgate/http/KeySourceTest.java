@@ -120,7 +120,7 @@ class KeySourceTest {
     void aSecretKeyIsHashed() throws GeneralSecurityException {
         Mac mac = Mac.getInstance("HmacSHA256");
         mac.init(new SecretKeySpec(SECRET, "HmacSHA256"));
-        byte[] hash = mac.doFinal("geheim-ü".getBytes(StandardCharsets.UTF_8));
+        byte[] hash = mac.doFinal("geheim-ü".getBytes(StandardCharsets.UTF_16BE));
         KeySource hashed = KeySource.header("X-Api-Key").hashed(SECRET);
         assertThat(key(hashed, SentRequest.get("/").header("X-Api-Key", "geheim-ü")))
                 .isEqualTo(Base64.getUrlEncoder().withoutPadding().encodeToString(Arrays.copyOf(hash, 16)))

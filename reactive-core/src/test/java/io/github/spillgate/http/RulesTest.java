@@ -19,6 +19,7 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.List;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -213,20 +214,20 @@ class RulesTest {
     }
 
     @Test
-    void aCostBelowZeroAndAPlanWithoutLimitsAreFailuresOfTheRule() {
+    void aCostBelowZeroAndAPlanThatFailsAreFailuresOfTheRule() {
         assertThat(decide(rules(address("a", 1).cost(match -> Mono.just(-1L))), SentRequest.get("/"))
                         .decision())
                 .isEmpty();
         assertThat(decide(
-                                rules(Rule.named("b").key(ADDRESS).limits((match, key) -> Mono.empty())),
+                                rules(address("b", 5)
+                                        .limits((match, key) -> Mono.error(new IllegalStateException("broken")))),
                                 SentRequest.get("/"))
                         .decision())
                 .isEmpty();
         assertThat(heard)
                 .containsExactly(
                         "undecided a: permits -1 are negative: expected 0 or more, for example 1",
-                        "undecided b: rule b has found no limits and has none of its own: expected one, for example"
-                                + " .limit(Limit.perMinute(60))");
+                        "undecided b: broken");
     }
 
     @Test
@@ -287,10 +288,11 @@ class RulesTest {
     }
 
     @Test
-    void moreCountsThanOneVerdictHoldsAreAFailure() {
+    void moreCountsThanOneVerdictHoldsAreNoWayAround() {
         Rules rules =
                 rules(IntStream.range(0, 17).mapToObj(i -> address("r" + i, 5)).toArray(Rule.Builder[]::new));
-        assertThat(decide(rules, SentRequest.get("/")).decision()).isEmpty();
+        assertThat(decide(rules, SentRequest.get("/")).problem().orElseThrow().status())
+                .isEqualTo(503);
         assertThat(heard).hasSize(17).allSatisfy(told -> assertThat(told).contains("is too large"));
     }
 
@@ -328,6 +330,14 @@ class RulesTest {
         Verdict denied = decide(rules, SentRequest.get("/"));
         denied.completed(429).block(LONG);
         assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void ofSeveralRulesItIsToldWhichHasDenied() {
+        Rules rules = rules(address("all", 10), address("all-1", 1));
+        decide(rules, SentRequest.get("/"));
+        decide(rules, SentRequest.get("/"));
+        assertThat(heard).containsExactly("allowed all", "allowed all-1", "denied by others all", "denied all-1");
     }
 
     // Tried out.
@@ -378,8 +388,8 @@ class RulesTest {
     @Test
     void aListenerThatThrowsIsNotHeardByTheClient() {
         AtomicInteger calls = new AtomicInteger();
-        Rules rules =
-                Rules.of(limiter, SentRequest.syntax(), List.of(address("a", 1).build()), (match, decision) -> {
+        Rules rules = Rules.of(
+                limiter, SentRequest.syntax(), List.of(address("a", 1).build()), (match, outcome, decision, took) -> {
                     calls.incrementAndGet();
                     throw new IllegalStateException("deaf");
                 });
@@ -469,8 +479,9 @@ class RulesTest {
     private RuleListener listener() {
         return new RuleListener() {
             @Override
-            public void decided(Match match, Decision decision) {
-                heard.add((decision.isAllowed() ? "allowed " : "denied ")
+            public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
+                assertThat(took).isBetween(Duration.ZERO, LONG);
+                heard.add(outcome.name().toLowerCase(Locale.ROOT).replace('_', ' ') + " "
                         + match.rule().name());
             }
 

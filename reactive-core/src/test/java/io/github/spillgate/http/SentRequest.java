@@ -2,10 +2,12 @@ package io.github.spillgate.http;
 
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import reactor.core.publisher.Mono;
 
 /** A request as it has arrived, without a server. */
@@ -18,6 +20,8 @@ final class SentRequest implements Request {
     private final Map<String, List<String>> cookies = new HashMap<>();
     private final Map<String, String> variables = new HashMap<>();
     private final Map<String, String> attributes = new HashMap<>();
+    private final Set<Rule> asked = new HashSet<>();
+    private boolean remembers;
     private String peer = "192.0.2.1";
     private Mono<String> principal = Mono.empty();
 
@@ -36,6 +40,12 @@ final class SentRequest implements Request {
 
     SentRequest from(String address) {
         this.peer = address;
+        return this;
+    }
+
+    /** As requests of a server do. Others are sent anew each time. */
+    SentRequest remembering() {
+        this.remembers = true;
         return this;
     }
 
@@ -133,6 +143,16 @@ final class SentRequest implements Request {
     @Override
     public Optional<String> attribute(String name) {
         return Optional.ofNullable(attributes.get(name));
+    }
+
+    @Override
+    public boolean isNewTo(Rule rule) {
+        return !remembers || asked.add(rule);
+    }
+
+    @Override
+    public void forget(Rule rule) {
+        asked.remove(rule);
     }
 
     @Override

@@ -542,6 +542,21 @@ public abstract class LimitStoreContract {
 
     // Peek, refund, reset
 
+    @Test
+    void whatWasTakenUnderOneOfSeveralLimitsMayBeGivenBackAlone() {
+        Limit minute = Limit.perMinute(10);
+        Limit hour = Limit.perHour(10).counter();
+        RateLimiter limiter = limiter(minute, hour);
+        Decision three = now(limiter.tryAcquire("a", 3));
+        now(limiter.tryAcquire("a", 2));
+        limiter.refund(three, usage -> false).block();
+        limiter.refund(three, usage -> usage.limit().equals(minute)).block();
+        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(2L, 5L);
+        // A decision is redeemed once, whatever of it was given back.
+        limiter.refund(three).block();
+        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(2L, 5L);
+    }
+
     @ParameterizedTest
     @MethodSource("kinds")
     void aPeekChargesNothing(Limit limit) {

@@ -1,6 +1,7 @@
 package io.github.spillgate.webflux;
 
 import io.github.spillgate.http.Request;
+import io.github.spillgate.http.Rule;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.security.Principal;
@@ -10,11 +11,14 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.HttpCookie;
 import org.springframework.web.reactive.HandlerMapping;
+import org.springframework.web.reactive.function.server.RouterFunctions;
 import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
 /** What rules read of an exchange. */
 final class ExchangeRequest implements Request {
+
+    private static final String ANONYMOUS = "org.springframework.security.authentication.AnonymousAuthenticationToken";
 
     private final ServerWebExchange exchange;
 
@@ -46,7 +50,10 @@ final class ExchangeRequest implements Request {
     @Override
     public List<String> queryParameters(String name) {
         try {
-            return exchange.getRequest().getQueryParams().getOrDefault(name, List.of());
+            List<@Nullable String> values =
+                    exchange.getRequest().getQueryParams().getOrDefault(name, List.of());
+            // Of "?a" without an equals sign Spring says null.
+            return values.stream().map(value -> value == null ? "" : value).toList();
         } catch (IllegalArgumentException e) {
             // A query that cannot be decoded has no parameters. That must not be a way around a limit.
             return List.of();
@@ -63,12 +70,30 @@ final class ExchangeRequest implements Request {
 
     @Override
     public Map<String, String> pathVariables() {
-        return exchange.getAttributeOrDefault(HandlerMapping.URI_TEMPLATE_VARIABLES_ATTRIBUTE, Map.of());
+        Map<String, String> ofMapping = exchange.getAttribute(HandlerMapping.URI_TEMPLATE_VARIABLES_ATTRIBUTE);
+        return ofMapping != null
+                ? ofMapping
+                : exchange.getAttributeOrDefault(RouterFunctions.URI_TEMPLATE_VARIABLES_ATTRIBUTE, Map.of());
     }
 
     @Override
     public Mono<String> principal() {
-        return exchange.getPrincipal().map(Principal::getName);
+        return exchange.getPrincipal().filter(ExchangeRequest::isSomebody).mapNotNull(Principal::getName);
+    }
+
+    /** Whom Spring Security calls anonymous, by one name for all, has not been authenticated. */
+    private static boolean isSomebody(Principal principal) {
+        return !principal.getClass().getName().equals(ANONYMOUS);
+    }
+
+    @Override
+    public boolean isNewTo(Rule rule) {
+        return Limited.isNew(exchange, rule);
+    }
+
+    @Override
+    public void forget(Rule rule) {
+        Limited.forget(exchange, rule);
     }
 
     @Override

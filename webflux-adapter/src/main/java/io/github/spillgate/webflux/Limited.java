@@ -1,13 +1,15 @@
 package io.github.spillgate.webflux;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.http.Problem;
 import io.github.spillgate.http.RateLimitHeaders;
+import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Verdict;
 import java.util.ArrayList;
-import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
-import org.jspecify.annotations.Nullable;
+import java.util.concurrent.ConcurrentHashMap;
 import org.springframework.http.HttpHeaders;
 import org.springframework.http.HttpStatusCode;
 import org.springframework.http.server.reactive.ServerHttpResponse;
@@ -26,7 +28,7 @@ final class Limited {
     private static final String ATTRIBUTE = Limited.class.getName();
     private static final int OK = 200;
 
-    private final Set<Object> asked = new LinkedHashSet<>();
+    private final Set<Rule> asked = ConcurrentHashMap.newKeySet();
     private final List<Decision> decisions = new ArrayList<>(2);
     private final List<Verdict> verdicts = new ArrayList<>(2);
 
@@ -38,17 +40,21 @@ final class Limited {
     }
 
     /**
-     * Returns whether somebody asks about this exchange for the first time. An exchange that is dispatched again inside of the
+     * Returns whether a rule asks about this exchange for the first time. An exchange that is dispatched again inside of the
      * application is still the same.
      */
-    static boolean begins(ServerWebExchange exchange, Object asker) {
-        return of(exchange).asked.add(asker);
+    static boolean isNew(ServerWebExchange exchange, Rule rule) {
+        return of(exchange).asked.add(rule);
     }
 
-    /** Notes a verdict, which the response will tell of, if there is something to tell. */
-    static void note(ServerWebExchange exchange, Verdict verdict, RateLimitResponses responses) {
+    static void forget(ServerWebExchange exchange, Rule rule) {
+        of(exchange).asked.remove(rule);
+    }
+
+    /** Notes a verdict, which the response will tell of, and returns why the request is denied, if it is. */
+    static Optional<Problem> note(ServerWebExchange exchange, Verdict verdict, RateLimitResponses responses) {
         if (verdict.decision().isEmpty() && !verdict.dependsOnStatus()) {
-            return;
+            return verdict.problem();
         }
         Limited limited = of(exchange);
         boolean first = limited.verdicts.isEmpty();
@@ -58,9 +64,13 @@ final class Limited {
             ServerHttpResponse response = exchange.getResponse();
             response.beforeCommit(() -> {
                 limited.write(response.getHeaders(), responses.headers());
-                return limited.complete(response.getStatusCode());
+                HttpStatusCode status = response.getStatusCode();
+                return limited.complete(status == null ? OK : status.value());
             });
         }
+        // Of all decisions, so that it calls limits as the header fields do.
+        return verdict.problem()
+                .map(problem -> verdict.decision().isPresent() ? Problem.of(limited.decisions) : problem);
     }
 
     private static Limited of(ServerWebExchange exchange) {
@@ -93,16 +103,15 @@ final class Limited {
     }
 
     /** Whoever comes back as soon as he has the response finds given back what is given back with its status. */
-    private Mono<Void> complete(@Nullable HttpStatusCode status) {
-        int code = status == null ? OK : status.value();
+    private Mono<Void> complete(int status) {
         List<Mono<Void>> refunds = verdicts.stream()
                 .filter(Verdict::dependsOnStatus)
-                .map(verdict -> verdict.completed(code))
+                .map(verdict -> verdict.completed(status))
                 .toList();
         return refunds.isEmpty()
                 ? Mono.empty()
                 : Mono.whenDelayError(refunds).onErrorResume(e -> {
-                    LOG.warn("what was to be given back with status {} is not: {}", code, e.toString());
+                    LOG.warn("what was to be given back with status {} is not: {}", status, e.toString());
                     return Mono.empty();
                 });
     }

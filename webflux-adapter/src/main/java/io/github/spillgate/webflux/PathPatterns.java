@@ -48,7 +48,7 @@ public final class PathPatterns implements PathSyntax {
     public PathMatcher compile(String pattern) {
         PathPattern compiled;
         try {
-            compiled = parser.parse(pattern);
+            compiled = parser.parse(parser.initFullPathPattern(pattern));
         } catch (PatternParseException e) {
             throw new IllegalArgumentException(
                     "path \"" + pattern + "\" is no pattern: " + e.getMessage()

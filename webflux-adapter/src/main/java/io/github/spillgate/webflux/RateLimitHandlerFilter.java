@@ -1,7 +1,6 @@
 package io.github.spillgate.webflux;
 
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.http.Verdict;
 import java.util.Objects;
 import org.springframework.web.reactive.function.server.HandlerFilterFunction;
 import org.springframework.web.reactive.function.server.HandlerFunction;
@@ -49,17 +48,11 @@ public final class RateLimitHandlerFilter implements HandlerFilterFunction<Serve
 
     @Override
     public Mono<ServerResponse> filter(ServerRequest request, HandlerFunction<ServerResponse> next) {
-        ServerWebExchange exchange = request.exchange();
-        return Limited.begins(exchange, rules)
-                ? rules.decide(new ExchangeRequest(exchange)).flatMap(verdict -> obey(verdict, request, next))
-                : next.handle(request);
-    }
-
-    private Mono<ServerResponse> obey(Verdict verdict, ServerRequest request, HandlerFunction<ServerResponse> next) {
-        Limited.note(request.exchange(), verdict, responses);
-        return verdict.problem()
-                .map(problem -> ServerResponse.status(problem.status())
-                        .build((exchange, context) -> responses.deny(exchange, problem)))
-                .orElseGet(() -> next.handle(request));
+        ServerWebExchange asked = request.exchange();
+        return rules.decide(new ExchangeRequest(asked))
+                .flatMap(verdict -> Limited.note(asked, verdict, responses)
+                        .map(problem -> ServerResponse.status(problem.status())
+                                .build((exchange, context) -> responses.deny(exchange, problem)))
+                        .orElseGet(() -> next.handle(request)));
     }
 }

@@ -3,10 +3,12 @@ package io.github.spillgate.webflux;
 import io.github.spillgate.Decision;
 import io.github.spillgate.http.Problem;
 import io.github.spillgate.http.RateLimitHeaders;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
 import java.util.function.Supplier;
+import org.springframework.core.annotation.AnnotationAwareOrderComparator;
 import org.springframework.http.HttpHeaders;
 import org.springframework.http.server.reactive.ServerHttpRequest;
 import org.springframework.web.cors.reactive.CorsUtils;
@@ -73,7 +75,7 @@ public final class RateLimitResponses {
      * The same for an application whose handler mappings allow other origins, as {@code @CrossOrigin} and {@code addCorsMappings} do.
      * They would do so after a filter has denied a request; asked first, they let a browser read the denial.
      *
-     * @param mappings all handler mappings of the application, looked up when the first of such requests is denied
+     * @param mappings all handler mappings of the application, in any order; looked up whenever such a request is denied
      * @return the responses
      */
     public RateLimitResponses corsOf(Supplier<? extends Collection<? extends HandlerMapping>> mappings) {
@@ -106,18 +108,31 @@ public final class RateLimitResponses {
 
     private static boolean needsCors(ServerWebExchange exchange) {
         ServerHttpRequest request = exchange.getRequest();
-        return request.getHeaders().getOrigin() != null
-                && CorsUtils.isCorsRequest(request)
-                && !exchange.getResponse().getHeaders().containsHeader(HttpHeaders.ACCESS_CONTROL_ALLOW_ORIGIN);
+        if (request.getHeaders().getOrigin() == null
+                || exchange.getResponse().getHeaders().containsHeader(HttpHeaders.ACCESS_CONTROL_ALLOW_ORIGIN)) {
+            return false;
+        }
+        try {
+            return CorsUtils.isCorsRequest(request);
+        } catch (IllegalArgumentException e) {
+            // Of an origin or a host that is none, which no browser sends.
+            return false;
+        }
     }
 
     /** A mapping that looks for the handler also does what is to be done for the request's origin. */
     private Mono<Void> allowOrigin(ServerWebExchange exchange) {
-        return Flux.fromIterable(mappings.get())
+        return Flux.defer(() -> Flux.fromIterable(sorted(mappings.get())))
                 .concatMap(mapping -> mapping.getHandler(exchange))
                 .next()
                 .then()
                 // That there is no handler, or none for this method, is not what the client is to hear.
                 .onErrorComplete();
+    }
+
+    private static List<HandlerMapping> sorted(Collection<? extends HandlerMapping> mappings) {
+        List<HandlerMapping> sorted = new ArrayList<>(mappings);
+        AnnotationAwareOrderComparator.sort(sorted);
+        return sorted;
     }
 }

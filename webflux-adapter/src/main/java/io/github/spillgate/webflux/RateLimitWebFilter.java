@@ -2,9 +2,10 @@ package io.github.spillgate.webflux;
 
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.http.Verdict;
 import java.util.Objects;
 import org.springframework.core.Ordered;
+import org.springframework.http.HttpHeaders;
+import org.springframework.http.server.reactive.ServerHttpRequest;
 import org.springframework.web.cors.reactive.CorsUtils;
 import org.springframework.web.server.ServerWebExchange;
 import org.springframework.web.server.WebFilter;
@@ -25,11 +26,12 @@ import reactor.core.publisher.Mono;
  * RateLimitWebFilter filter = RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, RateLimitResponses.standard());
  * }</pre>
  *
- * It asks the rules of its phase once for each request, also if that is dispatched again inside of the application, and never reads
- * the body. A request that may go on does so on the thread on which the limiter has answered, which is that of the request if a
- * local store decides, and never that of a Redis connection. Who is denied gets a 429, written by {@link RateLimitResponses}.
+ * Each rule is asked once about a request, also if that is dispatched again inside of the application, and the body is never read.
+ * A request that may go on does so on the thread on which the limiter has answered: that of the request if a local store decides and
+ * nothing had to be looked up, else one of {@code Schedulers.parallel()}, and never that of a Redis connection. Who is denied gets a 429, written by {@link RateLimitResponses}.
  *
- * <p>CORS preflights go on without being asked for: a browser sends them by itself, and does not show what they are answered.
+ * <p>CORS preflights go on without being asked for: a browser sends them by itself, and without credentials. What has an
+ * {@code Authorization} or a {@code Cookie} is none; where the service authenticates by another header, limit them.
  */
 public final class RateLimitWebFilter implements WebFilter, Ordered {
 
@@ -44,7 +46,6 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
     private final RateLimitResponses responses;
     private final int order;
     private final boolean limitsPreflights;
-    private final Asker asker;
 
     private RateLimitWebFilter(
             Rules rules, Phase phase, RateLimitResponses responses, int order, boolean limitsPreflights) {
@@ -53,7 +54,6 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
         this.responses = responses;
         this.order = order;
         this.limitsPreflights = limitsPreflights;
-        this.asker = new Asker(rules, phase);
     }
 
     /**
@@ -100,20 +100,20 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
 
     @Override
     public Mono<Void> filter(ServerWebExchange exchange, WebFilterChain chain) {
-        if ((!limitsPreflights && CorsUtils.isPreFlightRequest(exchange.getRequest()))
-                || !Limited.begins(exchange, asker)) {
+        if (!limitsPreflights && isPreflight(exchange.getRequest())) {
             return chain.filter(exchange);
         }
-        return rules.decide(new ExchangeRequest(exchange), phase).flatMap(verdict -> obey(verdict, exchange, chain));
+        return rules.decide(new ExchangeRequest(exchange), phase)
+                .flatMap(verdict -> Limited.note(exchange, verdict, responses)
+                        .map(problem -> responses.deny(exchange, problem))
+                        .orElseGet(() -> chain.filter(exchange)));
     }
 
-    private Mono<Void> obey(Verdict verdict, ServerWebExchange exchange, WebFilterChain chain) {
-        Limited.note(exchange, verdict, responses);
-        return verdict.problem()
-                .map(problem -> responses.deny(exchange, problem))
-                .orElseGet(() -> chain.filter(exchange));
+    /** A browser sends no credentials with one; with them it could be a way to try passwords. */
+    private static boolean isPreflight(ServerHttpRequest request) {
+        HttpHeaders headers = request.getHeaders();
+        return CorsUtils.isPreFlightRequest(request)
+                && !headers.containsHeader(HttpHeaders.AUTHORIZATION)
+                && !headers.containsHeader(HttpHeaders.COOKIE);
     }
-
-    /** Who asks: two filters with the same rules, of the same phase, are one. */
-    private record Asker(Rules rules, Phase phase) {}
 }

@@ -24,7 +24,9 @@ import java.lang.annotation.Target;
  *
  * The annotations of a method and of its class are one verdict, which is not that of the web filters: it comes after theirs. It
  * is decided before anything of the request's body is read, whatever the method returns, a {@code Mono}, a {@code Flux} or what a
- * suspending function does. Methods of a class that is annotated share its limits; each that is annotated has its own besides.
+ * suspending function does. Methods of a class that is annotated share its limits; each that is annotated has its own besides. What
+ * stands on a method goes before what stands on the one that it overrides. Where controllers are behind proxies of the JDK, it has to
+ * stand on the interface, as Spring's own annotations have to.
  */
 @Documented
 @Retention(RetentionPolicy.RUNTIME)
@@ -48,8 +50,8 @@ public @interface RateLimited {
     String key() default "address";
 
     /**
-     * What the rule is called; by default as the class, or as the class and the method with a dot between. Methods of one name
-     * share their limits.
+     * What the rule is called; by default as the class without its package, or as that and the method with a dot between, as long
+     * as that is not too long and nobody else is called so. Methods of one name and class share their limits.
      *
      * @return the name
      */

@@ -6,11 +6,12 @@ import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.http.Verdict;
 import java.lang.reflect.AnnotatedElement;
 import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -31,12 +32,19 @@ import reactor.core.publisher.Mono;
  */
 public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered {
 
+    /** With the name of a limit behind it, it must still be a name. */
+    private static final int LONGEST_NAME = 56;
+
     private final RateLimiter limiter;
     private final KeySyntax keys;
     private final RateLimitResponses responses;
     private final RuleListener listener;
     private final HandlerAdapter next;
     private final Map<Handled, Rules> rules = new ConcurrentHashMap<>();
+    private final Map<Class<?>, List<Rule>> ofTypes = new ConcurrentHashMap<>();
+
+    /** What rules without names are called, and whose they are. */
+    private final Map<String, String> names = new ConcurrentHashMap<>();
 
     /**
      * An adapter before another one.
@@ -66,7 +74,8 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
      * Reads the annotations of these methods now, so that what is wrong with one is said at the start and not at the first request.
      *
      * @param methods the handler methods of the application
-     * @throws IllegalArgumentException if a limit or a key cannot be read; the message names the method
+     * @throws IllegalArgumentException if a limit or a key cannot be read, or two classes of one name would share their limits; the
+     *     message names the method
      */
     public void prepare(Collection<HandlerMethod> methods) {
         methods.forEach(this::rulesOf);
@@ -86,49 +95,72 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
 
     @Override
     public Mono<HandlerResult> handle(ServerWebExchange exchange, Object handler) {
-        Rules asked = rulesOf((HandlerMethod) handler);
-        return Limited.begins(exchange, asked)
-                ? asked.decide(new ExchangeRequest(exchange)).flatMap(verdict -> obey(verdict, exchange, handler))
-                : next.handle(exchange, handler);
-    }
-
-    private Mono<HandlerResult> obey(Verdict verdict, ServerWebExchange exchange, Object handler) {
-        Limited.note(exchange, verdict, responses);
-        return verdict.problem()
-                .map(problem -> responses.deny(exchange, problem).then(Mono.<HandlerResult>empty()))
-                .orElseGet(() -> next.handle(exchange, handler));
+        return rulesOf((HandlerMethod) handler)
+                .decide(new ExchangeRequest(exchange))
+                .flatMap(verdict -> Limited.note(exchange, verdict, responses)
+                        .map(problem -> responses.deny(exchange, problem).then(Mono.<HandlerResult>empty()))
+                        .orElseGet(() -> next.handle(exchange, handler)));
     }
 
     private Rules rulesOf(HandlerMethod method) {
-        Handled handled = new Handled(method.getBeanType(), method.getMethod());
+        Handled handled = new Handled(typeOf(method), method.getMethod());
         Rules known = rules.get(handled);
         return known == null ? rules.computeIfAbsent(handled, this::read) : known;
     }
 
+    /** A proxy's class has a name of the JVM's making; who made it put the annotation where it can be seen through it. */
+    private static Class<?> typeOf(HandlerMethod method) {
+        Class<?> type = method.getBeanType();
+        return Proxy.isProxyClass(type) ? method.getMethod().getDeclaringClass() : ClassUtils.getUserClass(type);
+    }
+
     private Rules read(Handled handled) {
-        String type = ClassUtils.getShortName(ClassUtils.getUserClass(handled.type));
+        String method = handled.method.getName();
+        String type = ClassUtils.getShortName(handled.type);
         try {
-            List<Rule> read = new ArrayList<>();
-            read.addAll(read(handled.type, type));
-            read.addAll(read(handled.method, type + "." + handled.method.getName()));
+            List<Rule> read =
+                    new ArrayList<>(ofTypes.computeIfAbsent(handled.type, known -> read(known, type, known.getName())));
+            read.addAll(read(handled.method, type + "." + method, handled.type.getName() + "." + method));
             return Rules.of(limiter, PathPatterns.ofSpring(), read, listener);
         } catch (IllegalArgumentException | IllegalStateException e) {
-            throw new IllegalArgumentException(
-                    "@RateLimited of " + type + "." + handled.method.getName() + ": " + e.getMessage(), e);
+            throw new IllegalArgumentException("@RateLimited of " + type + "." + method + ": " + e.getMessage(), e);
         }
     }
 
-    private List<Rule> read(AnnotatedElement element, String name) {
-        Set<RateLimited> found = AnnotatedElementUtils.findMergedRepeatableAnnotations(
-                element, RateLimited.class, RateLimited.All.class);
+    /** Those on the element itself, or, if there are none, those that it has from what it overrides. */
+    private List<Rule> read(AnnotatedElement element, String name, String fullName) {
+        Set<RateLimited> found =
+                AnnotatedElementUtils.getMergedRepeatableAnnotations(element, RateLimited.class, RateLimited.All.class);
+        if (found.isEmpty()) {
+            found = AnnotatedElementUtils.findMergedRepeatableAnnotations(
+                    element, RateLimited.class, RateLimited.All.class);
+        }
         List<Rule> read = new ArrayList<>(found.size());
         for (RateLimited limited : found) {
-            String ofItsOwn = limited.name();
             // Several without names on one element are told apart by their number.
-            String numbered = read.isEmpty() ? name : name + "-" + (read.size() + 1);
-            read.add(rule(limited, ofItsOwn.isEmpty() ? numbered : ofItsOwn));
+            String number = read.isEmpty() ? "" : "-" + (read.size() + 1);
+            String ofItsOwn = limited.name();
+            read.add(rule(limited, ofItsOwn.isEmpty() ? nameOf(name + number, fullName + number) : ofItsOwn));
         }
         return read;
+    }
+
+    /** Returns what a rule without a name is called: short, and nobody else's. */
+    private String nameOf(String name, String fullName) {
+        String clean = shortened(name.replaceAll("[^A-Za-z0-9._-]", "."), fullName);
+        String other = names.putIfAbsent(clean, fullName);
+        if (other != null && !other.equals(fullName)) {
+            throw new IllegalArgumentException("it would be called " + clean + ", as that of " + other
+                    + " is: expected a name of its own, for example @RateLimited(name = \"reports\")");
+        }
+        return clean;
+    }
+
+    /** All instances of a service shorten a name alike. */
+    private static String shortened(String name, String fullName) {
+        return name.length() <= LONGEST_NAME
+                ? name
+                : name.substring(0, LONGEST_NAME - 9) + "-" + HexFormat.of().toHexDigits(fullName.hashCode());
     }
 
     private Rule rule(RateLimited limited, String name) {

@@ -7,6 +7,7 @@ import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule.WhenMissing;
+import io.github.spillgate.webflux.first.Reports;
 import java.net.http.HttpResponse;
 import java.util.List;
 import java.util.Optional;
@@ -98,9 +99,23 @@ class RateLimitedTest {
         }
     }
 
+    @Test
+    void twoClassesOfOneNameDoNotShareTheirLimits() throws ReflectiveOperationException {
+        RateLimitedHandlerAdapter adapter = adapter(new RequestMappingHandlerAdapter());
+        Class<?> other = io.github.spillgate.webflux.second.Reports.class;
+        adapter.prepare(List.of(new HandlerMethod(new Reports(), Reports.class.getDeclaredMethod("list"))));
+        HandlerMethod method =
+                new HandlerMethod(other.getDeclaredConstructor().newInstance(), other.getDeclaredMethod("list"));
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> adapter.prepare(List.of(method)))
+                .withMessage("@RateLimited of Reports.list: it would be called Reports.list, as that of"
+                        + " io.github.spillgate.webflux.first.Reports.list is: expected a name of its own, for example"
+                        + " @RateLimited(name = \"reports\")");
+    }
+
     private RateLimitedHandlerAdapter adapter(RequestMappingHandlerAdapter next) {
         return new RateLimitedHandlerAdapter(
-                limiters.limiter(), keys, RateLimitResponses.standard(), (match, decision) -> {}, next);
+                limiters.limiter(), keys, RateLimitResponses.standard(), (match, outcome, decision, took) -> {}, next);
     }
 
     @RestController

@@ -88,12 +88,19 @@ final class Service implements AutoCloseable {
 
     /** Asks for a path that no client would send, and returns how the response begins. */
     String statusLine(String path) {
+        return answerTo("GET " + path + " HTTP/1.1", "Host: localhost");
+    }
+
+    /** Sends lines that no client would, and returns how the response begins. */
+    String answerTo(String... lines) {
         try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), server.port())) {
+            socket.setSoTimeout((int) LONG.toMillis());
             socket.getOutputStream()
-                    .write(("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                    .write((String.join("\r\n", lines) + "\r\nConnection: close\r\n\r\n")
                             .getBytes(StandardCharsets.ISO_8859_1));
-            return new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.ISO_8859_1))
-                    .readLine();
+            return String.valueOf(
+                    new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.ISO_8859_1))
+                            .readLine());
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }

@@ -4,6 +4,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.http.Match;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.ForwardingHeader;
+import java.time.Duration;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.springframework.core.env.Environment;
 import reactor.util.Logger;
@@ -31,7 +32,7 @@ final class SettingsDoubt implements RuleListener {
     }
 
     @Override
-    public void decided(Match match, Decision decision) {
+    public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
         if (doubtsPeer
                 && !peerTold.get()
                 && !match.request().headers(X_FORWARDED_FOR).isEmpty()

@@ -21,6 +21,7 @@ import io.github.spillgate.webflux.RateLimitedHandlerAdapter;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Client;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Headers;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import org.springframework.beans.factory.ListableBeanFactory;
@@ -58,30 +59,19 @@ import org.springframework.web.reactive.result.method.annotation.RequestMappingH
 })
 public final class SpillgateAutoConfiguration {
 
-    private static final String DEFAULT_NAME = "spillgate";
-
     /** Spring makes it. */
     public SpillgateAutoConfiguration() {}
 
     @Bean
     @ConditionalOnMissingBean
     RateLimiter spillgateRateLimiter(LimitStore store, SpillgateProperties settings, Environment environment) {
-        RateLimiter.Builder limiter = name(settings, environment).store(store);
+        RateLimiter.Builder limiter = RuleReader.checked(
+                        "spillgate.name", LimiterName.of(settings, environment), RateLimiter::builder)
+                .store(store);
         if (store.deadline().isEmpty()) {
             limiter.fallback(fallback(settings)).deadline(settings.deadline()).shortcut(settings.shortcut());
         }
         return RuleReader.checked("spillgate.deadline or spillgate.shortcut", settings, any -> limiter.build());
-    }
-
-    private static RateLimiter.Builder name(SpillgateProperties settings, Environment environment) {
-        String chosen = settings.name();
-        if (chosen != null) {
-            return RuleReader.checked("spillgate.name", chosen, RateLimiter::builder);
-        }
-        // The application may be called what a limiter may not.
-        String application = environment.getProperty("spring.application.name", DEFAULT_NAME);
-        String name = application.replaceAll("[^A-Za-z0-9._-]", "-");
-        return RateLimiter.builder(name.isEmpty() ? DEFAULT_NAME : name.substring(0, Math.min(64, name.length())));
     }
 
     private static LimitStore fallback(SpillgateProperties settings) {
@@ -174,8 +164,8 @@ public final class SpillgateAutoConfiguration {
     private static RuleListener all(List<RuleListener> listeners) {
         return new RuleListener() {
             @Override
-            public void decided(Match match, Decision decision) {
-                listeners.forEach(listener -> listener.decided(match, decision));
+            public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
+                listeners.forEach(listener -> listener.decided(match, outcome, decision, took));
             }
 
             @Override

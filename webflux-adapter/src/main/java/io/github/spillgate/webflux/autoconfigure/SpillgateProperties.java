@@ -26,6 +26,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param secret for keys that are hashed; at least 16 characters, the same in all instances
  * @param headers which header fields tell of limits
  * @param filters where the filters stand
+ * @param health what health says
  * @param rules what is limited; all rules that match a request are decided together
  */
 @ConfigurationProperties("spillgate")
@@ -42,6 +43,7 @@ public record SpillgateProperties(
         @Nullable String secret,
         @DefaultValue Headers headers,
         @DefaultValue Filters filters,
+        @DefaultValue Health health,
         @DefaultValue List<RuleProperties> rules) {
 
     /** Where counts are kept. */
@@ -66,6 +68,15 @@ public record SpillgateProperties(
 
         /** Each rule decides for itself, by its {@code when-undecided}. */
         ERROR
+    }
+
+    /** What the limiter says of its health while the fallback decides; with details in either case. */
+    public enum WhenFallenBack {
+        /** It goes on. */
+        UP,
+
+        /** {@code DEGRADED}, which has to be put in its place among the others by {@code management.endpoint.health.status.order}. */
+        DEGRADED
     }
 
     /** Which header tells of the client behind proxies. */
@@ -140,6 +151,13 @@ public record SpillgateProperties(
             int orderAfterAuthentication,
 
             @DefaultValue("false") boolean preflights) {}
+
+    /**
+     * What health says.
+     *
+     * @param fallenBack what it says while the fallback decides
+     */
+    public record Health(@DefaultValue("up") WhenFallenBack fallenBack) {}
 
     /**
      * One rule.

@@ -15,9 +15,12 @@ import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.metrics.RuleMetrics;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.webflux.RateLimitWebFilter;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.Predicate;
@@ -25,6 +28,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration;
+import org.springframework.boot.health.contributor.Health;
+import org.springframework.boot.health.contributor.ReactiveHealthIndicator;
+import org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration;
+import org.springframework.boot.micrometer.metrics.autoconfigure.MetricsAutoConfiguration;
 import org.springframework.boot.test.context.FilteredClassLoader;
 import org.springframework.boot.test.context.runner.ReactiveWebApplicationContextRunner;
 import org.springframework.boot.test.system.CapturedOutput;
@@ -130,6 +137,7 @@ class SpillgateAutoConfigurationTest {
                         "spillgate.rules[0].limits=120/1m, 1000/1h counter",
                         "spillgate.rules[1].name=plan",
                         "spillgate.rules[1].key=hashed(header:X-Api-Key) | principal",
+                        "spillgate.rules[1].limits=100/24h",
                         "spillgate.rules[1].limits-from=plans",
                         "spillgate.rules[1].cost-from=costs",
                         "spillgate.rules[1].unless=internal",
@@ -137,14 +145,15 @@ class SpillgateAutoConfigurationTest {
                         "spillgate.rules[1].when-missing=skip",
                         "spillgate.rules[1].when-undecided=deny",
                         "spillgate.rules[1].shadow=true")
-                .run(context -> assertThat(context.getBean(Rules.class).list())
-                        .extracting(Rule::toString)
-                        .containsExactlyInAnyOrder(
-                                "Rule[address, paths=[/v1/**, /v2/**], methods=[GET, POST], BEFORE_AUTHENTICATION,"
-                                        + " key=address, limits=[120/1m name=address-1m, 1000/1h counter"
-                                        + " name=address-1h]]",
-                                "Rule[plan, paths=[], methods=[], AFTER_AUTHENTICATION,"
-                                        + " key=hashed(header:X-Api-Key) | principal, limits=[], shadow]"));
+                .run(
+                        context -> assertThat(context.getBean(Rules.class).list())
+                                .extracting(Rule::toString)
+                                .containsExactlyInAnyOrder(
+                                        "Rule[address, paths=[/v1/**, /v2/**], methods=[GET, POST], BEFORE_AUTHENTICATION,"
+                                                + " key=address, limits=[120/1m name=address-1m, 1000/1h counter"
+                                                + " name=address-1h]]",
+                                        "Rule[plan, paths=[], methods=[], AFTER_AUTHENTICATION,"
+                                                + " key=hashed(header:X-Api-Key) | principal, limits=[100/24h name=plan-24h], shadow]"));
     }
 
     @Test
@@ -170,6 +179,56 @@ class SpillgateAutoConfigurationTest {
         local().withPropertyValues("spring.application.name=shop", "spillgate.name=checkout")
                 .run(context -> assertThat(context.getBean(RateLimiter.class).toString())
                         .startsWith("RateLimiter[checkout,"));
+    }
+
+    // Who looks on.
+
+    @Test
+    void metricsAreThereWhereMicrometerIs() {
+        local().withConfiguration(AutoConfigurations.of(
+                        MetricsAutoConfiguration.class,
+                        CompositeMeterRegistryAutoConfiguration.class,
+                        SpillgateMetricsAutoConfiguration.class))
+                .withBean(SimpleMeterRegistry.class)
+                .withPropertyValues("spillgate.name=shop")
+                .run(context -> {
+                    MeterRegistry registry = context.getBean(MeterRegistry.class);
+                    assertThat(registry.get("spillgate.fallbacks")
+                                    .tag("limiter", "shop")
+                                    .functionCounter())
+                            .isNotNull();
+                    assertThat(context).hasSingleBean(RuleMetrics.class);
+                });
+        local().withConfiguration(AutoConfigurations.of(SpillgateMetricsAutoConfiguration.class))
+                .withClassLoader(new FilteredClassLoader(MeterRegistry.class))
+                .run(context -> assertThat(context).hasNotFailed().doesNotHaveBean("spillgateRuleMetrics"));
+    }
+
+    @Test
+    void healthSaysWhoDecides() {
+        runner.withConfiguration(AutoConfigurations.of(SpillgateHealthAutoConfiguration.class))
+                .withPropertyValues(
+                        "spring.data.redis.url=redis://localhost:1", "spillgate.health.fallen-back=degraded")
+                .run(context -> await().atMost(LONG).untilAsserted(() -> {
+                    Health health = context.getBean(ReactiveHealthIndicator.class)
+                            .health()
+                            .block(LONG);
+                    assertThat(health.getStatus().getCode()).isEqualTo("DEGRADED");
+                    assertThat(health.getDetails())
+                            .containsEntry("decides", Source.LOCAL)
+                            .containsKeys("breaker", "problem");
+                }));
+        runner.withConfiguration(AutoConfigurations.of(SpillgateHealthAutoConfiguration.class))
+                .withPropertyValues("spillgate.redis.uri=" + redis())
+                .run(context -> await().atMost(LONG)
+                        .untilAsserted(() -> assertThat(context.getBean(ReactiveHealthIndicator.class)
+                                        .health()
+                                        .block(LONG)
+                                        .getDetails())
+                                .containsEntry("decides", Source.REDIS)));
+        local().withConfiguration(AutoConfigurations.of(SpillgateHealthAutoConfiguration.class))
+                .withClassLoader(new FilteredClassLoader(ReactiveHealthIndicator.class))
+                .run(context -> assertThat(context).hasNotFailed().doesNotHaveBean("spillgateHealthIndicator"));
     }
 
     // What is wrong.
@@ -310,7 +369,7 @@ class SpillgateAutoConfigurationTest {
 
         @Bean
         RuleListener listener() {
-            return (match, decision) -> {};
+            return (match, outcome, decision, took) -> {};
         }
     }
 }

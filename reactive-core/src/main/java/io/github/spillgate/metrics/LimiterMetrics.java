@@ -1,0 +1,95 @@
+package io.github.spillgate.metrics;
+
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.StoreState;
+import io.github.spillgate.StoreState.Breaker;
+import io.micrometer.core.instrument.FunctionCounter;
+import io.micrometer.core.instrument.Gauge;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.Tags;
+import io.micrometer.core.instrument.binder.MeterBinder;
+import java.util.Locale;
+import java.util.Objects;
+import java.util.function.ToDoubleFunction;
+
+/**
+ * How a limiter's store is, as {@link RateLimiter#state()} tells it:
+ *
+ * <table>
+ * <caption>Meters</caption>
+ * <tr><th>meter</th><th>what it tells</th></tr>
+ * <tr><td>{@code spillgate.breaker}, by {@code state}</td><td>1 for the state that the breaker is in, {@code closed}, {@code open} or
+ * {@code half_open}, and 0 for the others</td></tr>
+ * <tr><td>{@code spillgate.fallbacks}</td><td>how many questions the fallback has answered</td></tr>
+ * <tr><td>{@code spillgate.settling}</td><td>how many permits wait to be charged in the store</td></tr>
+ * <tr><td>{@code spillgate.settled}</td><td>how many have been</td></tr>
+ * <tr><td>{@code spillgate.lost}</td><td>how many never will be</td></tr>
+ * <tr><td>{@code spillgate.unknown}</td><td>how many may have been charged twice</td></tr>
+ * </table>
+ *
+ * Each has the limiter's name as {@code limiter}.
+ */
+public final class LimiterMetrics implements MeterBinder {
+
+    private final RateLimiter limiter;
+    private final String name;
+
+    private LimiterMetrics(RateLimiter limiter, String name) {
+        this.limiter = limiter;
+        this.name = name;
+    }
+
+    /**
+     * The meters of a limiter.
+     *
+     * @param limiter the limiter
+     * @param name what it is called
+     * @return its meters, to be bound to a registry
+     */
+    public static LimiterMetrics of(RateLimiter limiter, String name) {
+        return new LimiterMetrics(
+                Objects.requireNonNull(limiter, "limiter is null: expected one"),
+                Objects.requireNonNull(name, "name is null: expected the limiter's, for example \"api\""));
+    }
+
+    @Override
+    public void bindTo(MeterRegistry registry) {
+        Tags tags = Tags.of("limiter", name);
+        for (Breaker state : Breaker.values()) {
+            Gauge.builder("spillgate.breaker", limiter, asked -> asked.state().breaker() == state ? 1 : 0)
+                    .description("1 for the state that the circuit breaker is in")
+                    .tags(tags.and("state", state.name().toLowerCase(Locale.ROOT)))
+                    .register(registry);
+        }
+        Gauge.builder("spillgate.settling", limiter, of(StoreState::toSettle))
+                .description("Permits that the fallback has granted and that wait to be charged in the store")
+                .tags(tags)
+                .register(registry);
+        counter(
+                "spillgate.fallbacks",
+                "Questions that the fallback has answered",
+                StoreState::fellBack,
+                tags,
+                registry);
+        counter(
+                "spillgate.settled",
+                "Permits that were charged in the store afterwards",
+                StoreState::settled,
+                tags,
+                registry);
+        counter("spillgate.lost", "Permits that will not be charged in the store", StoreState::lost, tags, registry);
+        counter("spillgate.unknown", "Permits that may have been charged twice", StoreState::unknown, tags, registry);
+    }
+
+    private void counter(
+            String meter, String description, ToDoubleFunction<StoreState> value, Tags tags, MeterRegistry registry) {
+        FunctionCounter.builder(meter, limiter, of(value))
+                .description(description)
+                .tags(tags)
+                .register(registry);
+    }
+
+    private static ToDoubleFunction<RateLimiter> of(ToDoubleFunction<StoreState> value) {
+        return asked -> value.applyAsDouble(asked.state());
+    }
+}

@@ -1,0 +1,113 @@
+package io.github.spillgate.metrics;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Source;
+import io.github.spillgate.http.Match;
+import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.RuleListener;
+import io.micrometer.core.instrument.Counter;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.Timer;
+import java.time.Duration;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * What rules decide:
+ *
+ * <table>
+ * <caption>Meters</caption>
+ * <tr><th>meter</th><th>what it tells</th></tr>
+ * <tr><td>{@code spillgate.decisions}, by {@code rule}, {@code outcome} and {@code source}</td><td>how many decisions, and how long
+ * they took; the outcome is {@code allowed}, {@code denied} or {@code denied_by_others}</td></tr>
+ * <tr><td>{@code spillgate.undecided}, by {@code rule}</td><td>how many requests nothing could be decided on</td></tr>
+ * <tr><td>{@code spillgate.refused}, by {@code rule}</td><td>how many were denied because they have no key</td></tr>
+ * <tr><td>{@code spillgate.near}, by {@code rule}</td><td>how many were allowed and left less than a tenth of a limit</td></tr>
+ * </table>
+ *
+ * A shadow rule's are those of {@code shadow=true}. No key and nothing else of a request is ever in a tag, so there are as many meters
+ * as rules, a few for each.
+ */
+public final class RuleMetrics implements RuleListener {
+
+    private static final int PART = 10;
+
+    private final MeterRegistry registry;
+    private final Map<Kind, Timer> decisions = new ConcurrentHashMap<>();
+
+    private RuleMetrics(MeterRegistry registry) {
+        this.registry = registry;
+    }
+
+    /**
+     * What tells a registry.
+     *
+     * @param registry the registry
+     * @return a listener of rules
+     */
+    public static RuleMetrics of(MeterRegistry registry) {
+        return new RuleMetrics(Objects.requireNonNull(registry, "registry is null: expected one"));
+    }
+
+    @Override
+    public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
+        Rule rule = match.rule();
+        Kind kind = new Kind(rule.name(), rule.isShadow(), outcome, decision.source());
+        timer(kind).record(took);
+        if (outcome == Outcome.ALLOWED && isNear(rule, decision)) {
+            counter("spillgate.near", "Requests that were allowed and left less than a tenth of a limit", rule)
+                    .increment();
+        }
+    }
+
+    @Override
+    public void refused(Match match) {
+        counter("spillgate.refused", "Requests that were denied because they have no key", match.rule())
+                .increment();
+    }
+
+    @Override
+    public void undecided(Match match, Throwable why) {
+        counter("spillgate.undecided", "Requests that nothing could be decided on", match.rule())
+                .increment();
+    }
+
+    /** Of the rule's own limits, which are called after it. */
+    private static boolean isNear(Rule rule, Decision decision) {
+        for (Decision.Usage usage : decision.limits()) {
+            if (usage.remaining() < usage.limit().permits() / PART
+                    && usage.limit().name().startsWith(rule.name() + "-")) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private Timer timer(Kind kind) {
+        Timer known = decisions.get(kind);
+        return known == null ? decisions.computeIfAbsent(kind, this::newTimer) : known;
+    }
+
+    private Timer newTimer(Kind kind) {
+        return Timer.builder("spillgate.decisions")
+                .description("Decisions of rules")
+                .tags("rule", kind.rule, "shadow", Boolean.toString(kind.shadow))
+                .tags("outcome", text(kind.outcome), "source", text(kind.source))
+                .register(registry);
+    }
+
+    private Counter counter(String name, String description, Rule rule) {
+        return Counter.builder(name)
+                .description(description)
+                .tags("rule", rule.name(), "shadow", Boolean.toString(rule.isShadow()))
+                .register(registry);
+    }
+
+    private static String text(Enum<?> constant) {
+        return constant.name().toLowerCase(Locale.ROOT);
+    }
+
+    private record Kind(String rule, boolean shadow, Outcome outcome, Source source) {}
+}

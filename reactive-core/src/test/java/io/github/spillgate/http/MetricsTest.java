@@ -1,0 +1,136 @@
+package io.github.spillgate.http;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.metrics.LimiterMetrics;
+import io.github.spillgate.metrics.RuleMetrics;
+import io.micrometer.core.instrument.Meter;
+import io.micrometer.core.instrument.Tag;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import java.time.Duration;
+import java.util.List;
+import java.util.Locale;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+
+class MetricsTest {
+
+    private static final KeySource API_KEY = KeySource.header("X-Api-Key");
+
+    private final SimpleMeterRegistry registry = new SimpleMeterRegistry();
+    private final RateLimiter limiter =
+            RateLimiter.builder("test").store(LocalStore.bounded(1_000)).build();
+
+    @AfterEach
+    void close() {
+        limiter.close();
+    }
+
+    @Test
+    void decisionsAreCountedByRuleOutcomeAndSource() {
+        Rules rules = rules(rule("all", 20), rule("some", 2), rule("tried", 1).shadow(true));
+        for (int i = 0; i < 3; i++) {
+            decide(rules, "secret-key");
+        }
+        assertThat(count("all", "allowed", false)).isEqualTo(2);
+        assertThat(count("all", "denied_by_others", false)).isEqualTo(1);
+        assertThat(count("some", "allowed", false)).isEqualTo(2);
+        assertThat(count("some", "denied", false)).isEqualTo(1);
+        assertThat(count("tried", "allowed", true)).isEqualTo(1);
+        assertThat(count("tried", "denied", true)).isEqualTo(1);
+    }
+
+    @Test
+    void noKeyIsEverInATag() {
+        Rules rules = rules(
+                rule("all", 5),
+                Rule.named("fails")
+                        .key(match -> Mono.error(new IllegalStateException("secret-key")))
+                        .limit(Limit.perMinute(1)));
+        for (int i = 0; i < 10; i++) {
+            decide(rules, "secret-key-" + i);
+        }
+        assertThat(registry.getMeters()).isNotEmpty();
+        for (Meter meter : registry.getMeters()) {
+            assertThat(meter.getId().getTags()).extracting(Tag::getValue).noneMatch(value -> value.contains("secret"));
+        }
+        assertThat(registry.getMeters()).hasSize(2);
+    }
+
+    @Test
+    void whoIsNearALimitIsCounted() {
+        Rules rules = rules(rule("all", 20));
+        for (int i = 0; i < 18; i++) {
+            decide(rules, "k");
+        }
+        assertThat(registry.find("spillgate.near").counter()).isNull();
+        for (int i = 0; i < 5; i++) {
+            decide(rules, "k");
+        }
+        assertThat(registry.get("spillgate.near").tag("rule", "all").counter().count())
+                .isEqualTo(2);
+    }
+
+    @Test
+    void whatCannotBeDecidedIsCounted() {
+        Rules rules = rules(Rule.named("fails")
+                .key(match -> Mono.error(new IllegalStateException("broken")))
+                .limit(Limit.perMinute(1)));
+        decide(rules, "k");
+        assertThat(registry.get("spillgate.undecided")
+                        .tag("rule", "fails")
+                        .counter()
+                        .count())
+                .isEqualTo(1);
+    }
+
+    @Test
+    void theStateOfTheStoreIsThere() {
+        LimiterMetrics.of(limiter, "test").bindTo(registry);
+        for (Breaker state : Breaker.values()) {
+            assertThat(registry.get("spillgate.breaker")
+                            .tag("state", state.name().toLowerCase(Locale.ROOT))
+                            .gauge()
+                            .value())
+                    .isEqualTo(state == limiter.state().breaker() ? 1 : 0);
+        }
+        for (String counter : List.of("fallbacks", "settled", "lost", "unknown")) {
+            assertThat(registry.get("spillgate." + counter)
+                            .tag("limiter", "test")
+                            .functionCounter()
+                            .count())
+                    .isZero();
+        }
+        assertThat(registry.get("spillgate.settling").gauge().value()).isZero();
+    }
+
+    private long count(String rule, String outcome, boolean shadow) {
+        return registry.get("spillgate.decisions")
+                .tags("rule", rule, "outcome", outcome, "source", "local", "shadow", Boolean.toString(shadow))
+                .timer()
+                .count();
+    }
+
+    private Rules rules(Rule.Builder... rules) {
+        return Rules.of(
+                limiter,
+                SentRequest.syntax(),
+                List.of(rules).stream().map(Rule.Builder::build).toList(),
+                RuleMetrics.of(registry));
+    }
+
+    private static Rule.Builder rule(String name, long permits) {
+        return Rule.named(name).key(API_KEY).limit(Limit.perMinute(permits));
+    }
+
+    private static void decide(Rules rules, String key) {
+        rules.decide(SentRequest.get("/").header("X-Api-Key", key), Phase.BEFORE_AUTHENTICATION)
+                .block(Duration.ofSeconds(30));
+    }
+}

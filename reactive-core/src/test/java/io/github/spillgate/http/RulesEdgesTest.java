@@ -1,0 +1,308 @@
+package io.github.spillgate.http;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.Unprotected;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+
+/** What somebody who wants to pass a rule by, or who writes one in haste, may try. */
+class RulesEdgesTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+    private static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
+    private static final KeySource API_KEY = KeySource.header("X-Api-Key");
+
+    private final LocalStore store = LocalStore.bounded(10_000);
+    private final RateLimiter limiter = RateLimiter.builder("test").store(store).build();
+
+    @AfterEach
+    void close() {
+        limiter.close();
+    }
+
+    @Test
+    void aHeaderThatAddsOneMoreRuleIsNoWayAroundAllOfThem() {
+        List<Rule.Builder> some = new ArrayList<>();
+        for (int i = 0; i < 4; i++) {
+            some.add(Rule.named("r" + i)
+                    .key(ADDRESS)
+                    .limit(Limit.perSecond(1))
+                    .limit(Limit.perMinute(1))
+                    .limit(Limit.perHour(1))
+                    .limit(Limit.perDay(1)));
+        }
+        some.add(Rule.named("key").key(API_KEY).limit(Limit.perMinute(1)).whenMissing(Rule.WhenMissing.SKIP));
+        Rules rules = rules(some.toArray(Rule.Builder[]::new));
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+        assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "x")).isAllowed())
+                .as("with a header")
+                .isFalse();
+    }
+
+    @Test
+    void twoRulesWhoseLimitsGetOneNameAreRefusedOrCounted() {
+        Rules rules;
+        try {
+            rules = rules(
+                    Rule.named("login").key(ADDRESS).limit(Limit.perMinute(3).named("ip-1m")),
+                    Rule.named("login-ip").key(ADDRESS).limit(Limit.perMinute(2)));
+        } catch (IllegalArgumentException e) {
+            return;
+        }
+        int allowed = 0;
+        for (int i = 0; i < 10; i++) {
+            allowed += decide(rules, SentRequest.get("/")).isAllowed() ? 1 : 0;
+        }
+        assertThat(allowed).isEqualTo(2);
+    }
+
+    @Test
+    void nobodyWaitsForTheKeyOfAShadow() {
+        Rules rules = rules(
+                Rule.named("real").key(ADDRESS).limit(Limit.perMinute(5)),
+                Rule.named("shadow")
+                        .key(match -> Mono.never())
+                        .limit(Limit.perMinute(5))
+                        .timeout(Duration.ofSeconds(3))
+                        .shadow(true));
+        long began = System.nanoTime();
+        decide(rules, SentRequest.get("/"));
+        assertThat(Duration.ofNanos(System.nanoTime() - began)).isLessThan(Duration.ofSeconds(1));
+    }
+
+    @Test
+    void nobodyWaitsForTheRefundOfAShadow() {
+        LimitStore slow = new Unprotected(LocalStore.bounded(100)) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                boolean isShadow = claims.get(0).limit().name().startsWith("shadow");
+                return isShadow ? super.take(claims).delayElement(Duration.ofSeconds(3)) : super.take(claims);
+            }
+        };
+        try (RateLimiter onSlow = RateLimiter.builder("slow").store(slow).build()) {
+            Rules rules = Rules.of(
+                    onSlow,
+                    SentRequest.syntax(),
+                    List.of(Rule.named("shadow")
+                            .key(ADDRESS)
+                            .limit(Limit.perMinute(5))
+                            .refundWhen("200")
+                            .shadow(true)
+                            .build()));
+            long began = System.nanoTime();
+            decide(rules, SentRequest.get("/")).completed(200).block(LONG);
+            assertThat(Duration.ofNanos(System.nanoTime() - began)).isLessThan(Duration.ofSeconds(1));
+        }
+    }
+
+    @Test
+    void aVerdictIsNeverAnError() {
+        PathSyntax throwing = pattern -> request -> {
+            throw new IllegalArgumentException("No capture groups allowed");
+        };
+        Rules rules = Rules.of(
+                limiter,
+                throwing,
+                List.of(Rule.named("a")
+                        .paths("/a")
+                        .key(ADDRESS)
+                        .limit(Limit.perMinute(1))
+                        .build()));
+        assertThat(decide(rules, SentRequest.get("/a"))).isNotNull();
+    }
+
+    @Test
+    void aBuilderRefusesNull() {
+        assertThatThrownBy(() -> builder("a").unless(null).build()).isInstanceOf(NullPointerException.class);
+    }
+
+    @Test
+    void whenMissingNullIsRefused() {
+        assertThatThrownBy(() -> builder("a").whenMissing(null).build()).isInstanceOf(NullPointerException.class);
+    }
+
+    @Test
+    void methodsAreMethods() {
+        assertThatIllegalArgumentException().isThrownBy(() -> builder("a").methods("GET,POST"));
+    }
+
+    @Test
+    void aStatusPredicateThatThrowsHarmsOnlyItsOwnRule() {
+        Rules rules = rules(
+                builder("broken").limit(Limit.perHour(100)).refundWhen(status -> {
+                    throw new IllegalStateException("broken");
+                }),
+                Rule.named("fine").key(API_KEY).limit(Limit.perMinute(1)).refundWhen("2xx"));
+        Verdict verdict = decide(rules, SentRequest.get("/").header("X-Api-Key", "k"));
+        verdict.completed(200).onErrorComplete().block(LONG);
+        assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "k").from("192.0.2.9"))
+                        .isAllowed())
+                .isTrue();
+    }
+
+    @Test
+    void keysThatDifferStayDifferentWhenHashed() {
+        KeySource own = match -> Mono.just(match.request().attribute("k").orElseThrow());
+        Rules rules = rules(Rule.named("a").key(own.hashed(new byte[16])).limit(Limit.perMinute(1)));
+        assertThat(decide(rules, SentRequest.get("/").attribute("k", "\ud800")).isAllowed())
+                .isTrue();
+        assertThat(decide(rules, SentRequest.get("/").attribute("k", "?")).isAllowed())
+                .isTrue();
+    }
+
+    @Test
+    void aLineEndInASettingIsNoPartOfAName() {
+        KeySource source;
+        try {
+            source = KeySyntax.of(ClientAddress.ofPeer()).parse("header:X-Api-Key\n");
+        } catch (IllegalArgumentException e) {
+            return;
+        }
+        assertThat(source).hasToString("header:X-Api-Key");
+    }
+
+    @Test
+    void aMatchIsFitForALog() {
+        Match match = new Match(
+                builder("a").build(), SentRequest.get("/"), Map.of("id", "1\r\n2026-01-01 INFO admin logged in"));
+        assertThat(match.toString()).doesNotContain("\n");
+    }
+
+    @Test
+    void aKeyThatIsMissingIsKnownToBeMissingThoughTheRestHangs() {
+        Rules rules = rules(Rule.named("a")
+                .key(KeySource.joined(API_KEY, match -> Mono.never()))
+                .limit(Limit.perMinute(1)));
+        decide(rules, SentRequest.get("/"));
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void aKeyThatComesOnAThreadOfSomebodyElseDoesNotMoveTheRequestThere() {
+        Rules rules = rules(Rule.named("a")
+                .key(match ->
+                        Mono.<String>create(sink -> new Thread(sink::success, "lettuce-epollEventLoop-9").start()))
+                .whenMissing(Rule.WhenMissing.SKIP)
+                .limit(Limit.perMinute(1)));
+        String thread = rules.decide(SentRequest.get("/"))
+                .map(verdict -> Thread.currentThread().getName())
+                .block(LONG);
+        assertThat(thread).doesNotStartWith("lettuce");
+    }
+
+    @Test
+    void rulesOfNullSayWhatWasExpected() {
+        assertThatThrownBy(() -> Rules.of(limiter, SentRequest.syntax(), null)).hasMessageContaining("expected");
+    }
+
+    @Test
+    void secretOfNullSaysWhatWasExpected() {
+        assertThatThrownBy(() -> KeySyntax.of(ClientAddress.ofPeer()).secret(null))
+                .hasMessageContaining("expected");
+    }
+
+    @Test
+    void aSecretThatIsTooShortIsSaidWhereItIsSet() {
+        assertThatThrownBy(() -> KeySyntax.of(ClientAddress.ofPeer()).secret(new byte[3]))
+                .hasMessageContaining("expected");
+    }
+
+    @Test
+    void aHeaderNameThatCannotBeOneIsRefused() {
+        assertThatIllegalArgumentException().isThrownBy(() -> KeySource.header("X-Api-Key: "));
+    }
+
+    @Test
+    void aRuleThatLooksUpLimitsNeedsSomeForThoseOfWhomNoneAreFound() {
+        assertThatThrownBy(() -> rules(Rule.named("plan").key(API_KEY).limits((match, key) -> Mono.empty())))
+                .hasMessageStartingWith("rule plan has no limit for those whose limits are not found: expected one");
+    }
+
+    @Test
+    void aDenialForWantOfAKeyIsHeard() {
+        List<String> heard = new ArrayList<>();
+        Rule rule = builder("a").key(API_KEY).whenMissing(Rule.WhenMissing.DENY).build();
+        Rules rules = Rules.of(limiter, SentRequest.syntax(), List.of(rule), new RuleListener() {
+            @Override
+            public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
+                heard.add("decided");
+            }
+
+            @Override
+            public void refused(Match match) {
+                heard.add("refused " + match);
+            }
+        });
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+        assertThat(heard).containsExactly("refused Match[a]");
+    }
+
+    @Test
+    void aRuleAsksAboutARequestOnce() {
+        Rules rules = rules(builder("a"));
+        SentRequest request = SentRequest.get("/").remembering();
+        assertThat(decide(rules, request).decision()).isPresent();
+        assertThat(decide(rules, request).decision()).isEmpty();
+        // Rules that come later have not been asked.
+        rules.replace(List.of(builder("b").build()));
+        assertThat(decide(rules, request).decision()).isPresent();
+    }
+
+    @Test
+    void aLateAnswerGivesBackOnlyWhatItHasTaken() {
+        ManualClock clock = new ManualClock();
+        LimitStore local = LocalStore.bounded(100, clock);
+        try (RateLimiter onClock = RateLimiter.builder("clock").store(local).build()) {
+            Rules rules = Rules.of(
+                    onClock,
+                    SentRequest.syntax(),
+                    List.of(
+                            Rule.named("all")
+                                    .key(ADDRESS)
+                                    .limit(Limit.perMinute(1_000))
+                                    .build(),
+                            builder("failures").refundWhen("2xx").build()));
+            Verdict slow = decide(rules, SentRequest.get("/"));
+            clock.advance(Duration.ofSeconds(61));
+            // The window of the slow one is over, and somebody else has what there is now.
+            assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
+            slow.completed(200).block(LONG);
+            assertThat(decide(rules, SentRequest.get("/")).isAllowed())
+                    .as("a second failure within the window")
+                    .isFalse();
+        }
+    }
+
+    private static Rule.Builder builder(String name) {
+        return Rule.named(name).key(ADDRESS).limit(Limit.perMinute(1));
+    }
+
+    private Rules rules(Rule.Builder... rules) {
+        return Rules.of(
+                limiter,
+                SentRequest.syntax(),
+                Stream.of(rules).map(Rule.Builder::build).toList());
+    }
+
+    private static Verdict decide(Rules rules, SentRequest request) {
+        return Objects.requireNonNull(rules.decide(request).block(LONG));
+    }
+}

@@ -1,0 +1,38 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.StoreState;
+import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.WhenFallenBack;
+import org.springframework.boot.health.contributor.Health;
+import org.springframework.boot.health.contributor.ReactiveHealthIndicator;
+import org.springframework.boot.health.contributor.Status;
+import reactor.core.publisher.Mono;
+
+/** A limiter goes on without its store, so it is never down; but it says so. */
+final class LimiterHealth implements ReactiveHealthIndicator {
+
+    private static final Status DEGRADED = new Status("DEGRADED", "the fallback decides");
+
+    private final RateLimiter limiter;
+    private final Status fallenBack;
+
+    LimiterHealth(RateLimiter limiter, WhenFallenBack fallenBack) {
+        this.limiter = limiter;
+        this.fallenBack = fallenBack == WhenFallenBack.DEGRADED ? DEGRADED : Status.UP;
+    }
+
+    @Override
+    public Mono<Health> health() {
+        return Mono.fromSupplier(() -> {
+            StoreState state = limiter.state();
+            Health.Builder health = Health.status(state.isFallenBack() ? fallenBack : Status.UP)
+                    .withDetail("decides", state.decides())
+                    .withDetail("breaker", state.breaker())
+                    .withDetail("fallbacks", state.fellBack())
+                    .withDetail("settling", state.toSettle())
+                    .withDetail("lost", state.lost());
+            state.problem().ifPresent(problem -> health.withDetail("problem", problem));
+            return health.build();
+        });
+    }
+}

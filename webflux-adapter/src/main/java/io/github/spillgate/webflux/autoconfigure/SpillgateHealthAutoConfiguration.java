@@ -1,0 +1,30 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import io.github.spillgate.RateLimiter;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
+import org.springframework.boot.health.contributor.ReactiveHealthIndicator;
+import org.springframework.context.annotation.Bean;
+
+/** What the limiter tells of its health, where somebody asks. */
+@AutoConfiguration(
+        after = SpillgateAutoConfiguration.class,
+        beforeName =
+                "org.springframework.boot.health.autoconfigure.registry.HealthContributorRegistryAutoConfiguration")
+@ConditionalOnClass(ReactiveHealthIndicator.class)
+@ConditionalOnBean({RateLimiter.class, SpillgateProperties.class})
+@ConditionalOnProperty(name = "management.health.spillgate.enabled", matchIfMissing = true)
+public final class SpillgateHealthAutoConfiguration {
+
+    /** Spring makes it. */
+    public SpillgateHealthAutoConfiguration() {}
+
+    @Bean
+    @ConditionalOnMissingBean(name = "spillgateHealthIndicator")
+    ReactiveHealthIndicator spillgateHealthIndicator(RateLimiter limiter, SpillgateProperties settings) {
+        return new LimiterHealth(limiter, settings.health().fallenBack());
+    }
+}

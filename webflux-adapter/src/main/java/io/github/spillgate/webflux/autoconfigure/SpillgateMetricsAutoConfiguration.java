@@ -1,0 +1,36 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.metrics.LimiterMetrics;
+import io.github.spillgate.metrics.RuleMetrics;
+import io.micrometer.core.instrument.MeterRegistry;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.context.annotation.Bean;
+import org.springframework.core.env.Environment;
+
+/** What the limiter tells Micrometer, where that is there. */
+@AutoConfiguration(
+        after = SpillgateAutoConfiguration.class,
+        afterName = "org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration")
+@ConditionalOnClass(MeterRegistry.class)
+@ConditionalOnBean({MeterRegistry.class, RateLimiter.class, SpillgateProperties.class})
+public final class SpillgateMetricsAutoConfiguration {
+
+    /** Spring makes it. */
+    public SpillgateMetricsAutoConfiguration() {}
+
+    @Bean
+    @ConditionalOnMissingBean
+    RuleMetrics spillgateRuleMetrics(MeterRegistry registry) {
+        return RuleMetrics.of(registry);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    LimiterMetrics spillgateLimiterMetrics(RateLimiter limiter, SpillgateProperties settings, Environment environment) {
+        return LimiterMetrics.of(limiter, LimiterName.of(settings, environment));
+    }
+}

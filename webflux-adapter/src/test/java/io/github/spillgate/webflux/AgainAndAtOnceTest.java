@@ -1,0 +1,273 @@
+package io.github.spillgate.webflux;
+
+import static io.github.spillgate.webflux.Limiters.address;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.http.ClientAddress;
+import io.github.spillgate.http.KeySource;
+import io.github.spillgate.http.KeySyntax;
+import io.github.spillgate.http.Match;
+import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.Rules;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.context.annotation.AnnotationConfigApplicationContext;
+import org.springframework.web.bind.annotation.GetMapping;
+import org.springframework.web.bind.annotation.RequestMapping;
+import org.springframework.web.bind.annotation.RestController;
+import org.springframework.web.reactive.HandlerMapping;
+import org.springframework.web.reactive.function.server.RouterFunction;
+import org.springframework.web.reactive.function.server.RouterFunctions;
+import org.springframework.web.reactive.function.server.ServerResponse;
+import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerAdapter;
+import org.springframework.web.server.WebFilter;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+/** Requests that are tried again, come at once, and say anything at all. */
+class AgainAndAtOnceTest {
+
+    private final Limiters limiters = Limiters.onRedis();
+    private final Map<String, String> undecided = new ConcurrentHashMap<>();
+    private Service service;
+
+    @AfterEach
+    void close() {
+        if (service != null) {
+            service.close();
+        }
+        limiters.close();
+    }
+
+    @Test
+    void nothingThatAClientSendsMakesALookupFail() {
+        start(
+                Rule.named("query").key(KeySource.query("k")).limit(Limit.perMinute(1_000_000)),
+                Rule.named("cookie").key(KeySource.cookie("k")).limit(Limit.perMinute(1_000_000)),
+                Rule.named("header").key(KeySource.header("K")).limit(Limit.perMinute(1_000_000)),
+                Rule.named("path")
+                        .paths("/p/{k}/**")
+                        .key(KeySource.pathVariable("k"))
+                        .limit(Limit.perMinute(1_000_000)),
+                Rule.named("address")
+                        .key(KeySource.clientAddress(ClientAddress.ofXForwardedFor("127.0.0.0/8")))
+                        .limit(Limit.perMinute(1_000_000)),
+                Rule.named("forwarded")
+                        .key(KeySource.clientAddress(ClientAddress.ofForwarded("127.0.0.0/8")))
+                        .limit(Limit.perMinute(1_000_000)));
+        Random random = new Random(43);
+        Set<String> statuses = new TreeSet<>();
+        for (int i = 0; i < 4000; i++) {
+            String[] lines = {
+                "GET /p/" + any(random, "ab;=,.k/", 8) + "?k="
+                        + any(random, "k&+?/0aF;,", 12).replace("&k", "&k=") + " HTTP/1.1",
+                "Host: localhost",
+                "Cookie: k=" + any(random, "k=;, \"ab%", 12),
+                "Cookie: a=b; " + any(random, "k=;, \"ab%", 12),
+                "K: " + any(random, "a,\" ;\u00e9\u00ff", 6),
+                "X-Forwarded-For: " + any(random, "1.:[]a, %\"", 16),
+                "Forwarded: " + any(random, "for=1.:[]a,;\"\\ ", 16)
+            };
+            statuses.add(service.answerTo(lines));
+        }
+        assertThat(statuses)
+                .allSatisfy(status -> assertThat(status).startsWith("HTTP/1.1").doesNotContain(" 5"));
+        assertThat(undecided).isEmpty();
+    }
+
+    @Test
+    void aRouteThatIsTriedAgainIsChargedOnce() {
+        Rules rules = limiters.rules(address("address", 10));
+        AtomicInteger calls = new AtomicInteger();
+        service = Service.start(context -> context.registerBean(
+                RouterFunction.class,
+                () -> RouterFunctions.route()
+                        .GET(
+                                "/flaky",
+                                request -> calls.incrementAndGet() % 3 != 0
+                                        ? Mono.error(new IllegalStateException("flaky"))
+                                        : ServerResponse.ok().bodyValue("ok"))
+                        .filter((request, next) -> next.handle(request).retry(3))
+                        .filter(RateLimitHandlerFilter.of(rules, RateLimitResponses.standard()))
+                        .build()));
+        String inner = service.get("/flaky")
+                .headers()
+                .firstValue("X-RateLimit-Remaining")
+                .orElse("none");
+        service.close();
+        service = Service.start(context -> context.registerBean(
+                RouterFunction.class,
+                () -> RouterFunctions.route()
+                        .GET(
+                                "/flaky",
+                                request -> calls.incrementAndGet() % 3 != 0
+                                        ? Mono.error(new IllegalStateException("flaky"))
+                                        : ServerResponse.ok().bodyValue("ok"))
+                        .filter(RateLimitHandlerFilter.of(rules, RateLimitResponses.standard()))
+                        .filter((request, next) -> next.handle(request).retry(3))
+                        .build()));
+        calls.set(0);
+        String outer = service.get("/flaky")
+                .headers()
+                .firstValue("X-RateLimit-Remaining")
+                .orElse("none");
+        assertThat(List.of(inner, outer)).containsExactly("9", "8");
+    }
+
+    @Test
+    void whoHasGivenUpOnTheAnswerIsStillAsked() {
+        AtomicInteger asked = new AtomicInteger();
+        Rules rules = Rules.of(
+                limiters.limiter(),
+                PathPatterns.ofSpring(),
+                List.of(Rule.named("slow")
+                        .key(match -> asked.incrementAndGet() == 1 ? Mono.never() : Mono.just("k"))
+                        .timeout(java.time.Duration.ofSeconds(20))
+                        .limit(Limit.perMinute(10))
+                        .build()),
+                listener());
+        service = Service.start(context -> {
+            context.registerBean("retrying", WebFilter.class, () -> new Retrying());
+            beans(context, rules);
+        });
+        assertThat(service.get("/hello").headers().firstValue("X-RateLimit-Remaining"))
+                .hasValue("9");
+    }
+
+    @org.springframework.core.annotation.Order(-200)
+    record Retrying() implements WebFilter {
+
+        @Override
+        public Mono<Void> filter(
+                org.springframework.web.server.ServerWebExchange exchange,
+                org.springframework.web.server.WebFilterChain chain) {
+            return chain.filter(exchange)
+                    .timeout(java.time.Duration.ofMillis(300))
+                    .retry(1);
+        }
+    }
+
+    @Test
+    void neverMoreThanTheLimitWhileRulesAreReplaced() {
+        Rules rules = limiters.rules(address("address", 50));
+        service = Service.start(context -> beans(context, rules));
+        List<CompletableFuture<Integer>> all = new ArrayList<>();
+        for (int i = 0; i < 300; i++) {
+            all.add(service.sendLater(service.request("/hello").GET()).thenApply(response -> response.statusCode()));
+            if (i % 10 == 0) {
+                rules.replace(List.of(address("address", 50).build()));
+            }
+        }
+        Map<Integer, Integer> statuses = new TreeMap<>();
+        all.forEach(one -> statuses.merge(one.join(), 1, Integer::sum));
+        assertThat(statuses).isEqualTo(Map.of(200, 50, 429, 250));
+    }
+
+    @Test
+    void everythingIsGivenBackOnce() {
+        Rules rules = limiters.rules(
+                address("before", 10).refundWhen("5xx"),
+                address("after", 10).phase(Phase.AFTER_AUTHENTICATION).refundWhen("5xx"));
+        service = Service.start(context -> {
+            beans(context, rules);
+            context.registerBean(
+                    RateLimitedHandlerAdapter.class,
+                    () -> new RateLimitedHandlerAdapter(
+                            limiters.limiter(),
+                            KeySyntax.of(ClientAddress.ofPeer()),
+                            RateLimitResponses.standard(),
+                            (match, outcome, decision, took) -> {},
+                            context.getBean(RequestMappingHandlerAdapter.class)));
+        });
+        service.get("/ok");
+        assertThat(service.get("/boom").statusCode()).isEqualTo(500);
+        assertThat(service.get("/boom").statusCode()).isEqualTo(500);
+        String told = service.get("/ok").headers().firstValue("RateLimit").orElseThrow();
+        assertThat(told).contains("\"before-1m\";r=8").contains("\"after-1m\";r=8");
+    }
+
+    private static String any(Random random, String of, int most) {
+        StringBuilder text = new StringBuilder();
+        for (int i = random.nextInt(most + 1); i > 0; i--) {
+            text.append(of.charAt(random.nextInt(of.length())));
+        }
+        return text.toString();
+    }
+
+    private void start(Rule.Builder... rules) {
+        Rules built = Rules.of(
+                limiters.limiter(),
+                PathPatterns.ofSpring(),
+                Stream.of(rules).map(Rule.Builder::build).toList(),
+                listener());
+        service = Service.start(context -> beans(context, built));
+    }
+
+    private RuleListener listener() {
+        return new RuleListener() {
+            @Override
+            public void decided(Match match, Outcome outcome, Decision decision, Duration took) {}
+
+            @Override
+            public void undecided(Match match, Throwable why) {
+                undecided.put(match.rule().name(), why.toString());
+            }
+        };
+    }
+
+    private static void beans(AnnotationConfigApplicationContext context, Rules rules) {
+        RateLimitResponses withCors = RateLimitResponses.standard()
+                .corsOf(() -> context.getBeansOfType(HandlerMapping.class).values());
+        for (Phase phase : Phase.values()) {
+            context.registerBean(
+                    "rateLimit" + phase, RateLimitWebFilter.class, () -> RateLimitWebFilter.of(rules, phase, withCors));
+        }
+        context.registerBean(Handlers.class);
+    }
+
+    @RestController
+    static class Handlers {
+
+        @GetMapping("/hello")
+        Mono<String> hello() {
+            return Mono.just("hello");
+        }
+
+        @RequestMapping("/p/**")
+        Mono<String> p() {
+            return Mono.just("p");
+        }
+
+        @GetMapping("/slow")
+        Mono<String> slow() {
+            return Mono.delay(java.time.Duration.ofSeconds(1)).thenReturn("slow");
+        }
+
+        @RateLimited(value = "10/1m", refundWhen = "5xx")
+        @GetMapping("/boom")
+        Flux<String> boom() {
+            return Flux.error(new IllegalStateException("boom"));
+        }
+
+        @GetMapping("/ok")
+        Mono<String> ok() {
+            return Mono.just("ok");
+        }
+    }
+}
