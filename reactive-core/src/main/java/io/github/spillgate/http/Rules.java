@@ -129,6 +129,34 @@ public final class Rules {
         return decideOn(request, null);
     }
 
+    /**
+     * Looks how far a key has used up the limits of a rule, as they are if none are looked up for it; charges nothing.
+     *
+     * @param rule the name of the rule
+     * @param key the key, as the rule's key source finds it
+     * @return what a decision would say; empty if there is no such rule
+     */
+    public Mono<Decision> peek(String rule, String key) {
+        return named(rule).flatMap(found -> limiter.peek(Charge.of(key, found.limits())));
+    }
+
+    /**
+     * Forgets what a key has used under the limits of a rule.
+     *
+     * @param rule the name of the rule
+     * @param key the key, as the rule's key source finds it
+     * @return completes when it is forgotten, or if there is no such rule
+     */
+    public Mono<Void> reset(String rule, String key) {
+        return named(rule).flatMap(found -> limiter.reset(Charge.of(key, found.limits())));
+    }
+
+    private Mono<Rule> named(String rule) {
+        return Mono.fromSupplier(() ->
+                        list().stream().filter(one -> one.name().equals(rule)).findFirst())
+                .flatMap(Mono::justOrEmpty);
+    }
+
     private Mono<Verdict> decideOn(Request request, @Nullable Phase phase) {
         return Mono.deferContextual(context -> {
             List<Match> enforced;
@@ -148,7 +176,7 @@ public final class Rules {
                                 .toList();
             } catch (RuntimeException e) {
                 // Of a pattern that cannot be matched: nobody knows which rules are meant, so nobody passes them by.
-                LOG.warn("no rule can be found for a request: {}", e.toString());
+                LOG.warn("no rule can be found for a request: {}", Quoted.text(e.toString()));
                 return Mono.just(Verdict.refusal(Problem.undecided()));
             }
             AtomicBoolean heard = new AtomicBoolean();

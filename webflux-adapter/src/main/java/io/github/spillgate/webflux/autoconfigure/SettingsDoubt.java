@@ -15,6 +15,7 @@ final class SettingsDoubt implements RuleListener {
 
     private static final Logger LOG = Loggers.getLogger(SpillgateAutoConfiguration.class);
     private static final String X_FORWARDED_FOR = "X-Forwarded-For";
+    private static final int LONGEST = 200;
 
     private final boolean doubtsPeer;
     private final AtomicBoolean peerTold = new AtomicBoolean();
@@ -27,7 +28,7 @@ final class SettingsDoubt implements RuleListener {
             LOG.warn(
                     "server.forward-headers-strategy={} takes the address of a client from a header that anybody can write:"
                             + " expected none, and spillgate.client-address.header with the proxies that are trusted",
-                    strategy.replaceAll("[^A-Za-z_-]", "?"));
+                    fitForALog(strategy));
         }
     }
 
@@ -50,7 +51,12 @@ final class SettingsDoubt implements RuleListener {
             LOG.warn(
                     "rule {} could not be decided, and others may not be either: {}",
                     match.rule().name(),
-                    why.toString());
+                    fitForALog(why.toString()));
         }
+    }
+
+    /** What went wrong may quote what a client has sent. */
+    private static String fitForALog(String text) {
+        return text.substring(0, Math.min(LONGEST, text.length())).replaceAll("[^ -~]", "?");
     }
 }

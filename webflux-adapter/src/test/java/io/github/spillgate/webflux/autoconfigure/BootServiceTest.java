@@ -106,6 +106,20 @@ class BootServiceTest {
     }
 
     @Test
+    void anEndpointTellsAndResets() {
+        assertThat(get("/actuator/spillgate", "x").body())
+                .contains("\"decides\":\"REDIS\"")
+                .contains("\"name\":\"validate\"")
+                .contains("\"limits\":[\"120/1m name=address-1m\"]");
+        post("/v1/validate", "free-key");
+        String ofMe = "/actuator/spillgate/address?key=127.0.0.1";
+        assertThat(get(ofMe, "x").body()).contains("\"limit\":\"120/1m name=address-1m\",\"used\":1,\"remaining\":119");
+        assertThat(send(request(ofMe, "x").DELETE()).statusCode()).isEqualTo(204);
+        assertThat(get(ofMe, "x").body()).contains("\"used\":0,\"remaining\":120");
+        assertThat(get("/actuator/spillgate/nothing?key=x", "x").statusCode()).isEqualTo(404);
+    }
+
+    @Test
     void rulesAreReplacedWhileItRuns() {
         Rules rules = context.getBean(Rules.class);
         List<Rule> before = rules.list();

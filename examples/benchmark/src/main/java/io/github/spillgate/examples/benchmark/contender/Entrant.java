@@ -27,7 +27,13 @@ public enum Entrant {
     LOCAL_BUCKET4J("bucket4j local", Side.PEER, Bucket4jLocal::new),
     LOCAL_RESILIENCE4J("resilience4j", Side.PEER, Resilience4j::new),
     LOCAL_LOG("spillgate local log", Side.OURS, setting -> Spillgate.local(setting, Entrant::log)),
-    LOCAL_COUNTER("spillgate local counter", Side.OURS, setting -> Spillgate.local(setting, Entrant::counter));
+    LOCAL_COUNTER("spillgate local counter", Side.OURS, setting -> Spillgate.local(setting, Entrant::counter)),
+
+    /** A WebFlux server without a limiter. */
+    WEBFLUX("no filter", Side.FLOOR, WebFlux::unfiltered),
+    WEBFLUX_GATEWAY("spring gateway filter", Side.PEER, WebFlux::gateway),
+    WEBFLUX_REDIS("spillgate filter, redis", Side.OURS, WebFlux::inRedis),
+    WEBFLUX_LOCAL("spillgate filter, local", Side.OURS, WebFlux::local);
 
     private enum Side {
         OURS,

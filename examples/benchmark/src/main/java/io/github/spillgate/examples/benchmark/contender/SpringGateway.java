@@ -18,6 +18,7 @@ import org.springframework.data.redis.core.ReactiveStringRedisTemplate;
 import org.springframework.data.redis.core.script.DefaultRedisScript;
 import org.springframework.data.redis.core.script.RedisScript;
 import org.springframework.validation.Validator;
+import reactor.core.publisher.Mono;
 
 /**
  * Spring Cloud Gateway's RedisRateLimiter, the class itself, without a gateway around it. Its script, template and connection are
@@ -81,7 +82,11 @@ final class SpringGateway implements Contender {
 
     @Override
     public void decide(String key, Answer answer) {
-        OneAnswer.of(limiter.isAllowed(ROUTE, key), answer, SpringGateway::tell);
+        OneAnswer.of(ask(key), answer, SpringGateway::tell);
+    }
+
+    Mono<RateLimiter.Response> ask(String key) {
+        return limiter.isAllowed(ROUTE, key);
     }
 
     /** When Redis fails it allows, and says that -1 tokens are left. */

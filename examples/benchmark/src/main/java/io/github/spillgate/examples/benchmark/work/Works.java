@@ -14,6 +14,10 @@ import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_IMMED
 import static io.github.spillgate.examples.benchmark.contender.Entrant.PING;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.REDISSON;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.SPRING_GATEWAY;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.WEBFLUX;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.WEBFLUX_GATEWAY;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.WEBFLUX_LOCAL;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.WEBFLUX_REDIS;
 
 import io.github.spillgate.examples.benchmark.contender.Entrant;
 import io.github.spillgate.examples.benchmark.contender.Rate;
@@ -55,6 +59,8 @@ public final class Works {
             works.add(instances(instances));
         }
         works.add(handler());
+        works.add(filter("filter", "requests to a WebFlux server, 64 at a time, for 10,000 keys", 64, Yardstick.UNFILTERED));
+        works.add(filter("filter-one", "one request at a time to a WebFlux server", 1, Yardstick.UNFILTERED_TIME));
         works.add(local("local-one-thread", "no Redis, 10,000 keys, all allowed, on one thread", 1));
         works.add(local(
                 "local-all-cores", "no Redis, 10,000 keys, all allowed, a thread for each processor", PROCESSORS));
@@ -147,6 +153,15 @@ public final class Works {
                 .rates(A_HUNDRED)
                 .after(Duration.ofNanos(20_000))
                 .comparedBy(Yardstick.EVALSHA)
+                .build();
+    }
+
+    private static Work filter(String name, String says, int inFlight, Yardstick yardstick) {
+        return Work.of(name, says, WEBFLUX, WEBFLUX_GATEWAY, WEBFLUX_REDIS, WEBFLUX_LOCAL)
+                .keys(MANY)
+                .rates(A_HUNDRED)
+                .inFlight(inFlight)
+                .comparedBy(yardstick)
                 .build();
     }
 

@@ -8,7 +8,9 @@ public enum Yardstick {
     BEST_PEER(Measure.DECISIONS),
     EVALSHA(Measure.DECISIONS),
     BATCHING(Measure.DECISIONS),
-    PING(Measure.P50);
+    PING(Measure.P50),
+    UNFILTERED(Measure.DECISIONS),
+    UNFILTERED_TIME(Measure.P50);
 
     /** More decisions are better, and a longer time is worse. */
     public enum Measure {
@@ -33,6 +35,7 @@ public enum Yardstick {
             case EVALSHA -> entrant == Entrant.EVALSHA;
             case BATCHING -> entrant == Entrant.BUCKET4J_BATCHING;
             case PING -> entrant == Entrant.PING;
+            case UNFILTERED, UNFILTERED_TIME -> entrant == Entrant.WEBFLUX;
         };
     }
 }

@@ -30,7 +30,9 @@ final class EntrantTest {
     }
 
     @ParameterizedTest
-    @EnumSource(mode = Mode.EXCLUDE, names = "PING")
+    @EnumSource(
+            mode = Mode.EXCLUDE,
+            names = {"PING", "WEBFLUX"})
     void threeAreAllowedAndTheFourthIsDenied(Entrant entrant) throws Exception {
         assertThat(decide(entrant, new Rate(3, Duration.ofHours(1)))).containsExactly(true, true, true, false, true);
     }

@@ -1,0 +1,27 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.Rules;
+import org.springframework.boot.actuate.autoconfigure.endpoint.condition.ConditionalOnAvailableEndpoint;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.context.annotation.Bean;
+
+/** The Actuator's endpoint, where the Actuator is there and exposes it. */
+@AutoConfiguration(after = SpillgateAutoConfiguration.class)
+@ConditionalOnClass(ConditionalOnAvailableEndpoint.class)
+@ConditionalOnBean({RateLimiter.class, Rules.class})
+public final class SpillgateEndpointAutoConfiguration {
+
+    /** Spring makes it. */
+    public SpillgateEndpointAutoConfiguration() {}
+
+    @Bean
+    @ConditionalOnAvailableEndpoint(endpoint = SpillgateEndpoint.class)
+    @ConditionalOnMissingBean
+    SpillgateEndpoint spillgateEndpoint(RateLimiter limiter, Rules rules) {
+        return new SpillgateEndpoint(limiter, rules);
+    }
+}

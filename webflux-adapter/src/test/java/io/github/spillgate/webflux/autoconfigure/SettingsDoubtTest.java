@@ -1,0 +1,84 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.http.KeySource;
+import io.github.spillgate.http.Rules;
+import io.github.spillgate.webflux.RateLimitWebFilter;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.test.context.runner.ReactiveWebApplicationContextRunner;
+import org.springframework.boot.test.system.CapturedOutput;
+import org.springframework.boot.test.system.OutputCaptureExtension;
+import org.springframework.boot.webflux.autoconfigure.HttpHandlerAutoConfiguration;
+import org.springframework.boot.webflux.autoconfigure.WebFluxAutoConfiguration;
+import org.springframework.context.ApplicationContext;
+import org.springframework.mock.http.server.reactive.MockServerHttpRequest;
+import org.springframework.mock.web.server.MockServerWebExchange;
+import reactor.core.publisher.Mono;
+
+@ExtendWith(OutputCaptureExtension.class)
+class SettingsDoubtTest {
+
+    private final ReactiveWebApplicationContextRunner runner = new ReactiveWebApplicationContextRunner()
+            .withConfiguration(AutoConfigurations.of(
+                    HttpHandlerAutoConfiguration.class,
+                    WebFluxAutoConfiguration.class,
+                    SpillgateAutoConfiguration.class))
+            .withPropertyValues(
+                    "spillgate.store=local", "spillgate.rules[0].name=address", "spillgate.rules[0].limits=100/1m");
+
+    @Test
+    void aHeaderOfProxiesOfWhomNoneIsTrustedIsToldOnce(CapturedOutput output) {
+        runner.run(context -> {
+            for (int i = 0; i < 3; i++) {
+                ask(context, MockServerHttpRequest.get("/").header("X-Forwarded-For", "192.0.2.7"));
+            }
+        });
+        assertThat(output.getAll()).containsOnlyOnce("no proxy is trusted");
+    }
+
+    @Test
+    void aHeaderOfTrustedProxiesIsNoDoubt(CapturedOutput output) {
+        runner.withPropertyValues(
+                        "spillgate.client-address.header=x-forwarded-for",
+                        "spillgate.client-address.trusted-proxies=10.0.0.0/8")
+                .run(context -> ask(context, MockServerHttpRequest.get("/").header("X-Forwarded-For", "192.0.2.7")));
+        assertThat(output.getAll()).doesNotContain("no proxy is trusted");
+    }
+
+    @Test
+    void whatSpringTakesForTheClientIsDoubted(CapturedOutput output) {
+        runner.withPropertyValues("server.forward-headers-strategy=framework").run(context -> {});
+        assertThat(output.getAll())
+                .containsOnlyOnce("takes the address of a client from a header that anybody can write");
+    }
+
+    @Test
+    void whatFailsIsToldOnceAndOnOneLine(CapturedOutput output) {
+        runner.withBean(
+                        "broken",
+                        KeySource.class,
+                        () -> match -> Mono.error(new IllegalStateException(
+                                String.valueOf(match.request().queryParameters("q")))))
+                .withPropertyValues("spillgate.rules[0].key=bean:broken")
+                .run(context -> {
+                    ask(context, MockServerHttpRequest.get("/").queryParam("q", "a\r\nb"));
+                    ask(context, MockServerHttpRequest.get("/").queryParam("q", "again"));
+                });
+        assertThat(output.getAll())
+                .containsOnlyOnce("could not be decided")
+                .contains("[a??b]")
+                .doesNotContain("again");
+    }
+
+    private static void ask(ApplicationContext context, MockServerHttpRequest.BaseBuilder<?> request) {
+        assertThat(context.getBean(Rules.class).list()).hasSize(1);
+        List<RateLimitWebFilter> filters =
+                List.copyOf(context.getBeansOfType(RateLimitWebFilter.class).values());
+        MockServerWebExchange exchange = MockServerWebExchange.from(request);
+        filters.forEach(filter -> filter.filter(exchange, next -> Mono.empty()).block());
+    }
+}
