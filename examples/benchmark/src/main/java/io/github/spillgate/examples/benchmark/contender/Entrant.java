@@ -32,8 +32,8 @@ public enum Entrant {
     /** A WebFlux server without a limiter. */
     WEBFLUX("no filter", Side.FLOOR, WebFlux::unfiltered),
     WEBFLUX_GATEWAY("spring gateway filter", Side.PEER, WebFlux::gateway),
-    WEBFLUX_REDIS("spillgate filter, redis", Side.OURS, WebFlux::inRedis),
-    WEBFLUX_LOCAL("spillgate filter, local", Side.OURS, WebFlux::local);
+    WEBFLUX_REDIS("spillgate redis filter", Side.OURS, WebFlux::inRedis),
+    WEBFLUX_LOCAL("spillgate local filter", Side.OURS, WebFlux::local);
 
     private enum Side {
         OURS,

@@ -93,8 +93,7 @@ final class WebFlux implements Contender {
                 .limit(Limit.of(rate.permits(), rate.window()))
                 .build();
         Rules rules = Rules.of(limiter, PathPatterns.ofSpring(), List.of(rule));
-        WebFilter filter =
-                RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, RateLimitResponses.standard());
+        WebFilter filter = RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, RateLimitResponses.standard());
         return new WebFlux(List.of(filter), () -> {
             limiter.closeLater().block(PATIENCE);
             close.run();

@@ -59,7 +59,8 @@ public final class Works {
             works.add(instances(instances));
         }
         works.add(handler());
-        works.add(filter("filter", "requests to a WebFlux server, 64 at a time, for 10,000 keys", 64, Yardstick.UNFILTERED));
+        works.add(filter(
+                "filter", "requests to a WebFlux server, 64 at a time, for 10,000 keys", 64, Yardstick.UNFILTERED));
         works.add(filter("filter-one", "one request at a time to a WebFlux server", 1, Yardstick.UNFILTERED_TIME));
         works.add(local("local-one-thread", "no Redis, 10,000 keys, all allowed, on one thread", 1));
         works.add(local(
