@@ -113,9 +113,20 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         }
     }
 
+    /** A gate that throws lets nobody pass; whoever asks is answered all the same. */
+    private Gate.Passage pass() {
+        try {
+            return store.gate().pass();
+        } catch (Throwable e) {
+            Exceptions.throwIfFatal(e);
+            Operators.onErrorDropped(e, actual.currentContext());
+            return Gate.Passage.NO;
+        }
+    }
+
     private void begin() {
         long patienceLeft = store.patienceLeft(actual.currentContext());
-        passage = patienceLeft > 0 ? store.gate().pass() : Gate.Passage.NO;
+        passage = patienceLeft > 0 ? pass() : Gate.Passage.NO;
         if (passage == Gate.Passage.ASK && mustBeSettledFirst()) {
             store.gate().turnBack(passage);
             passage = Gate.Passage.NO;
@@ -178,17 +189,21 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         if (!closes()) {
             return;
         }
-        store.remember(answer);
-        if (judges()) {
-            store.gate().answered(Deadlines.now() - sentAt);
-        }
-        store.gate().leave(passage);
-        if (serves()) {
-            stopPatience();
-            answered(answer);
-            serve(answer);
-        } else {
-            answeredLate(answer);
+        try {
+            store.remember(answer);
+            if (judges()) {
+                store.gate().answered(Deadlines.now() - sentAt);
+            }
+        } finally {
+            // Whatever happens to those who look on, who asks is told, and his place is free.
+            store.gate().leave(passage);
+            if (serves()) {
+                stopPatience();
+                answered(answer);
+                serve(answer);
+            } else {
+                answeredLate(answer);
+            }
         }
     }
 
@@ -197,17 +212,20 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         if (!closes()) {
             return;
         }
-        if (judges()) {
-            store.gate().failed(Deadlines.now() - sentAt, error);
-        } else {
-            store.gate().failedLate(error);
-        }
-        store.gate().leave(passage);
-        if (serves()) {
-            stopPatience();
-            fallBack(error);
-        } else {
-            failedLate(error);
+        try {
+            if (judges()) {
+                store.gate().failed(Deadlines.now() - sentAt, error);
+            } else {
+                store.gate().failedLate(error);
+            }
+        } finally {
+            store.gate().leave(passage);
+            if (serves()) {
+                stopPatience();
+                fallBack(error);
+            } else {
+                failedLate(error);
+            }
         }
     }
 
@@ -229,8 +247,8 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
             } else {
                 judgeSilence();
             }
-            store.late().add(new Late());
         } finally {
+            store.late().add(new Late());
             losePatience();
         }
     }

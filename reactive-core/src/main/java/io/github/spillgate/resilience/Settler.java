@@ -161,11 +161,14 @@ final class Settler {
         Reply<Decision> reply = new Reply<>(passage) {
             @Override
             void answered(@Nullable Decision known) {
-                gate.answered(took());
-                gate.leave(passage);
-                settled(known);
-                working.set(false);
-                later(Math.max(SHORTEST_PAUSE, Math.min(LONGEST_PAUSE, took())));
+                try {
+                    gate.answered(took());
+                } finally {
+                    gate.leave(passage);
+                    settled(known);
+                    working.set(false);
+                    later(Math.max(SHORTEST_PAUSE, Math.min(LONGEST_PAUSE, took())));
+                }
             }
 
             @Override
@@ -312,9 +315,12 @@ final class Settler {
             end();
             ready = false;
             failed(error);
-            gate.failed(took(), error);
-            gate.leave(passage);
-            rest();
+            try {
+                gate.failed(took(), error);
+            } finally {
+                gate.leave(passage);
+                rest();
+            }
         }
 
         private void end() {

@@ -419,6 +419,27 @@ class ResilientStoreTest {
     }
 
     @Test
+    void whoAsksIsAnsweredAlsoIfTheBreakerThrows() {
+        ResilientStore store = ResilientStore.builder(elsewhere)
+                .fallback(local)
+                .breaker(settings -> settings.ignoreException(e -> {
+                    throw new IllegalStateException("broken");
+                }))
+                .build();
+        RateLimiter limiter =
+                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        int places = store.gate().freePlaces();
+        elsewhere.hangs();
+        List<Decision> told = new ArrayList<>();
+        limiter.tryAcquire("a").subscribe(told::add);
+        elsewhere.fails();
+        limiter.tryAcquire("b").onErrorComplete().subscribe(told::add);
+        time.passMillis(1_000);
+        assertThat(told).extracting(Decision::source).containsExactlyInAnyOrder(Source.LOCAL, Source.LOCAL);
+        assertThat(store.gate().freePlaces()).isGreaterThanOrEqualTo(places - 1);
+    }
+
+    @Test
     void theSettingsOfTheBreakerCanBeChanged() {
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(ResilientStore.builder(elsewhere)
