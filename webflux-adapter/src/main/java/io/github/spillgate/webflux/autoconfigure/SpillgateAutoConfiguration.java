@@ -71,7 +71,11 @@ public final class SpillgateAutoConfiguration {
         if (store.deadline().isEmpty()) {
             limiter.fallback(fallback(settings)).deadline(settings.deadline()).shortcut(settings.shortcut());
         }
-        return RuleReader.checked("spillgate.deadline or spillgate.shortcut", settings, any -> limiter.build());
+        // Not the settings themselves: there is a secret among them.
+        return RuleReader.checked(
+                "spillgate.deadline or spillgate.shortcut",
+                settings.deadline() + ", " + settings.shortcut(),
+                any -> limiter.build());
     }
 
     private static LimitStore fallback(SpillgateProperties settings) {
@@ -166,6 +170,11 @@ public final class SpillgateAutoConfiguration {
             @Override
             public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
                 listeners.forEach(listener -> listener.decided(match, outcome, decision, took));
+            }
+
+            @Override
+            public void refused(Match match) {
+                listeners.forEach(listener -> listener.refused(match));
             }
 
             @Override

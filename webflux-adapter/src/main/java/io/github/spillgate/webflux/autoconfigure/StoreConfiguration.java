@@ -46,8 +46,10 @@ final class StoreConfiguration {
 
         @Bean
         OwnClient spillgateRedisClient(SpillgateProperties settings) {
-            RedisURI uri = RuleReader.checked(
-                    "spillgate.redis.uri", String.valueOf(settings.redis().uri()), RedisURI::create);
+            String text = String.valueOf(settings.redis().uri());
+            // What stands before the @ may be a password.
+            String shown = text.replaceAll("//[^@]*@", "//…@");
+            RedisURI uri = RuleReader.checked("spillgate.redis.uri", shown, any -> RedisURI.create(text));
             return new OwnClient(RedisClient.create(uri));
         }
 

@@ -41,6 +41,8 @@ import org.springframework.boot.webflux.autoconfigure.WebFluxAutoConfiguration;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
+import org.springframework.mock.http.server.reactive.MockServerHttpRequest;
+import org.springframework.mock.web.server.MockServerWebExchange;
 import reactor.core.publisher.Mono;
 
 @ExtendWith(OutputCaptureExtension.class)
@@ -277,6 +279,49 @@ class SpillgateAutoConfigurationTest {
                         .getFailure()
                         .hasStackTraceContaining("spillgate.rules[0].limits")
                         .hasStackTraceContaining("limit \"often\""));
+    }
+
+    @Test
+    void noSecretIsToldWithWhatIsWrong() {
+        runner.withPropertyValues(
+                        "spillgate.redis.uri=http://user:pa55word@localhost", "spillgate.secret=s3cret-s3cret-s3cret")
+                .run(context -> assertThat(new WrongSettingAnalyzer()
+                                .analyze(context.getStartupFailure())
+                                .getDescription())
+                        .contains("Property: spillgate.redis.uri")
+                        .contains("Value: http://…@localhost"));
+        runner.withPropertyValues(
+                        "spillgate.redis.uri=" + redis(),
+                        "spillgate.deadline=2m",
+                        "spillgate.secret=s3cret-s3cret-s3cret")
+                .run(context -> assertThat(new WrongSettingAnalyzer()
+                                .analyze(context.getStartupFailure())
+                                .getDescription())
+                        .contains("Value: PT2M, PT1S")
+                        .doesNotContain("s3cret"));
+    }
+
+    @Test
+    void everyListenerHearsOfARefusal() {
+        local().withConfiguration(AutoConfigurations.of(SpillgateMetricsAutoConfiguration.class))
+                .withBean(SimpleMeterRegistry.class)
+                .withPropertyValues(
+                        "spillgate.rules[0].name=key",
+                        "spillgate.rules[0].key=header:X-Api-Key",
+                        "spillgate.rules[0].when-missing=deny",
+                        "spillgate.rules[0].limits=5/1m")
+                .run(context -> {
+                    MockServerWebExchange exchange = MockServerWebExchange.from(MockServerHttpRequest.get("/"));
+                    context.getBeansOfType(RateLimitWebFilter.class)
+                            .values()
+                            .forEach(filter -> filter.filter(exchange, next -> Mono.empty())
+                                    .block(LONG));
+                    assertThat(context.getBean(MeterRegistry.class)
+                                    .get("spillgate.refused")
+                                    .counter()
+                                    .count())
+                            .isEqualTo(1);
+                });
     }
 
     @Test
