@@ -74,20 +74,11 @@ public interface Request {
     Optional<String> attribute(String name);
 
     /**
-     * Returns whether a rule asks about this request for the first time, and remembers that it has. A request that is dispatched again
-     * inside of the service is still the same.
+     * Returns what has been decided on this request until now.
      *
-     * @param rule the rule
-     * @return whether it has not asked before
+     * @return the same object whenever it is asked for, also where the request is dispatched again inside of the service
      */
-    boolean isNewTo(Rule rule);
-
-    /**
-     * Forgets that a rule has asked: nobody has heard the answer.
-     *
-     * @param rule the rule
-     */
-    void forget(Rule rule);
+    Verdicts verdicts();
 
     /**
      * Returns the framework's own request, for functions that are written for one framework.

@@ -192,7 +192,7 @@ public final class Rules {
 
     /** Who has not heard the verdict may ask again. */
     private static void forget(Request request, List<Match> matches) {
-        matches.forEach(match -> request.forget(match.rule()));
+        matches.forEach(match -> request.verdicts().forget(match.rule()));
     }
 
     private Mono<Verdict> decide(List<Match> enforced, Supplier<List<Verdict.Trial>> trials) {
@@ -388,7 +388,7 @@ public final class Rules {
             List<Match> matches = List.of();
             for (int i = 0; i < entries.size(); i++) {
                 Match match = entries.get(i).match(request, phase);
-                if (match != null && request.isNewTo(match.rule())) {
+                if (match != null && request.verdicts().isNew(match.rule())) {
                     matches = matches.isEmpty() ? new ArrayList<>(entries.size()) : matches;
                     matches.add(match);
                 }

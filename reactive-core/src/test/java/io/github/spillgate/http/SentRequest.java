@@ -2,12 +2,10 @@ package io.github.spillgate.http;
 
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import reactor.core.publisher.Mono;
 
 /** A request as it has arrived, without a server. */
@@ -20,7 +18,7 @@ final class SentRequest implements Request {
     private final Map<String, List<String>> cookies = new HashMap<>();
     private final Map<String, String> variables = new HashMap<>();
     private final Map<String, String> attributes = new HashMap<>();
-    private final Set<Rule> asked = new HashSet<>();
+    private final Verdicts verdicts = new Verdicts();
     private boolean remembers;
     private String peer = "192.0.2.1";
     private Mono<String> principal = Mono.empty();
@@ -146,13 +144,8 @@ final class SentRequest implements Request {
     }
 
     @Override
-    public boolean isNewTo(Rule rule) {
-        return !remembers || asked.add(rule);
-    }
-
-    @Override
-    public void forget(Rule rule) {
-        asked.remove(rule);
+    public Verdicts verdicts() {
+        return remembers ? verdicts : new Verdicts();
     }
 
     @Override

@@ -1,7 +1,7 @@
 package io.github.spillgate.webflux;
 
 import io.github.spillgate.http.Request;
-import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.Verdicts;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.security.Principal;
@@ -87,13 +87,8 @@ final class ExchangeRequest implements Request {
     }
 
     @Override
-    public boolean isNewTo(Rule rule) {
-        return Limited.isNew(exchange, rule);
-    }
-
-    @Override
-    public void forget(Rule rule) {
-        Limited.forget(exchange, rule);
+    public Verdicts verdicts() {
+        return Limited.verdicts(exchange);
     }
 
     @Override

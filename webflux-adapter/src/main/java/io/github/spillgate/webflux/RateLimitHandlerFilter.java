@@ -6,7 +6,6 @@ import org.springframework.web.reactive.function.server.HandlerFilterFunction;
 import org.springframework.web.reactive.function.server.HandlerFunction;
 import org.springframework.web.reactive.function.server.ServerRequest;
 import org.springframework.web.reactive.function.server.ServerResponse;
-import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
 /**
@@ -48,11 +47,12 @@ public final class RateLimitHandlerFilter implements HandlerFilterFunction<Serve
 
     @Override
     public Mono<ServerResponse> filter(ServerRequest request, HandlerFunction<ServerResponse> next) {
-        ServerWebExchange asked = request.exchange();
-        return rules.decide(new ExchangeRequest(asked))
-                .flatMap(verdict -> Limited.note(asked, verdict, responses)
-                        .map(problem -> ServerResponse.status(problem.status())
-                                .build((exchange, context) -> responses.deny(exchange, problem)))
-                        .orElseGet(() -> next.handle(request)));
+        return Limited.decide(
+                request.exchange(),
+                responses,
+                rules::decide,
+                problem -> ServerResponse.status(problem.status())
+                        .build((exchange, context) -> responses.deny(exchange, problem)),
+                () -> next.handle(request));
     }
 }

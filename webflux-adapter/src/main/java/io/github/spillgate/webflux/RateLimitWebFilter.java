@@ -27,8 +27,9 @@ import reactor.core.publisher.Mono;
  * }</pre>
  *
  * Each rule is asked once about a request, also if that is dispatched again inside of the application, and the body is never read.
- * A request that may go on does so on the thread on which the limiter has answered: that of the request if a local store decides and
- * nothing had to be looked up, else one of {@code Schedulers.parallel()}, and never that of a Redis connection. Who is denied gets a 429, written by {@link RateLimitResponses}.
+ * A request goes on where it was: with Reactor Netty on the event loop of its connection. With another server, where that has no such
+ * thing, on the thread on which the limiter has answered, which is never that of a Redis connection. Who is denied gets a 429, written by
+ * {@link RateLimitResponses}.
  *
  * <p>CORS preflights go on without being asked for: a browser sends them by itself, and without credentials. What has an
  * {@code Authorization} or a {@code Cookie} is none; where the service authenticates by another header, limit them.
@@ -103,10 +104,12 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
         if (!limitsPreflights && isPreflight(exchange.getRequest())) {
             return chain.filter(exchange);
         }
-        return rules.decide(new ExchangeRequest(exchange), phase)
-                .flatMap(verdict -> Limited.note(exchange, verdict, responses)
-                        .map(problem -> responses.deny(exchange, problem))
-                        .orElseGet(() -> chain.filter(exchange)));
+        return Limited.decide(
+                exchange,
+                responses,
+                request -> rules.decide(request, phase),
+                problem -> responses.deny(exchange, problem),
+                () -> chain.filter(exchange));
     }
 
     /** A browser sends no credentials with one; with them it could be a way to try passwords. */

@@ -95,11 +95,12 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
 
     @Override
     public Mono<HandlerResult> handle(ServerWebExchange exchange, Object handler) {
-        return rulesOf((HandlerMethod) handler)
-                .decide(new ExchangeRequest(exchange))
-                .flatMap(verdict -> Limited.note(exchange, verdict, responses)
-                        .map(problem -> responses.deny(exchange, problem).then(Mono.<HandlerResult>empty()))
-                        .orElseGet(() -> next.handle(exchange, handler)));
+        return Limited.decide(
+                exchange,
+                responses,
+                request -> rulesOf((HandlerMethod) handler).decide(request),
+                problem -> responses.deny(exchange, problem).then(Mono.empty()),
+                () -> next.handle(exchange, handler));
     }
 
     private Rules rulesOf(HandlerMethod method) {

@@ -1,0 +1,96 @@
+package io.github.spillgate.http;
+
+import io.github.spillgate.Decision;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.BiConsumer;
+import reactor.core.publisher.Mono;
+import reactor.util.Logger;
+import reactor.util.Loggers;
+
+/**
+ * What has been decided on one request, by whatever asked: filters, annotations, handlers. The response tells all of it. An adapter
+ * keeps it with the request, however often that is dispatched inside of the service.
+ */
+public final class Verdicts {
+
+    private static final Logger LOG = Loggers.getLogger(Verdicts.class);
+
+    private final Set<Rule> asked = ConcurrentHashMap.newKeySet();
+    private final List<Decision> decisions = new ArrayList<>(2);
+    private final List<Verdict> dependOnStatus = new ArrayList<>(0);
+
+    /** None yet. */
+    public Verdicts() {}
+
+    /** Returns whether a rule asks for the first time, and remembers that it has. */
+    boolean isNew(Rule rule) {
+        return asked.add(rule);
+    }
+
+    /** Forgets that a rule has asked: nobody has heard the answer. */
+    void forget(Rule rule) {
+        asked.remove(rule);
+    }
+
+    /**
+     * Notes a verdict, and tells what it leads to.
+     *
+     * @param verdict what has been decided
+     * @return why the request is denied; empty if it may go on
+     */
+    public Optional<Problem> note(Verdict verdict) {
+        verdict.decision().ifPresent(decisions::add);
+        if (verdict.dependsOnStatus()) {
+            dependOnStatus.add(verdict);
+        }
+        // Of all decisions, so that it calls limits as the header fields do.
+        return verdict.problem().map(problem -> verdict.decision().isPresent() ? Problem.of(decisions) : problem);
+    }
+
+    /**
+     * Returns what has been decided until now.
+     *
+     * @return the decisions, in their order
+     */
+    public List<Decision> decisions() {
+        return List.copyOf(decisions);
+    }
+
+    /**
+     * Writes what has been decided until now.
+     *
+     * @param headers which fields are written
+     * @param field receives each of them, its name and its value; not called if nothing has been decided
+     */
+    public void write(RateLimitHeaders headers, BiConsumer<String, String> field) {
+        if (!decisions.isEmpty()) {
+            headers.write(decisions, field);
+        }
+    }
+
+    /**
+     * Gives back what is given back with this status. Whoever comes back as soon as he has the response shall find it given back, so the
+     * response waits for this.
+     *
+     * @param status the status that the response is about to be sent with
+     * @return completes when it is given back; never an error, which is logged
+     */
+    public Mono<Void> completed(int status) {
+        return dependOnStatus.isEmpty()
+                ? Mono.empty()
+                : Mono.whenDelayError(dependOnStatus.stream()
+                                .map(verdict -> verdict.completed(status))
+                                .toList())
+                        .onErrorResume(e -> {
+                            LOG.warn(
+                                    "what was to be given back with status {} is not: {}",
+                                    status,
+                                    Quoted.text(e.toString()));
+                            return Mono.empty();
+                        });
+    }
+}
