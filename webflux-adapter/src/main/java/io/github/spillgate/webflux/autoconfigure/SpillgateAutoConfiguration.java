@@ -11,7 +11,9 @@ import io.github.spillgate.http.PathSyntax;
 import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.RuleReader;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.resilience.Fallback;
 import io.github.spillgate.webflux.DenialWriter;
 import io.github.spillgate.webflux.PathPatterns;
@@ -65,14 +67,14 @@ public final class SpillgateAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean
     RateLimiter spillgateRateLimiter(LimitStore store, SpillgateProperties settings, Environment environment) {
-        RateLimiter.Builder limiter = RuleReader.checked(
+        RateLimiter.Builder limiter = WrongSettingException.checked(
                         "spillgate.name", LimiterName.of(settings, environment), RateLimiter::builder)
                 .store(store);
         if (store.deadline().isEmpty()) {
             limiter.fallback(fallback(settings)).deadline(settings.deadline()).shortcut(settings.shortcut());
         }
         // Not the settings themselves: there is a secret among them.
-        return RuleReader.checked(
+        return WrongSettingException.checked(
                 "spillgate.deadline or spillgate.shortcut",
                 settings.deadline() + ", " + settings.shortcut(),
                 any -> limiter.build());
@@ -97,7 +99,7 @@ public final class SpillgateAutoConfiguration {
     ClientAddress spillgateClientAddress(SpillgateProperties settings) {
         Client client = settings.clientAddress();
         String[] trusted = client.trustedProxies().toArray(String[]::new);
-        ClientAddress address = RuleReader.checked(
+        ClientAddress address = WrongSettingException.checked(
                 "spillgate.client-address.trusted-proxies",
                 client.trustedProxies(),
                 proxies -> switch (client.header()) {
@@ -105,9 +107,9 @@ public final class SpillgateAutoConfiguration {
                     case X_FORWARDED_FOR -> ClientAddress.ofXForwardedFor(trusted);
                     case FORWARDED -> ClientAddress.ofForwarded(trusted);
                 });
-        ClientAddress cut =
-                RuleReader.checked("spillgate.client-address.ipv6-prefix", client.ipv6Prefix(), address::ipv6Prefix);
-        return RuleReader.checked("spillgate.client-address.max-hops", client.maxHops(), cut::maxHops);
+        ClientAddress cut = WrongSettingException.checked(
+                "spillgate.client-address.ipv6-prefix", client.ipv6Prefix(), address::ipv6Prefix);
+        return WrongSettingException.checked("spillgate.client-address.max-hops", client.maxHops(), cut::maxHops);
     }
 
     @Bean
@@ -157,11 +159,10 @@ public final class SpillgateAutoConfiguration {
             SpillgateProperties settings,
             ListableBeanFactory beans,
             ObjectProvider<RuleListener> listeners) {
-        RuleReader reader = new RuleReader(keys, paths, beans);
         return Rules.of(
                 limiter,
                 paths,
-                reader.read(settings.rules()),
+                RuleReader.of(keys, paths, new NamedBeans(beans)).read("spillgate.rules", settings.rules()),
                 all(listeners.orderedStream().toList()));
     }
 
@@ -220,7 +221,7 @@ public final class SpillgateAutoConfiguration {
     SmartInitializingSingleton spillgateAnnotations(
             RateLimitedHandlerAdapter adapter, ObjectProvider<RequestMappingHandlerMapping> mappings) {
         return () -> mappings.stream()
-                .forEach(mapping -> RuleReader.checked(
+                .forEach(mapping -> WrongSettingException.checked(
                         "@RateLimited", mapping.getHandlerMethods().values(), methods -> {
                             adapter.prepare(methods);
                             return methods;

@@ -4,6 +4,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
+import io.github.spillgate.http.RuleSettings;
 import io.github.spillgate.webflux.RateLimitWebFilter;
 import java.time.Duration;
 import java.util.List;
@@ -193,5 +194,6 @@ public record SpillgateProperties(
             @DefaultValue List<String> refundWhen,
             @Nullable String unless,
             @DefaultValue("false") boolean shadow,
-            @DefaultValue("50ms") Duration timeout) {}
+            @DefaultValue("50ms") Duration timeout)
+            implements RuleSettings {}
 }

@@ -2,6 +2,7 @@ package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Keeps;
@@ -26,14 +27,16 @@ final class StoreConfiguration {
     private StoreConfiguration() {}
 
     static LocalStore local(SpillgateProperties settings) {
-        LocalStore store =
-                RuleReader.checked("spillgate.local.counts", settings.local().counts(), LocalStore::bounded);
-        return RuleReader.checked("spillgate.local.share", settings.local().share(), store::share);
+        LocalStore store = WrongSettingException.checked(
+                "spillgate.local.counts", settings.local().counts(), LocalStore::bounded);
+        return WrongSettingException.checked(
+                "spillgate.local.share", settings.local().share(), store::share);
     }
 
     private static RedisStore redis(RedisClient client, SpillgateProperties settings) {
         RedisStore.Builder store = RedisStore.builder(client);
-        return RuleReader.checked("spillgate.redis.namespace", settings.redis().namespace(), store::namespace)
+        return WrongSettingException.checked(
+                        "spillgate.redis.namespace", settings.redis().namespace(), store::namespace)
                 .build();
     }
 
@@ -49,7 +52,7 @@ final class StoreConfiguration {
             String text = String.valueOf(settings.redis().uri());
             // What stands before the @ may be a password.
             String shown = text.replaceAll("//[^@]*@", "//…@");
-            RedisURI uri = RuleReader.checked("spillgate.redis.uri", shown, any -> RedisURI.create(text));
+            RedisURI uri = WrongSettingException.checked("spillgate.redis.uri", shown, any -> RedisURI.create(text));
             return new OwnClient(RedisClient.create(uri));
         }
 

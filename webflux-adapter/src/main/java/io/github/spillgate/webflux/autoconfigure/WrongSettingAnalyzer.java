@@ -1,5 +1,6 @@
 package io.github.spillgate.webflux.autoconfigure;
 
+import io.github.spillgate.http.WrongSettingException;
 import org.springframework.boot.diagnostics.AbstractFailureAnalyzer;
 import org.springframework.boot.diagnostics.FailureAnalysis;
 
@@ -9,9 +10,9 @@ final class WrongSettingAnalyzer extends AbstractFailureAnalyzer<WrongSettingExc
     @Override
     protected FailureAnalysis analyze(Throwable rootFailure, WrongSettingException cause) {
         return new FailureAnalysis(
-                "The rate limiter cannot be set up:\n\n    Property: " + cause.property() + "\n    Value: "
-                        + cause.value() + "\n    Reason: " + cause.getMessage(),
-                "Change the value of " + cause.property() + " as the reason says.",
+                "The rate limiter cannot be set up:\n\n    Property: " + cause.setting() + "\n    Value: "
+                        + cause.value() + "\n    Reason: " + cause.why(),
+                "Change the value of " + cause.setting() + " as the reason says.",
                 cause);
     }
 }

@@ -14,6 +14,7 @@ import io.github.spillgate.http.Match;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.metrics.RuleMetrics;
 import io.github.spillgate.redis.RedisStore;

@@ -1,0 +1,131 @@
+package io.github.spillgate.http;
+
+import static io.github.spillgate.http.WrongSettingException.checked;
+
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.function.Predicate;
+
+/** Makes rules of settings, and says of each setting that is wrong which one it is. */
+public final class RuleReader {
+
+    private final KeySyntax keys;
+    private final PathSyntax paths;
+    private final Named named;
+
+    private RuleReader(KeySyntax keys, PathSyntax paths, Named named) {
+        this.keys = keys;
+        this.paths = paths;
+        this.named = named;
+    }
+
+    /**
+     * A reader.
+     *
+     * @param keys how key sources are written
+     * @param paths how paths are written
+     * @param named finds what settings refer to by a name
+     * @return the reader
+     */
+    public static RuleReader of(KeySyntax keys, PathSyntax paths, Named named) {
+        return new RuleReader(keys, paths, named);
+    }
+
+    /**
+     * Reads rules.
+     *
+     * @param where where they stand, such as {@code spillgate.rules}
+     * @param settings the rules, in their order
+     * @return the rules
+     * @throws WrongSettingException if something is wrong with one of them, or two have the same name
+     */
+    public List<Rule> read(String where, List<? extends RuleSettings> settings) {
+        List<Rule> rules = new ArrayList<>(settings.size());
+        Set<String> names = new HashSet<>();
+        for (int i = 0; i < settings.size(); i++) {
+            RuleSettings one = settings.get(i);
+            String setting = where + "[" + i + "]";
+            rules.add(read(setting, one));
+            if (!names.add(rules.get(i).name())) {
+                throw new WrongSettingException(
+                        setting + ".name",
+                        one.name(),
+                        "another rule is called so too: expected each to have a name of its own, for example "
+                                + one.name() + "-2",
+                        null);
+            }
+        }
+        return rules;
+    }
+
+    private Rule read(String setting, RuleSettings settings) {
+        String name = settings.name();
+        if (name == null) {
+            throw new WrongSettingException(
+                    setting + ".name", null, "the rule has no name: expected one, for example login", null);
+        }
+        Rule.Builder rule = checked(setting + ".name", name, Rule::named);
+        for (int i = 0; i < settings.paths().size(); i++) {
+            String path = settings.paths().get(i);
+            checked(setting + ".paths[" + i + "]", path, paths::compile);
+            rule.paths(path);
+        }
+        checked(setting + ".methods", settings.methods(), methods -> rule.methods(methods.toArray(String[]::new)));
+        checked(setting + ".key", settings.key(), key -> rule.key(keys.parse(key)));
+        settings.limits().forEach(rule::limit);
+        String limitsFrom = settings.limitsFrom();
+        if (limitsFrom != null) {
+            rule.limits(named(setting + ".limits-from", limitsFrom, Rule.LimitSource.class));
+        }
+        checked(setting + ".cost", settings.cost(), cost -> rule.cost(cost));
+        String costFrom = settings.costFrom();
+        if (costFrom != null) {
+            rule.cost(named(setting + ".cost-from", costFrom, Rule.CostSource.class));
+        }
+        Rule.Phase phase = settings.phase();
+        if (phase != null) {
+            rule.phase(phase);
+        }
+        String unless = settings.unless();
+        if (unless != null) {
+            rule.unless(condition(setting + ".unless", unless));
+        }
+        checked(
+                setting + ".refund-when",
+                settings.refundWhen(),
+                statuses -> rule.refundWhen(statuses.toArray(String[]::new)));
+        checked(setting + ".timeout", settings.timeout(), rule::timeout);
+        rule.whenMissing(settings.whenMissing())
+                .whenUndecided(settings.whenUndecided())
+                .shadow(settings.shadow());
+        String suspect = phase == null ? setting + ".limits" : setting + ".phase";
+        return checked(suspect, phase == null ? settings.limits() : phase, any -> rule.build());
+    }
+
+    @SuppressWarnings(
+            "unchecked") // what a condition is about is not known at run time; it says so itself, if it is wrong
+    private Predicate<? super Match> condition(String setting, String name) {
+        return named(setting, name, Predicate.class);
+    }
+
+    private <T> T named(String setting, String name, Class<T> type) {
+        return checked(setting, name, any -> named.get(any, type));
+    }
+
+    /** Finds what settings refer to by a name. */
+    public interface Named {
+
+        /**
+         * Finds something.
+         *
+         * @param name its name
+         * @param type what is expected
+         * @param <T> the same
+         * @return what has that name
+         * @throws IllegalArgumentException if there is no such thing, or of another type; the message says what would be right
+         */
+        <T> T get(String name, Class<T> type);
+    }
+}
