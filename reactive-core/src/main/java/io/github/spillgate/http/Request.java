@@ -81,6 +81,20 @@ public interface Request {
     Verdicts verdicts();
 
     /**
+     * Returns whether a browser has sent this request by itself, to ask whether it may send another one. It sends no credentials with
+     * one; with them it could be a way to try passwords.
+     *
+     * @return whether it is a CORS preflight, and has neither {@code Authorization} nor {@code Cookie}
+     */
+    default boolean isPreflight() {
+        return method().equals("OPTIONS")
+                && !headers("Origin").isEmpty()
+                && !headers("Access-Control-Request-Method").isEmpty()
+                && headers("Authorization").isEmpty()
+                && headers("Cookie").isEmpty();
+    }
+
+    /**
      * Returns the framework's own request, for functions that are written for one framework.
      *
      * @param type what is expected, such as {@code ServerWebExchange.class} or {@code RoutingContext.class}

@@ -5,8 +5,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.BiConsumer;
 import reactor.core.publisher.Mono;
 import reactor.util.Logger;
 import reactor.util.Loggers;
@@ -18,6 +18,8 @@ import reactor.util.Loggers;
 public final class Verdicts {
 
     private static final Logger LOG = Loggers.getLogger(Verdicts.class);
+
+    private static final String EXPOSE = "Access-Control-Expose-Headers";
 
     private final Set<Rule> asked = ConcurrentHashMap.newKeySet();
     private final List<Decision> decisions = new ArrayList<>(2);
@@ -61,14 +63,42 @@ public final class Verdicts {
     }
 
     /**
-     * Writes what has been decided until now.
+     * Writes what has been decided until now, if anything has. What the service has written by itself stays: it knows more than we do.
+     * Where the response is for a script of another origin, that may read the fields.
      *
      * @param headers which fields are written
-     * @param field receives each of them, its name and its value; not called if nothing has been decided
+     * @param response where
      */
-    public void write(RateLimitHeaders headers, BiConsumer<String, String> field) {
-        if (!decisions.isEmpty()) {
-            headers.write(decisions, field);
+    public void write(RateLimitHeaders headers, ResponseFields response) {
+        if (decisions.isEmpty()) {
+            return;
+        }
+        headers.write(decisions, (name, value) -> {
+            if (response.get(name).isEmpty()) {
+                response.set(name, value);
+            }
+        });
+        if (!response.get("Access-Control-Allow-Origin").isEmpty()) {
+            expose(headers.names(), response);
+        }
+    }
+
+    private static void expose(List<String> names, ResponseFields response) {
+        Set<String> exposed = new TreeSet<>(String.CASE_INSENSITIVE_ORDER);
+        List<String> all = new ArrayList<>();
+        for (String line : response.get(EXPOSE)) {
+            for (String name : line.split(",", -1)) {
+                if (!name.isBlank() && exposed.add(name.strip())) {
+                    all.add(name.strip());
+                }
+            }
+        }
+        boolean hasCredentials =
+                response.get("Access-Control-Allow-Credentials").contains("true");
+        // With credentials a star is not one.
+        if (!exposed.contains("*") || hasCredentials) {
+            names.stream().filter(exposed::add).forEach(all::add);
+            response.set(EXPOSE, String.join(", ", all));
         }
     }
 

@@ -2,11 +2,10 @@ package io.github.spillgate.webflux;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.http.Problem;
-import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Request;
+import io.github.spillgate.http.ResponseFields;
 import io.github.spillgate.http.Verdict;
 import io.github.spillgate.http.Verdicts;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.Function;
@@ -65,7 +64,7 @@ final class Limited {
             limited.tells = true;
             ServerHttpResponse response = exchange.getResponse();
             response.beforeCommit(() -> {
-                limited.write(response.getHeaders(), responses.headers());
+                limited.verdicts.write(responses.headers(), new Fields(response.getHeaders()));
                 HttpStatusCode status = response.getStatusCode();
                 return limited.verdicts.completed(status == null ? OK : status.value());
             });
@@ -77,26 +76,17 @@ final class Limited {
         return (Limited) exchange.getAttributes().computeIfAbsent(ATTRIBUTE, name -> new Limited());
     }
 
-    private void write(HttpHeaders response, RateLimitHeaders headers) {
-        // A handler that has written such a field by itself knows more than we do.
-        verdicts.write(headers, (name, value) -> {
-            if (!response.containsHeader(name)) {
-                response.set(name, value);
-            }
-        });
-        if (response.containsHeader(HttpHeaders.ACCESS_CONTROL_ALLOW_ORIGIN)
-                && !verdicts.decisions().isEmpty()) {
-            expose(response, headers.names());
-        }
-    }
+    /** The fields of a response, as Spring keeps them. */
+    private record Fields(HttpHeaders headers) implements ResponseFields {
 
-    /** A script of another origin may read a field only if the response says so. */
-    private static void expose(HttpHeaders response, List<String> names) {
-        List<String> exposed = response.getAccessControlExposeHeaders();
-        if (!exposed.contains("*") || response.getAccessControlAllowCredentials()) {
-            List<String> all = new ArrayList<>(exposed);
-            names.stream().filter(name -> !exposed.contains(name)).forEach(all::add);
-            response.setAccessControlExposeHeaders(all);
+        @Override
+        public List<String> get(String name) {
+            return headers.getOrEmpty(name);
+        }
+
+        @Override
+        public void set(String name, String value) {
+            headers.set(name, value);
         }
     }
 }

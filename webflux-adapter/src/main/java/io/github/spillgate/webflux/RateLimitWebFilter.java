@@ -4,9 +4,6 @@ import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
 import java.util.Objects;
 import org.springframework.core.Ordered;
-import org.springframework.http.HttpHeaders;
-import org.springframework.http.server.reactive.ServerHttpRequest;
-import org.springframework.web.cors.reactive.CorsUtils;
 import org.springframework.web.server.ServerWebExchange;
 import org.springframework.web.server.WebFilter;
 import org.springframework.web.server.WebFilterChain;
@@ -101,7 +98,7 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
 
     @Override
     public Mono<Void> filter(ServerWebExchange exchange, WebFilterChain chain) {
-        if (!limitsPreflights && isPreflight(exchange.getRequest())) {
+        if (!limitsPreflights && new ExchangeRequest(exchange).isPreflight()) {
             return chain.filter(exchange);
         }
         return Limited.decide(
@@ -110,13 +107,5 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
                 request -> rules.decide(request, phase),
                 problem -> responses.deny(exchange, problem),
                 () -> chain.filter(exchange));
-    }
-
-    /** A browser sends no credentials with one; with them it could be a way to try passwords. */
-    private static boolean isPreflight(ServerHttpRequest request) {
-        HttpHeaders headers = request.getHeaders();
-        return CorsUtils.isPreFlightRequest(request)
-                && !headers.containsHeader(HttpHeaders.AUTHORIZATION)
-                && !headers.containsHeader(HttpHeaders.COOKIE);
     }
 }

@@ -1,0 +1,82 @@
+package io.github.spillgate.vertx;
+
+import io.vertx.core.Context;
+import io.vertx.core.Vertx;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BiConsumer;
+import org.jspecify.annotations.Nullable;
+import org.reactivestreams.Subscription;
+import reactor.core.CoreSubscriber;
+import reactor.core.publisher.Mono;
+
+/**
+ * Brings an answer back to the context on which it was asked for. If it is there at once, before whoever asks has turned away, he has it
+ * without a detour.
+ */
+final class Arrival<T> implements CoreSubscriber<T> {
+
+    private static final int ASKING = 0;
+    private static final int TURNED_AWAY = 1;
+    private static final int ANSWERED = 2;
+
+    private final Context home;
+    private final BiConsumer<@Nullable T, @Nullable Throwable> then;
+    private final AtomicInteger state = new AtomicInteger(ASKING);
+    private @Nullable T answer;
+    private @Nullable Throwable error;
+
+    private Arrival(Context home, BiConsumer<@Nullable T, @Nullable Throwable> then) {
+        this.home = home;
+        this.then = then;
+    }
+
+    /**
+     * Asks.
+     *
+     * @param then receives the answer, or the error, or neither if there is no answer; once, and on the context of the caller
+     */
+    static <T> Arrival<T> of(Vertx vertx, Mono<T> asked, BiConsumer<@Nullable T, @Nullable Throwable> then) {
+        Arrival<T> arrival = new Arrival<>(vertx.getOrCreateContext(), then);
+        asked.subscribe(arrival);
+        if (!arrival.state.compareAndSet(ASKING, TURNED_AWAY)) {
+            arrival.tell();
+        }
+        return arrival;
+    }
+
+    /** Whether the answer was there at once. */
+    boolean isThere() {
+        return state.get() == ANSWERED;
+    }
+
+    @Override
+    public void onSubscribe(Subscription subscription) {
+        subscription.request(Long.MAX_VALUE);
+    }
+
+    @Override
+    public void onNext(T value) {
+        answer = value;
+    }
+
+    @Override
+    public void onError(Throwable why) {
+        error = why;
+        arrive();
+    }
+
+    @Override
+    public void onComplete() {
+        arrive();
+    }
+
+    private void arrive() {
+        if (!state.compareAndSet(ASKING, ANSWERED)) {
+            home.runOnContext(ignored -> tell());
+        }
+    }
+
+    private void tell() {
+        then.accept(answer, error);
+    }
+}

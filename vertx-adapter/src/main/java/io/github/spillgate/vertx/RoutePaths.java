@@ -1,0 +1,98 @@
+package io.github.spillgate.vertx;
+
+import io.github.spillgate.http.PathSyntax;
+import io.netty.handler.codec.http.QueryStringDecoder;
+import io.vertx.ext.web.RoutingContext;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * Paths of rules as those of routes are written and matched: {@code /users/:id}, {@code /static/*}, and {@code /about}, which means
+ * {@code /about/} as well. They are those of the whole request, also on a sub-router.
+ */
+public final class RoutePaths implements PathSyntax {
+
+    private static final RoutePaths OF_VERTX = new RoutePaths();
+    private static final Pattern VARIABLE = Pattern.compile(":([A-Za-z0-9_]+)");
+
+    private RoutePaths() {}
+
+    /**
+     * Paths as Vert.x Web reads them.
+     *
+     * @return the syntax
+     */
+    public static RoutePaths ofVertx() {
+        return OF_VERTX;
+    }
+
+    @Override
+    public PathMatcher compile(String pattern) {
+        if (!pattern.startsWith("/") && !pattern.equals("*")) {
+            throw refused(pattern, "does not begin with a slash");
+        }
+        int star = pattern.indexOf('*');
+        if (star >= 0 && star < pattern.length() - 1) {
+            throw refused(pattern, "has a star that is not its end");
+        }
+        List<String> names = new ArrayList<>();
+        Pattern compiled = Pattern.compile(regex(pattern, names));
+        if (names.stream().distinct().count() < names.size()) {
+            throw refused(pattern, "has two variables of one name");
+        }
+        return request -> {
+            Matcher found = compiled.matcher(request.as(RoutingContext.class).normalizedPath());
+            return found.matches() ? variables(found, names) : null;
+        };
+    }
+
+    private static String regex(String pattern, List<String> names) {
+        boolean open = pattern.endsWith("*");
+        String path = open ? pattern.substring(0, pattern.length() - 1) : pattern;
+        // "/static/*" means "/static", too; and whoever asks for "/about//" is told of the same thing as by "/about".
+        boolean directory = path.endsWith("/");
+        String trunk = directory ? path.replaceAll("/+$", "") : path;
+        StringBuilder regex = new StringBuilder();
+        Matcher variable = VARIABLE.matcher(trunk);
+        int from = 0;
+        while (variable.find()) {
+            regex.append(Pattern.quote(trunk.substring(from, variable.start()))).append("([^/]+)");
+            names.add(variable.group(1));
+            from = variable.end();
+        }
+        regex.append(Pattern.quote(trunk.substring(from)));
+        if (open) {
+            return regex.append(directory ? "(?:/.*)?" : ".*").toString();
+        }
+        return regex.append(directory ? "/+" : "/*").toString();
+    }
+
+    private static Map<String, String> variables(Matcher found, List<String> names) {
+        if (names.isEmpty()) {
+            return Map.of();
+        }
+        Map<String, String> variables = new LinkedHashMap<>();
+        for (int i = 0; i < names.size(); i++) {
+            variables.put(names.get(i), decoded(found.group(i + 1)));
+        }
+        return variables;
+    }
+
+    /** In a path a plus is a plus. */
+    private static String decoded(String value) {
+        try {
+            return QueryStringDecoder.decodeComponent(value.replace("+", "%2B"));
+        } catch (IllegalArgumentException e) {
+            return value;
+        }
+    }
+
+    private static IllegalArgumentException refused(String pattern, String why) {
+        return new IllegalArgumentException(
+                "path \"" + pattern + "\" " + why + ": expected one, for example /users/:id or /static/*");
+    }
+}

@@ -1,0 +1,87 @@
+package io.github.spillgate.vertx;
+
+import io.github.spillgate.http.Request;
+import io.github.spillgate.http.Verdicts;
+import io.vertx.core.http.Cookie;
+import io.vertx.core.net.SocketAddress;
+import io.vertx.ext.auth.User;
+import io.vertx.ext.web.RoutingContext;
+import io.vertx.ext.web.handler.HttpException;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
+
+/** What rules read of a request of Vert.x Web. */
+final class RoutingRequest implements Request {
+
+    private final RoutingContext ctx;
+
+    RoutingRequest(RoutingContext ctx) {
+        this.ctx = ctx;
+    }
+
+    @Override
+    public String method() {
+        return ctx.request().method().name();
+    }
+
+    /** Of the connection: the request may have been told another one, by a header that anybody can write. */
+    @Override
+    public @Nullable String peer() {
+        SocketAddress peer = ctx.request().connection().remoteAddress();
+        return peer == null ? null : peer.hostAddress();
+    }
+
+    @Override
+    public List<String> headers(String name) {
+        return ctx.request().headers().getAll(name);
+    }
+
+    @Override
+    public List<String> queryParameters(String name) {
+        try {
+            return ctx.queryParam(name);
+        } catch (HttpException e) {
+            // A query that cannot be decoded has no parameters. That must not be a way around a limit.
+            return List.of();
+        }
+    }
+
+    @Override
+    public List<String> cookies(String name) {
+        return ctx.request().cookies(name).stream().map(Cookie::getValue).toList();
+    }
+
+    @Override
+    public Map<String, String> pathVariables() {
+        return ctx.pathParams();
+    }
+
+    @Override
+    public Mono<String> principal() {
+        User user = ctx.user();
+        return user == null ? Mono.empty() : Mono.justOrEmpty(user.subject());
+    }
+
+    @Override
+    public Optional<String> attribute(String name) {
+        Object value = ctx.get(name);
+        return Optional.ofNullable(value).map(Object::toString);
+    }
+
+    @Override
+    public Verdicts verdicts() {
+        return Limited.verdicts(ctx);
+    }
+
+    @Override
+    public <T> T as(Class<T> type) {
+        if (!type.isInstance(ctx)) {
+            throw new IllegalArgumentException(
+                    "a request of Vert.x Web is no " + type.getName() + ": expected RoutingContext.class");
+        }
+        return type.cast(ctx);
+    }
+}
