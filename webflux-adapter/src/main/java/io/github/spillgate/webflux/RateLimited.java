@@ -8,6 +8,7 @@ import java.lang.annotation.Repeatable;
 import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
+import org.springframework.aot.hint.annotation.Reflective;
 
 /**
  * Limits the requests that a method of a controller handles, or all methods of one.
@@ -32,6 +33,7 @@ import java.lang.annotation.Target;
 @Retention(RetentionPolicy.RUNTIME)
 @Target({ElementType.TYPE, ElementType.METHOD})
 @Repeatable(RateLimited.All.class)
+@Reflective
 public @interface RateLimited {
 
     /**
@@ -96,6 +98,7 @@ public @interface RateLimited {
     @Documented
     @Retention(RetentionPolicy.RUNTIME)
     @Target({ElementType.TYPE, ElementType.METHOD})
+    @Reflective
     @interface All {
 
         /**

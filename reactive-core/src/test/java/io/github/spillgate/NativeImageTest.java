@@ -1,0 +1,270 @@
+package io.github.spillgate;
+
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.github.benmanes.caffeine.cache.Caffeine;
+import com.tngtech.archunit.core.importer.ClassFileImporter;
+import com.tngtech.archunit.core.importer.ImportOption;
+import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
+import io.github.spillgate.local.CachedLimits;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.resilience.ResilientStore;
+import io.github.spillgate.testkit.Unprotected;
+import java.io.IOException;
+import java.io.InputStream;
+import java.lang.constant.ClassDesc;
+import java.lang.invoke.VarHandle;
+import java.lang.invoke.VarHandle.VarHandleDesc;
+import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
+import java.net.MalformedURLException;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentSkipListSet;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+
+/**
+ * What a native image is told to keep is what is looked up by name at run time: nothing is missing, and nothing is left over.
+ * This computes the whole file from what the limiter's own caches, breaker and scripts are.
+ */
+class NativeImageTest {
+
+    private static final String FILE =
+            "META-INF/native-image/io.github.spillgate/spillgate-reactive-core/reachability-metadata.json";
+    private static final String SCRIPT = "io.github.spillgate.redis.Script";
+    private static final String CAFFEINE = "com.github.benmanes.caffeine.cache.";
+    private static final List<String> LIBRARIES = List.of(CAFFEINE, "io.github.resilience4j.");
+    private static final Path SCRIPTS = Path.of("src", "main", "resources", "io", "github", "spillgate", "redis");
+
+    /** By the type that has to be reached, and the type that is kept then. */
+    private final Map<String, Map<String, Kept>> reflection = new TreeMap<>();
+
+    @Test
+    void whatIsLookedUpByNameIsKept() throws Exception {
+        afterUseOf(UseOfTheLocalStore.class, apart -> keepCachesOf(apart, LocalStore.class));
+        afterUseOf(UseOfCachedLimits.class, apart -> keepCachesOf(apart, CachedLimits.class));
+        afterUseOf(UseOfTheBreaker.class, apart -> {});
+        try (InputStream file = getClass().getClassLoader().getResourceAsStream(FILE)) {
+            assertThat(file).as(FILE).isNotNull();
+            assertThat(new String(file.readAllBytes(), StandardCharsets.UTF_8)).isEqualTo(document());
+        }
+    }
+
+    @Test
+    void nobodyElseBuildsACache() {
+        noClasses()
+                .that()
+                .doNotHaveFullyQualifiedName(LocalStore.class.getName())
+                .and()
+                .doNotHaveFullyQualifiedName(CachedLimits.class.getName())
+                .should()
+                .callMethod(Caffeine.class, "newBuilder")
+                .check(new ClassFileImporter()
+                        .withImportOption(new ImportOption.DoNotIncludeTests())
+                        .importPackages("io.github.spillgate"));
+    }
+
+    private void afterUseOf(Class<? extends Runnable> use, Keeping keeping) throws Exception {
+        try (Apart apart = new Apart()) {
+            ((Runnable) apart.loadClass(use.getName()).getDeclaredConstructor().newInstance()).run();
+            keeping.keep(apart);
+            for (String name : Set.copyOf(apart.loaded)) {
+                if (LIBRARIES.stream().anyMatch(name::startsWith)) {
+                    keepFieldsOf(apart.loadClass(name));
+                }
+            }
+        }
+    }
+
+    /** Caffeine finds the class of a cache, and that of its nodes, by a name that it puts together of the cache's settings. */
+    private void keepCachesOf(Apart apart, Class<?> user) throws Exception {
+        for (String name : namesOf(apart, "LocalCacheFactory")) {
+            keep(user.getName(), CAFFEINE + name).fields.add("FACTORY");
+        }
+        for (String name : namesOf(apart, "NodeFactory")) {
+            keep(user.getName(), CAFFEINE + name).isMade = true;
+        }
+    }
+
+    private static Set<String> namesOf(Apart apart, String factory) throws Exception {
+        Field factories = apart.loadClass(CAFFEINE + factory).getDeclaredField("FACTORIES");
+        factories.setAccessible(true);
+        Set<String> names = new TreeSet<>();
+        ((Map<?, ?>) factories.get(null)).keySet().forEach(name -> names.add(name.toString()));
+        assertThat(names).as(factory).isNotEmpty();
+        return names;
+    }
+
+    private void keepFieldsOf(Class<?> type) throws Exception {
+        for (Field field : type.getDeclaredFields()) {
+            if (Modifier.isStatic(field.getModifiers()) && field.getType() == VarHandle.class) {
+                field.setAccessible(true);
+                VarHandle handle = (VarHandle) field.get(null);
+                // Those of arrays have one coordinate more, and find nothing by its name.
+                if (handle.coordinateTypes().size() == 1) {
+                    VarHandleDesc described = handle.describeConstable().orElseThrow();
+                    ClassDesc owner =
+                            handle.coordinateTypes().get(0).describeConstable().orElseThrow();
+                    keep(type.getName(), nameOf(owner)).fields.add(described.constantName());
+                }
+            }
+        }
+    }
+
+    private static String nameOf(ClassDesc type) {
+        String descriptor = type.descriptorString();
+        return descriptor.substring(1, descriptor.length() - 1).replace('/', '.');
+    }
+
+    private Kept keep(String reached, String type) {
+        return reflection.computeIfAbsent(reached, any -> new TreeMap<>()).computeIfAbsent(type, any -> new Kept());
+    }
+
+    private String document() throws IOException {
+        List<String> types = new ArrayList<>();
+        reflection.forEach((reached, kept) -> kept.forEach((type, what) ->
+                types.add(condition(reached) + "      \"type\": \"" + type + "\",\n" + what + "    }")));
+        List<String> resources = new ArrayList<>();
+        try (Stream<Path> scripts = Files.list(SCRIPTS)) {
+            scripts.sorted()
+                    .forEach(script -> resources.add(condition(SCRIPT) + "      \"glob\": \"io/github/spillgate/redis/"
+                            + script.getFileName() + "\"\n    }"));
+        }
+        return "{\n  \"reflection\": [\n" + String.join(",\n", types) + "\n  ],\n  \"resources\": [\n"
+                + String.join(",\n", resources) + "\n  ]\n}\n";
+    }
+
+    private static String condition(String reached) {
+        return "    {\n      \"condition\": {\n        \"typeReached\": \"" + reached + "\"\n      },\n";
+    }
+
+    /** What a use has shown that is to be kept. */
+    @FunctionalInterface
+    private interface Keeping {
+
+        void keep(Apart apart) throws Exception;
+    }
+
+    /** What is kept of a type. */
+    private static final class Kept {
+
+        private final Set<String> fields = new TreeSet<>();
+        private boolean isMade;
+
+        @Override
+        public String toString() {
+            List<String> parts = new ArrayList<>();
+            if (!fields.isEmpty()) {
+                parts.add("      \"fields\": ["
+                        + fields.stream()
+                                .map(field -> "{ \"name\": \"" + field + "\" }")
+                                .collect(Collectors.joining(", "))
+                        + "]");
+            }
+            if (isMade) {
+                parts.add("      \"methods\": [{ \"name\": \"<init>\", \"parameterTypes\": [] }]");
+            }
+            return String.join(",\n", parts) + "\n";
+        }
+    }
+
+    /** Loads all classes once more, and notes which, so that other tests of this process have no part in it. */
+    private static final class Apart extends URLClassLoader {
+
+        private final Set<String> loaded = new ConcurrentSkipListSet<>();
+
+        Apart() {
+            super(classPath(), ClassLoader.getPlatformClassLoader());
+        }
+
+        @Override
+        protected Class<?> findClass(String name) throws ClassNotFoundException {
+            Class<?> found = super.findClass(name);
+            loaded.add(name);
+            return found;
+        }
+
+        private static URL[] classPath() {
+            return Stream.of(System.getProperty("java.class.path").split(System.getProperty("path.separator")))
+                    .map(Apart::url)
+                    .toArray(URL[]::new);
+        }
+
+        private static URL url(String path) {
+            try {
+                return Path.of(path).toUri().toURL();
+            } catch (MalformedURLException e) {
+                throw new IllegalArgumentException("no place of classes: " + path, e);
+            }
+        }
+    }
+
+    /** Counts more than fits, and the same again. */
+    public static final class UseOfTheLocalStore implements Runnable {
+
+        @Override
+        public void run() {
+            RateLimiter limiter = RateLimiter.builder("native")
+                    .store(LocalStore.bounded(16))
+                    .limit(Limit.perMinute(10))
+                    .build();
+            for (int i = 0; i < 200; i++) {
+                limiter.tryAcquire("key-" + i % 50).block();
+            }
+        }
+    }
+
+    /** Remembers more than fits, and the same again. */
+    public static final class UseOfCachedLimits implements Runnable {
+
+        @Override
+        public void run() {
+            CachedLimits limits =
+                    CachedLimits.of(key -> Mono.just(List.of(Limit.perMinute(10))), 16, Duration.ofMinutes(1));
+            for (int i = 0; i < 200; i++) {
+                limits.apply("key-" + i % 50).block();
+            }
+        }
+    }
+
+    /** By count, as it is unless told otherwise, and by time. */
+    public static final class UseOfTheBreaker implements Runnable {
+
+        @Override
+        public void run() {
+            ResilientStore.of(new Slow()).close();
+            ResilientStore.builder(new Slow())
+                    .breaker(breaker -> breaker.slidingWindowType(SlidingWindowType.TIME_BASED))
+                    .build()
+                    .close();
+        }
+    }
+
+    /** A store that nobody knows to answer in time. */
+    private static final class Slow extends Unprotected {
+
+        Slow() {
+            super(LocalStore.bounded(16));
+        }
+
+        @Override
+        public Optional<Duration> deadline() {
+            return Optional.empty();
+        }
+    }
+}

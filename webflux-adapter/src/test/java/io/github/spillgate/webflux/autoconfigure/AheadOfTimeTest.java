@@ -1,0 +1,324 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.springframework.aot.hint.predicate.RuntimeHintsPredicates.proxies;
+import static org.springframework.aot.hint.predicate.RuntimeHintsPredicates.reflection;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.webflux.RateLimited;
+import java.io.IOException;
+import java.io.StringWriter;
+import java.lang.reflect.Method;
+import java.net.MalformedURLException;
+import java.net.URI;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.BiFunction;
+import java.util.stream.Stream;
+import javax.tools.JavaCompiler;
+import javax.tools.ToolProvider;
+import org.awaitility.Awaitility;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.springframework.aot.generate.ClassNameGenerator;
+import org.springframework.aot.generate.DefaultGenerationContext;
+import org.springframework.aot.generate.FileSystemGeneratedFiles;
+import org.springframework.aot.hint.MemberCategory;
+import org.springframework.aot.hint.RuntimeHints;
+import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.boot.web.server.reactive.context.AnnotationConfigReactiveWebServerApplicationContext;
+import org.springframework.boot.web.server.reactive.context.ReactiveWebServerApplicationContext;
+import org.springframework.context.ApplicationContextInitializer;
+import org.springframework.context.ConfigurableApplicationContext;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.context.annotation.Import;
+import org.springframework.context.aot.ApplicationContextAotGenerator;
+import org.springframework.context.support.GenericApplicationContext;
+import org.springframework.core.env.MapPropertySource;
+import org.springframework.javapoet.ClassName;
+import org.springframework.security.config.web.server.ServerHttpSecurity;
+import org.springframework.security.web.server.SecurityWebFilterChain;
+import org.springframework.web.bind.annotation.GetMapping;
+import org.springframework.web.bind.annotation.RestController;
+import reactor.core.publisher.Mono;
+
+/**
+ * An application whose beans Spring has made ahead of time, as it does for a native image: what is generated compiles, starts, and
+ * limits. Only that no image is built of it.
+ */
+class AheadOfTimeTest {
+
+    @TempDir
+    Path directory;
+
+    private final RuntimeHints hints = new RuntimeHints();
+
+    @Test
+    void anApplicationThatIsMadeAheadOfTimeLimits() throws Exception {
+        String redis = RedisForTests.first().uri().toURI().toString();
+        String made = generate(Map.of("spillgate.redis.uri", "redis://localhost:1"));
+        assertThat(run(made, Map.of("spillgate.redis.uri", redis)))
+                .as("rules and addresses are read when it starts")
+                .containsExactly("REDIS", "200", "429", "200", "200", "429");
+    }
+
+    @Test
+    void soDoesOneWithTheRedisOfTheApplication() throws Exception {
+        RedisForTests redis = RedisForTests.first();
+        String made = generate(Map.of());
+        assertThat(run(made, Map.of("spring.data.redis.url", redis.uri().toURI().toString())))
+                .containsExactly("REDIS", "200", "429", "200", "200", "429");
+    }
+
+    @Test
+    void whichStoreCountsIsSettledAheadOfTime() throws Exception {
+        String made = generate(Map.of("spillgate.store", "local"));
+        assertThat(run(made, Map.of("spillgate.redis.uri", "redis://localhost:1")))
+                .containsExactly("LOCAL", "200", "429", "200", "200", "429");
+    }
+
+    @Test
+    void whatIsReadByReflectionIsKept() throws Exception {
+        generate(Map.of("spillgate.store", "local", "management.endpoints.web.exposure.include", "spillgate"));
+        Stream.concat(
+                        Stream.of(SpillgateProperties.class),
+                        Stream.of(SpillgateProperties.class.getDeclaredClasses())
+                                .filter(Class::isRecord))
+                .forEach(settings -> assertThat(
+                                reflection().onConstructorInvocation(settings.getDeclaredConstructors()[0]))
+                        .as(settings.getName())
+                        .accepts(hints));
+        for (Class<?> told : List.of(
+                SpillgateEndpoint.Overview.class,
+                SpillgateEndpoint.RuleInForce.class,
+                SpillgateEndpoint.LimitUsed.class)) {
+            assertInvocable(told);
+        }
+        for (String operation : List.of("overview", "usage", "reset")) {
+            assertThat(reflection().onMethodInvocation(SpillgateEndpoint.class, operation))
+                    .accepts(hints);
+        }
+        assertThat(reflection().onType(WrongSettingAnalyzer.class)).accepts(hints);
+    }
+
+    @Test
+    void annotationsAreKeptWhereverTheyStand() throws Exception {
+        generate(Map.of("spillgate.store", "local"));
+        for (Class<?> annotation : List.of(RateLimited.class, RateLimited.All.class)) {
+            assertThat(reflection().onType(annotation).withMemberCategory(MemberCategory.INVOKE_DECLARED_METHODS))
+                    .as(annotation.getName())
+                    .accepts(hints);
+        }
+        assertThat(proxies().forInterfaces(RateLimited.class)).accepts(hints);
+        assertThat(reflection().onMethodInvocation(Handlers.class, "twice")).accepts(hints);
+        assertThat(reflection().onMethodInvocation(Contract.class, "inherited")).accepts(hints);
+        assertThat(reflection().onType(Handlers.class)).accepts(hints);
+    }
+
+    private void assertInvocable(Class<?> type) {
+        for (Method method : type.getDeclaredMethods()) {
+            if (method.getParameterCount() == 0
+                    && !method.isSynthetic()
+                    && !method.getName().matches("hashCode|toString")) {
+                assertThat(reflection().onMethodInvocation(method))
+                        .as(method.toString())
+                        .accepts(hints);
+            }
+        }
+    }
+
+    /** Lets Spring make the application, and returns the class that sets it up. */
+    private String generate(Map<String, Object> settings) throws IOException {
+        DefaultGenerationContext generation = new DefaultGenerationContext(
+                new ClassNameGenerator(ClassName.get(Application.class)),
+                new FileSystemGeneratedFiles(directory),
+                hints);
+        AnnotationConfigReactiveWebServerApplicationContext context =
+                new AnnotationConfigReactiveWebServerApplicationContext();
+        set(context, settings);
+        context.register(Application.class);
+        ClassName initializer = new ApplicationContextAotGenerator().processAheadOfTime(context, generation);
+        generation.writeGeneratedContent();
+        return initializer.canonicalName();
+    }
+
+    private static void set(ConfigurableApplicationContext context, Map<String, Object> settings) {
+        context.getEnvironment().getPropertySources().addFirst(new MapPropertySource("test", settings));
+    }
+
+    /** Compiles what was made, and starts it with classes that nothing else has touched. */
+    @SuppressWarnings("unchecked")
+    private List<String> run(String initializer, Map<String, Object> settings) throws Exception {
+        compile();
+        List<Path> path = new ArrayList<>(List.of(directory.resolve("classes"), directory.resolve("resources")));
+        Stream.of(System.getProperty("java.class.path").split(System.getProperty("path.separator")))
+                .map(Path::of)
+                .forEach(path::add);
+        try (URLClassLoader apart = new URLClassLoader(
+                path.stream().map(AheadOfTimeTest::url).toArray(URL[]::new), ClassLoader.getPlatformClassLoader())) {
+            Thread current = Thread.currentThread();
+            ClassLoader before = current.getContextClassLoader();
+            current.setContextClassLoader(apart);
+            try {
+                return ((BiFunction<String, Map<String, Object>, List<String>>) apart.loadClass(Run.class.getName())
+                                .getDeclaredConstructor()
+                                .newInstance())
+                        .apply(initializer, settings);
+            } finally {
+                current.setContextClassLoader(before);
+            }
+        }
+    }
+
+    private void compile() throws IOException {
+        Path classes = Files.createDirectories(directory.resolve("classes"));
+        List<Path> sources;
+        try (Stream<Path> files = Files.walk(directory.resolve("sources"))) {
+            sources = files.filter(Files::isRegularFile).toList();
+        }
+        JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
+        StringWriter output = new StringWriter();
+        String path = classes + System.getProperty("path.separator") + System.getProperty("java.class.path");
+        assertThat(compiler.getTask(
+                                output,
+                                null,
+                                null,
+                                List.of("-proc:none", "-nowarn", "-d", classes.toString(), "-cp", path),
+                                null,
+                                compiler.getStandardFileManager(null, null, null)
+                                        .getJavaFileObjectsFromPaths(sources))
+                        .call())
+                .as(output::toString)
+                .isTrue();
+    }
+
+    private static URL url(Path path) {
+        try {
+            return path.toUri().toURL();
+        } catch (MalformedURLException e) {
+            throw new IllegalArgumentException("no place of classes: " + path, e);
+        }
+    }
+
+    /** Starts the application and asks it; only its beans' definitions are there, and nobody who could find others. */
+    public static final class Run implements BiFunction<String, Map<String, Object>, List<String>> {
+
+        @Override
+        public List<String> apply(String initializer, Map<String, Object> settings) {
+            try (ReactiveWebServerApplicationContext context = new ReactiveWebServerApplicationContext()) {
+                Map<String, Object> all = new HashMap<>(settings);
+                all.putAll(Map.of(
+                        "server.port", "0",
+                        "server.address", "127.0.0.1",
+                        "spillgate.name", "ahead-" + System.nanoTime(),
+                        "spillgate.rules[0].name", "address",
+                        "spillgate.rules[0].paths", "/limited",
+                        "spillgate.rules[0].limits", "1/1m"));
+                set(context, all);
+                initialize(initializer, context);
+                context.refresh();
+                int port = context.getWebServer().getPort();
+                List<String> told = new ArrayList<>(List.of(source(context.getBean(RateLimiter.class))));
+                Stream.of("/limited", "/limited", "/twice", "/inherited", "/inherited")
+                        .forEach(path -> told.add(status(port, path)));
+                return told;
+            }
+        }
+
+        @SuppressWarnings("unchecked")
+        private static void initialize(String initializer, GenericApplicationContext context) {
+            try {
+                Class.forName(initializer)
+                        .asSubclass(ApplicationContextInitializer.class)
+                        .getDeclaredConstructor()
+                        .newInstance()
+                        .initialize(context);
+            } catch (ReflectiveOperationException e) {
+                throw new IllegalStateException(e);
+            }
+        }
+
+        /** A connection may take longer than the deadline of the first decision. */
+        private static String source(RateLimiter limiter) {
+            Source expected = limiter.state().decides();
+            return Awaitility.await()
+                    .until(
+                            () -> limiter.tryAcquire(Charge.of("warm-up", Limit.perSecond(1_000)))
+                                    .block()
+                                    .source(),
+                            source -> source == expected)
+                    .name();
+        }
+
+        private static String status(int port, String path) {
+            try {
+                return Integer.toString(HttpClient.newHttpClient()
+                        .send(
+                                HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path))
+                                        .build(),
+                                HttpResponse.BodyHandlers.discarding())
+                        .statusCode());
+            } catch (IOException e) {
+                throw new IllegalStateException(e);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new IllegalStateException(e);
+            }
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @EnableAutoConfiguration
+    @Import(Handlers.class)
+    static class Application {
+
+        @Bean
+        SecurityWebFilterChain everybody(ServerHttpSecurity http) {
+            return http.authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
+                    .build();
+        }
+    }
+
+    interface Contract {
+
+        @RateLimited("1/1m")
+        @GetMapping("/inherited")
+        Mono<String> inherited();
+    }
+
+    @RateLimited("100/1m")
+    @RestController
+    static class Handlers implements Contract {
+
+        @GetMapping("/limited")
+        Mono<String> limited() {
+            return Mono.just("limited");
+        }
+
+        @RateLimited("10/1s")
+        @RateLimited("100/1h")
+        @GetMapping("/twice")
+        Mono<String> twice() {
+            return Mono.just("twice");
+        }
+
+        @Override
+        public Mono<String> inherited() {
+            return Mono.just("inherited");
+        }
+    }
+}
