@@ -43,8 +43,13 @@ class DocumentationTest {
             import io.github.spillgate.*;
             import io.github.spillgate.http.*;
             import io.github.spillgate.webflux.*;
+            import io.github.spillgate.webflux.autoconfigure.*;
             import java.util.*;
+            import org.junit.jupiter.api.Test;
+            import org.springframework.beans.factory.annotation.Autowired;
+            import org.springframework.boot.webflux.test.autoconfigure.WebFluxTest;
             import org.springframework.context.annotation.Bean;
+            import org.springframework.test.web.reactive.server.WebTestClient;
             import org.springframework.web.bind.annotation.*;
             import org.springframework.web.reactive.function.server.*;
             import org.springframework.web.server.ServerWebExchange;
@@ -58,6 +63,8 @@ class DocumentationTest {
                 interface Plans {
                     Mono<Plan> of(String key);
                 }
+
+                class Reports {}
 
             %s
             }

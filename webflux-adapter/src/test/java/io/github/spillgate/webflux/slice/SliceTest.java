@@ -1,0 +1,35 @@
+package io.github.spillgate.webflux.slice;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.RateLimiter;
+import org.junit.jupiter.api.Test;
+import org.springframework.beans.factory.annotation.Autowired;
+import org.springframework.boot.webflux.test.autoconfigure.WebFluxTest;
+import org.springframework.context.ApplicationContext;
+import org.springframework.test.web.reactive.server.WebTestClient;
+
+/** A slice as it is: controllers work, and nobody is limited. */
+@WebFluxTest(controllers = Reports.class, properties = "spillgate.redis.uri=redis://localhost:1")
+class SliceTest {
+
+    @Autowired
+    private WebTestClient client;
+
+    @Autowired
+    private ApplicationContext context;
+
+    @Test
+    void aSliceLimitsNobody() {
+        for (int i = 0; i < 5; i++) {
+            client.get()
+                    .uri("/report")
+                    .exchange()
+                    .expectStatus()
+                    .isOk()
+                    .expectHeader()
+                    .doesNotExist("RateLimit");
+        }
+        assertThat(context.getBeanNamesForType(RateLimiter.class)).isEmpty();
+    }
+}
