@@ -293,10 +293,10 @@ class AheadOfTimeTest {
         }
     }
 
+    /** Only what it says of limits stands here, as on an interface that is shared with a client. */
     interface Contract {
 
         @RateLimited("1/1m")
-        @GetMapping("/inherited")
         Mono<String> inherited();
     }
 
@@ -317,6 +317,7 @@ class AheadOfTimeTest {
         }
 
         @Override
+        @GetMapping("/inherited")
         public Mono<String> inherited() {
             return Mono.just("inherited");
         }
