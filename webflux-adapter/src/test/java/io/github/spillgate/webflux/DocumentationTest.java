@@ -8,6 +8,7 @@ import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.testkit.Snippets;
 import io.github.spillgate.webflux.autoconfigure.SpillgateAutoConfiguration;
+import io.github.spillgate.webflux.autoconfigure.SpillgateGatewayAutoConfiguration;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties;
 import java.io.IOException;
 import java.lang.reflect.RecordComponent;
@@ -23,10 +24,14 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.autoconfigure.ssl.SslAutoConfiguration;
 import org.springframework.boot.env.YamlPropertySourceLoader;
 import org.springframework.boot.test.context.runner.ReactiveWebApplicationContextRunner;
 import org.springframework.boot.webflux.autoconfigure.HttpHandlerAutoConfiguration;
 import org.springframework.boot.webflux.autoconfigure.WebFluxAutoConfiguration;
+import org.springframework.cloud.gateway.config.GatewayAutoConfiguration;
+import org.springframework.cloud.gateway.route.Route;
+import org.springframework.cloud.gateway.route.RouteLocator;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.env.PropertySource;
@@ -115,6 +120,9 @@ class DocumentationTest {
                 .load("snippet", new ByteArrayResource(yaml.getBytes(StandardCharsets.UTF_8)));
         new ReactiveWebApplicationContextRunner()
                 .withConfiguration(AutoConfigurations.of(
+                        SslAutoConfiguration.class,
+                        SpillgateGatewayAutoConfiguration.class,
+                        GatewayAutoConfiguration.class,
                         HttpHandlerAutoConfiguration.class,
                         WebFluxAutoConfiguration.class,
                         SpillgateAutoConfiguration.class))
@@ -126,12 +134,22 @@ class DocumentationTest {
                     assertThat(context).hasNotFailed();
                     List<String> names = new ArrayList<>();
                     yaml.lines()
-                            .filter(line -> line.strip().startsWith("- name: "))
+                            .filter(line -> line.strip().startsWith("- name: ") && !line.contains("RequestRateLimiter"))
                             .forEach(line -> names.add(line.strip().substring("- name: ".length())));
                     assertThat(context.getBean(Rules.class).list())
                             .extracting(Rule::name)
                             .containsExactlyElementsOf(names);
+                    assertThat(routes(context.getBean(RouteLocator.class)))
+                            .containsExactlyElementsOf(yaml.lines()
+                                    .filter(line -> line.strip().startsWith("- id: "))
+                                    .map(line -> line.strip().substring("- id: ".length()))
+                                    .toList())
+                            .allMatch(context.getBean(GatewayRateLimiter.class).getConfig()::containsKey);
                 });
+    }
+
+    private static List<String> routes(RouteLocator locator) {
+        return locator.getRoutes().map(Route::getId).collectList().block();
     }
 
     private static String kebab(String name) {

@@ -66,7 +66,7 @@ public final class SpillgateAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
-    RateLimiter spillgateRateLimiter(LimitStore store, SpillgateProperties settings, Environment environment) {
+    RateLimiter spillgateLimiter(LimitStore store, SpillgateProperties settings, Environment environment) {
         RateLimiter.Builder limiter = WrongSettingException.checked(
                         "spillgate.name", LimiterName.of(settings, environment), RateLimiter::builder)
                 .store(store);

@@ -28,6 +28,7 @@ import java.util.function.Predicate;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.autoconfigure.ssl.SslAutoConfiguration;
 import org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration;
 import org.springframework.boot.health.contributor.Health;
 import org.springframework.boot.health.contributor.ReactiveHealthIndicator;
@@ -39,6 +40,7 @@ import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.boot.webflux.autoconfigure.HttpHandlerAutoConfiguration;
 import org.springframework.boot.webflux.autoconfigure.WebFluxAutoConfiguration;
+import org.springframework.cloud.gateway.config.GatewayAutoConfiguration;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
@@ -232,6 +234,23 @@ class SpillgateAutoConfigurationTest {
         local().withConfiguration(AutoConfigurations.of(SpillgateHealthAutoConfiguration.class))
                 .withClassLoader(new FilteredClassLoader(ReactiveHealthIndicator.class))
                 .run(context -> assertThat(context).hasNotFailed().doesNotHaveBean("spillgateHealthIndicator"));
+    }
+
+    // Spring Cloud Gateway.
+
+    @Test
+    void withoutSpringCloudGatewayThereIsNothingForIt() {
+        local().withConfiguration(AutoConfigurations.of(SpillgateGatewayAutoConfiguration.class))
+                .withClassLoader(new FilteredClassLoader("org.springframework.cloud"))
+                .run(context -> assertThat(context)
+                        .hasNotFailed()
+                        .hasSingleBean(RateLimiter.class)
+                        .doesNotHaveBean("spillgateRateLimiter"));
+        local().withConfiguration(AutoConfigurations.of(
+                        SslAutoConfiguration.class,
+                        GatewayAutoConfiguration.class,
+                        SpillgateGatewayAutoConfiguration.class))
+                .run(context -> assertThat(context).hasNotFailed().hasBean("spillgateRateLimiter"));
     }
 
     // What is wrong.

@@ -1,0 +1,105 @@
+package io.github.spillgate.webflux;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.webflux.GatewayRateLimiter.Config;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class GatewayPlanTest {
+
+    @ParameterizedTest
+    @CsvSource({
+        "10, 20, 1, 20/2s name=gateway-r-2s",
+        "10, 10, 1, 10/1s name=gateway-r-1s",
+        "10, 15, 1, 15/1500ms name=gateway-r-1500ms",
+        "3, 10, 1, 10/3334ms name=gateway-r-3334ms",
+        // What does not fill a request is of no use to a bucket either.
+        "1, 60, 60, 1/1m name=gateway-r-1m",
+        "1, 100, 60, 1/1m name=gateway-r-1m",
+        "10, 15, 6, 2/1200ms name=gateway-r-1200ms",
+        // The bucket fills once a second, at most.
+        "10, 1, 1, 1/1s name=gateway-r-1s",
+        "10, 5, 2, 2/1s name=gateway-r-1s",
+        // As good as unlimited.
+        "2147483647, 9007199254740991, 1, 4294967295/2001ms name=gateway-r-2001ms",
+        "1, 9007199254740991, 1, 31622400/366d name=gateway-r-366d"
+    })
+    void aBucketIsOneLimit(int rate, long burst, int tokens, String limit) {
+        assertThat(plan(rate, burst, tokens).limits())
+                .singleElement()
+                .extracting(Object::toString)
+                .asString()
+                .isEqualTo(limit);
+    }
+
+    @Test
+    void neverMorePassesThanOfTheBucket() {
+        for (int rate = 1; rate <= 40; rate++) {
+            for (long burst = 1; burst <= 60; burst++) {
+                for (int tokens = 1; tokens <= Math.min(burst, 9); tokens++) {
+                    Limit limit = plan(rate, burst, tokens).limits().get(0);
+                    String of = rate + ", " + burst + ", " + tokens;
+                    long taken = limit.permits() * tokens;
+                    assertThat(limit.permits()).as(of).isEqualTo(burst / tokens);
+                    assertThat(taken * 1_000)
+                            .as(of)
+                            .isLessThanOrEqualTo(rate * limit.window().toMillis());
+                    // And at the bucket's rate, unless a second is too long for it.
+                    if (taken >= rate) {
+                        assertThat(taken * 1_000)
+                                .as(of)
+                                .isGreaterThan(rate * (limit.window().toMillis() - 1));
+                    }
+                }
+            }
+        }
+    }
+
+    @Test
+    void whatMakesNoSenseIsTold() {
+        assertWrong(new Config(), "replenishRate is 0", "limits: 10/s, 3000/10m");
+        assertWrong(bucket(1, 10, 0), "requestedTokens is 0", "for example 1");
+        assertWrong(bucket(1, -1, 1), "burstCapacity is -1", "expected at least 1, or 0 to deny all");
+        assertWrong(bucket(1, 1, 60), "burstCapacity is 1", "expected at least 60, or 0 to deny all");
+        assertWrong(bucket(1, 1, 1).setLimits("10/s"), "it has limits, \"10/s\", and replenishRate, 1");
+        assertWrong(new Config().setLimits("10/s,"), "limit \"\"");
+        assertWrong(
+                new Config().setLimits("10/s, 5/1m").setRequestedTokens(6),
+                "requestedTokens is 6",
+                "limit \"5/1m\"",
+                "at most 5");
+    }
+
+    @Test
+    void limitsAreCalledAfterTheirRouteAsFarAsThatFits() {
+        assertThat(named("orders", "10/s")).isEqualTo("gateway-orders-1s");
+        assertThat(named("lb://öffentlich", "10/s name=burst")).isEqualTo("gateway-lb____ffentlich-burst");
+        assertThat(named("r".repeat(100), "10/s name=burst")).hasSize(64).endsWith("r-burst");
+    }
+
+    private static String named(String route, String limit) {
+        return GatewayPlan.of(route, new Config().setLimits(limit))
+                .limits()
+                .get(0)
+                .name();
+    }
+
+    private static GatewayPlan plan(int rate, long burst, int tokens) {
+        return GatewayPlan.of("r", bucket(rate, burst, tokens));
+    }
+
+    private static Config bucket(int rate, long burst, int tokens) {
+        return new Config().setReplenishRate(rate).setBurstCapacity(burst).setRequestedTokens(tokens);
+    }
+
+    private static void assertWrong(Config config, String... told) {
+        assertThatThrownBy(() -> GatewayPlan.of("r", config))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageStartingWith("rate limiter of route r: ")
+                .hasMessageContainingAll(told);
+    }
+}
