@@ -1,10 +1,10 @@
 package io.github.spillgate.vertx;
 
 import io.github.spillgate.http.Problem;
-import io.vertx.ext.web.handler.HttpException;
+import io.vertx.core.VertxException;
 
 /** What a request fails with that was denied, where {@link DenialWriter#failing()} says so. */
-public final class DeniedException extends HttpException {
+public final class DeniedException extends VertxException {
 
     private static final long serialVersionUID = 1L;
 
@@ -12,7 +12,8 @@ public final class DeniedException extends HttpException {
     private final transient Problem problem;
 
     DeniedException(Problem problem) {
-        super(problem.status());
+        // Thrown for each denial, and nobody looks where.
+        super("the request was denied with " + problem.status(), true);
         this.problem = problem;
     }
 

@@ -102,8 +102,7 @@ sealed class LimitingHandler implements RateLimitHandler {
             return;
         }
         try {
-            Limited.note(ctx, verdict, headers)
-                    .ifPresentOrElse(problem -> denials.write(ctx, problem), ctx::next);
+            Limited.note(ctx, verdict, headers).ifPresentOrElse(problem -> denials.write(ctx, problem), ctx::next);
         } catch (RuntimeException e) {
             // Of a writer of the user's; nobody else would hear it here.
             ctx.fail(e);
