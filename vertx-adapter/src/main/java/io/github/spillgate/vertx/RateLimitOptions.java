@@ -1,0 +1,200 @@
+package io.github.spillgate.vertx;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.Rule.WhenMissing;
+import io.github.spillgate.http.Rule.WhenUndecided;
+import io.github.spillgate.http.RuleSettings;
+import io.vertx.core.json.JsonObject;
+import java.time.Duration;
+import java.util.List;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The settings of a limiter and its rules, as JSON. They have the names of the properties below {@code spillgate} in Spring Boot:
+ *
+ * <pre>{@code
+ * {
+ *   "name": "orders",
+ *   "redis": {"uri": "redis://localhost:6379"},
+ *   "client-address": {"header": "x-forwarded-for", "trusted-proxies": ["10.0.0.0/8"]},
+ *   "rules": [
+ *     {"name": "address", "paths": "/v1/*", "limits": "120/1m"},
+ *     {"name": "login", "paths": "/login", "methods": "POST", "limits": "5/15m", "refund-when": "2xx"}
+ *   ]
+ * }
+ * }</pre>
+ *
+ * A name may be written in camel case as well. Where several texts are expected, one with commas will do. Immutable.
+ */
+public final class RateLimitOptions {
+
+    /** Where counts are kept. */
+    enum Keeps {
+        AUTO,
+        LOCAL
+    }
+
+    /** What decides when Redis does not. */
+    enum FallsBackOn {
+        LOCAL,
+        ALLOW,
+        DENY,
+        ERROR
+    }
+
+    /** Which header tells of the client behind proxies. */
+    enum ForwardingHeader {
+        NONE,
+        X_FORWARDED_FOR,
+        FORWARDED
+    }
+
+    /** What happens to a request that is denied. */
+    enum Denials {
+        RESPOND,
+        FAIL
+    }
+
+    private final JsonObject json;
+    private final Read read;
+
+    /**
+     * Options from JSON.
+     *
+     * @param json the settings
+     * @throws io.github.spillgate.http.WrongSettingException if there is one that does not exist, or is of another kind than expected;
+     *     the message says which, and what would be right
+     */
+    public RateLimitOptions(JsonObject json) {
+        Objects.requireNonNull(json, "json is null: expected settings, for example {\"name\": \"orders\"}");
+        this.json = json.copy();
+        this.read = Read.of(new Settings("", this.json));
+    }
+
+    /**
+     * Returns the settings.
+     *
+     * @return a copy, with the secret if there is one
+     */
+    public JsonObject toJson() {
+        return json.copy();
+    }
+
+    Read read() {
+        return read;
+    }
+
+    @Override
+    public boolean equals(@Nullable Object other) {
+        return other instanceof RateLimitOptions options && options.json.equals(json);
+    }
+
+    @Override
+    public int hashCode() {
+        return json.hashCode();
+    }
+
+    /** Returns the options for a log: without what is secret. */
+    @Override
+    public String toString() {
+        return "RateLimitOptions[name=" + read.name + ", rules="
+                + read.rules.stream().map(RuleSettings::name).toList() + "]";
+    }
+
+    /** The settings, read. */
+    record Read(
+            @Nullable String name,
+            Keeps store,
+            @Nullable String redisUri,
+            String namespace,
+            Duration deadline,
+            Duration shortcut,
+            FallsBackOn fallback,
+            int localCounts,
+            double localShare,
+            ForwardingHeader header,
+            List<String> trustedProxies,
+            int ipv6Prefix,
+            int maxHops,
+            @Nullable String secret,
+            boolean rateLimit,
+            boolean xRateLimit,
+            boolean retryAfter,
+            boolean preflights,
+            Denials denials,
+            List<RuleOptions> rules) {
+
+        static Read of(Settings all) {
+            Settings redis = all.below("redis");
+            Settings local = all.below("local");
+            Settings client = all.below("client-address");
+            Settings headers = all.below("headers");
+            Read read = new Read(
+                    all.text("name"),
+                    all.choice("store", Keeps.class, Keeps.AUTO),
+                    redis.text("uri"),
+                    redis.text("namespace", "spillgate"),
+                    all.duration("deadline", Duration.ofMillis(100)),
+                    all.duration("shortcut", Duration.ofSeconds(1)),
+                    all.choice("fallback", FallsBackOn.class, FallsBackOn.LOCAL),
+                    (int) local.number("counts", 100_000),
+                    local.fraction("share", 1),
+                    client.choice("header", ForwardingHeader.class, ForwardingHeader.NONE),
+                    client.texts("trusted-proxies"),
+                    (int) client.number("ipv6-prefix", 64),
+                    (int) client.number("max-hops", 16),
+                    all.text("secret"),
+                    headers.flag("rate-limit", true),
+                    headers.flag("x-rate-limit", true),
+                    headers.flag("retry-after", true),
+                    all.flag("preflights", false),
+                    all.choice("denials", Denials.class, Denials.RESPOND),
+                    all.each("rules").stream().map(RuleOptions::of).toList());
+            List.of(redis, local, client, headers, all).forEach(Settings::noMore);
+            return read;
+        }
+    }
+
+    /** The settings of a rule. */
+    record RuleOptions(
+            @Nullable String name,
+            List<String> paths,
+            List<String> methods,
+            String key,
+            List<Limit> limits,
+            @Nullable String limitsFrom,
+            long cost,
+            @Nullable String costFrom,
+            @Nullable Phase phase,
+            WhenMissing whenMissing,
+            WhenUndecided whenUndecided,
+            List<String> refundWhen,
+            @Nullable String unless,
+            boolean shadow,
+            Duration timeout)
+            implements RuleSettings {
+
+        static RuleOptions of(Settings rule) {
+            RuleOptions options = new RuleOptions(
+                    rule.text("name"),
+                    rule.texts("paths"),
+                    rule.texts("methods"),
+                    rule.text("key", "address"),
+                    rule.list("limits", Limit::parse),
+                    rule.text("limits-from"),
+                    rule.number("cost", 1),
+                    rule.text("cost-from"),
+                    rule.choice("phase", Phase.class),
+                    rule.choice("when-missing", WhenMissing.class, WhenMissing.SHARE),
+                    rule.choice("when-undecided", WhenUndecided.class, WhenUndecided.ALLOW),
+                    rule.texts("refund-when"),
+                    rule.text("unless"),
+                    rule.flag("shadow", false),
+                    rule.duration("timeout", Duration.ofMillis(50)));
+            rule.noMore();
+            return options;
+        }
+    }
+}

@@ -1,0 +1,362 @@
+package io.github.spillgate.vertx;
+
+import static io.github.spillgate.http.WrongSettingException.checked;
+
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.ClientAddress;
+import io.github.spillgate.http.KeySource;
+import io.github.spillgate.http.KeySyntax;
+import io.github.spillgate.http.Match;
+import io.github.spillgate.http.RateLimitHeaders;
+import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.RuleReader;
+import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.resilience.Fallback;
+import io.github.spillgate.vertx.RateLimitOptions.Denials;
+import io.github.spillgate.vertx.RateLimitOptions.Keeps;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.vertx.core.Future;
+import io.vertx.core.Promise;
+import io.vertx.core.Vertx;
+import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
+import reactor.util.Logger;
+import reactor.util.Loggers;
+
+/**
+ * A limiter and its rules by {@link RateLimitOptions}: make one for an application, and let all its verticles share it.
+ *
+ * <pre>{@code
+ * RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(config)).start();
+ *
+ * router.route().handler(limiting.handler(Phase.BEFORE_AUTHENTICATION));
+ * router.route("/account/*").handler(authentication).handler(limiting.handler(Phase.AFTER_AUTHENTICATION));
+ * }</pre>
+ */
+public final class RateLimiting {
+
+    private static final Logger LOG = Loggers.getLogger(RateLimiting.class);
+
+    private final Vertx vertx;
+    private final RateLimiter limiter;
+    private final Rules rules;
+    private final RateLimitHeaders headers;
+    private final DenialWriter denials;
+    private final boolean preflights;
+    private final @Nullable RedisClient client;
+
+    private RateLimiting(
+            Vertx vertx,
+            RateLimiter limiter,
+            Rules rules,
+            RateLimitOptions.Read options,
+            @Nullable RedisClient client) {
+        this.vertx = vertx;
+        this.limiter = limiter;
+        this.rules = rules;
+        this.headers = RateLimitHeaders.all()
+                .rateLimit(options.rateLimit())
+                .xRateLimit(options.xRateLimit())
+                .retryAfter(options.retryAfter());
+        this.denials = options.denials() == Denials.FAIL ? DenialWriter.failing() : DenialWriter.ofProblem();
+        this.preflights = options.preflights();
+        this.client = client;
+    }
+
+    /**
+     * Begins with options.
+     *
+     * @param vertx whose contexts answers come back to
+     * @param options the settings
+     * @return what names the functions that they refer to, and starts
+     */
+    public static Builder of(Vertx vertx, RateLimitOptions options) {
+        Objects.requireNonNull(vertx, "vertx is null: expected one, for example Vertx.vertx()");
+        Objects.requireNonNull(options, "options are null: expected some, for example new RateLimitOptions(config)");
+        return new Builder(vertx, options.read());
+    }
+
+    /**
+     * Returns a handler that asks the rules of one phase.
+     *
+     * @param phase which of them
+     * @return the handler, for any number of routes and event loops
+     */
+    public RateLimitHandler handler(Phase phase) {
+        return RateLimitHandler.create(rules, phase)
+                .headers(headers)
+                .denials(denials)
+                .preflights(preflights);
+    }
+
+    /**
+     * Returns a handler that asks all rules at once, where it is known who asks.
+     *
+     * @return the handler, for any number of routes and event loops
+     */
+    public RateLimitHandler handler() {
+        return RateLimitHandler.create(rules).headers(headers).denials(denials).preflights(preflights);
+    }
+
+    /**
+     * Returns the rules, which can be replaced while requests are decided.
+     *
+     * @return the rules
+     */
+    public Rules rules() {
+        return rules;
+    }
+
+    /**
+     * Returns the limiter.
+     *
+     * @return the limiter, which {@link #close()} closes
+     */
+    public RateLimiter limiter() {
+        return limiter;
+    }
+
+    /**
+     * Returns the limiter for what is not HTTP.
+     *
+     * @return its futures
+     */
+    public FutureRateLimiter futures() {
+        return FutureRateLimiter.of(vertx, limiter);
+    }
+
+    /**
+     * Closes the limiter: what its fallback has granted is charged in Redis, if that answers soon.
+     *
+     * @return completes when it is closed, and so is its connection
+     */
+    public Future<Void> close() {
+        Promise<Void> closed = Promise.promise();
+        Mono<Void> disconnected =
+                client == null ? Mono.empty() : Mono.fromFuture(() -> client.shutdownAsync(0, 2, TimeUnit.SECONDS));
+        Arrival.of(vertx, limiter.closeLater().then(disconnected), (nothing, error) -> {
+            if (error == null) {
+                closed.complete();
+            } else {
+                closed.fail(error);
+            }
+        });
+        return closed.future();
+    }
+
+    /** Names the functions that settings refer to, and starts. */
+    public static final class Builder {
+
+        private final Vertx vertx;
+        private final RateLimitOptions.Read options;
+        private final Map<String, Object> named = new HashMap<>();
+        private @Nullable RuleListener listener;
+        private @Nullable LimitStore store;
+
+        private Builder(Vertx vertx, RateLimitOptions.Read options) {
+            this.vertx = vertx;
+            this.options = options;
+        }
+
+        /**
+         * Names a key source, for a key such as {@code bean:tenant}.
+         *
+         * @param name the name
+         * @param source finds keys, for example {@link FutureSources#key}
+         * @return this builder
+         */
+        public Builder key(String name, KeySource source) {
+            return name(name, source);
+        }
+
+        /**
+         * Names what finds limits, for {@code limits-from}.
+         *
+         * @param name the name
+         * @param source finds them, for example {@link FutureSources#limits}
+         * @return this builder
+         */
+        public Builder limits(String name, Rule.LimitSource source) {
+            return name(name, source);
+        }
+
+        /**
+         * Names what finds costs, for {@code cost-from}.
+         *
+         * @param name the name
+         * @param source finds them, for example {@link FutureSources#cost}
+         * @return this builder
+         */
+        public Builder cost(String name, Rule.CostSource source) {
+            return name(name, source);
+        }
+
+        /**
+         * Names what excepts requests, for {@code unless}.
+         *
+         * @param name the name
+         * @param excepted whether a rule does not apply; must not block
+         * @return this builder
+         */
+        public Builder unless(String name, Predicate<? super Match> excepted) {
+            return name(name, excepted);
+        }
+
+        /**
+         * Lets somebody hear each decision, for example {@code RuleMetrics}.
+         *
+         * @param listener who hears them
+         * @return this builder
+         */
+        public Builder listener(RuleListener listener) {
+            this.listener = listener;
+            return this;
+        }
+
+        /**
+         * Keeps counts in this store, whatever the settings say of one. It remains the caller's to close.
+         *
+         * @param store for example {@code RedisStore.create(redisClient)}
+         * @return this builder
+         */
+        public Builder store(LimitStore store) {
+            this.store = store;
+            return this;
+        }
+
+        /**
+         * Makes the limiter, which begins to connect, and its rules.
+         *
+         * @return both
+         * @throws WrongSettingException if a setting cannot be followed; the message says which, and what would be right
+         */
+        public RateLimiting start() {
+            String name = options.name();
+            if (name == null) {
+                throw new WrongSettingException(
+                        "name",
+                        null,
+                        "the limiter has no name: expected one, the same in all instances of the service, for example orders",
+                        null);
+            }
+            RateLimiter.Builder limiter = checked("name", name, RateLimiter::builder);
+            List<Rule> read = RuleReader.of(keys(), RoutePaths.ofVertx(), new Given(named))
+                    .read("rules", options.rules());
+            String uri = store == null && options.store() == Keeps.AUTO ? options.redisUri() : null;
+            RedisClient client = uri == null ? null : client(uri);
+            try {
+                LimitStore primary = store != null ? store : client != null ? redis(client) : local();
+                limiter.store(primary);
+                if (primary.deadline().isEmpty()) {
+                    limiter.fallback(fallback()).deadline(options.deadline()).shortcut(options.shortcut());
+                }
+                RateLimiter built = checked(
+                        "deadline or shortcut", options.deadline() + ", " + options.shortcut(), any -> limiter.build());
+                Rules rules = listener == null
+                        ? Rules.of(built, RoutePaths.ofVertx(), read)
+                        : Rules.of(built, RoutePaths.ofVertx(), read, listener);
+                return new RateLimiting(vertx, built, rules, options, client);
+            } catch (RuntimeException e) {
+                if (client != null) {
+                    Object unused = client.shutdownAsync(0, 2, TimeUnit.SECONDS);
+                }
+                throw e;
+            }
+        }
+
+        private Builder name(String name, Object thing) {
+            named.put(
+                    Objects.requireNonNull(name, "name is null: expected one, for example \"tenant\""),
+                    Objects.requireNonNull(thing, "what is called " + name + " is null: expected a function"));
+            return this;
+        }
+
+        private KeySyntax keys() {
+            KeySyntax syntax = KeySyntax.of(client())
+                    .beans(name ->
+                            named.get(name) instanceof KeySource source ? Optional.of(source) : Optional.empty());
+            String secret = options.secret();
+            return secret == null
+                    ? syntax
+                    : checked("secret", "…", any -> syntax.secret(secret.getBytes(StandardCharsets.UTF_8)));
+        }
+
+        private ClientAddress client() {
+            String[] trusted = options.trustedProxies().toArray(String[]::new);
+            ClientAddress address = checked(
+                    "client-address.trusted-proxies", options.trustedProxies(), any -> switch (options.header()) {
+                        case NONE -> ClientAddress.ofPeer();
+                        case X_FORWARDED_FOR -> ClientAddress.ofXForwardedFor(trusted);
+                        case FORWARDED -> ClientAddress.ofForwarded(trusted);
+                    });
+            ClientAddress cut = checked("client-address.ipv6-prefix", options.ipv6Prefix(), address::ipv6Prefix);
+            return checked("client-address.max-hops", options.maxHops(), cut::maxHops);
+        }
+
+        private static RedisClient client(String text) {
+            // What stands before the @ may be a password.
+            String shown = text.replaceAll("//[^@]*@", "//…@");
+            RedisURI uri = checked("redis.uri", shown, any -> RedisURI.create(text));
+            return RedisClient.create(uri);
+        }
+
+        private LimitStore redis(RedisClient redis) {
+            return checked("redis.namespace", options.namespace(), RedisStore.builder(redis)::namespace)
+                    .build();
+        }
+
+        private LimitStore local() {
+            if (options.store() == Keeps.AUTO) {
+                LOG.warn(
+                        "no Redis is set up, so each instance of this service counts for itself: expected redis.uri, or"
+                                + " store: local if that is meant");
+            }
+            return inThisProcess();
+        }
+
+        private LimitStore inThisProcess() {
+            LocalStore local = checked("local.counts", options.localCounts(), LocalStore::bounded);
+            return checked("local.share", options.localShare(), share -> local.share(share));
+        }
+
+        private LimitStore fallback() {
+            return switch (options.fallback()) {
+                case LOCAL -> inThisProcess();
+                case ALLOW -> Fallback.allow();
+                case DENY -> Fallback.deny();
+                case ERROR -> Fallback.error();
+            };
+        }
+    }
+
+    /** What settings refer to by a name. */
+    private record Given(Map<String, Object> named) implements RuleReader.Named {
+
+        @Override
+        public <T> T get(String name, Class<T> type) {
+            Object found = named.get(name);
+            if (!type.isInstance(found)) {
+                throw new IllegalArgumentException("nothing of type " + type.getSimpleName()
+                        + " has been named so: expected one of " + new TreeSet<>(named.keySet())
+                        + ", or another call before start()");
+            }
+            return type.cast(found);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+package io.github.spillgate.vertx;
+
+import static io.github.spillgate.http.WrongSettingException.checked;
+
+import io.github.spillgate.http.WrongSettingException;
+import io.vertx.core.json.JsonArray;
+import io.vertx.core.json.JsonObject;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Reads settings out of JSON. A setting may be written {@code limits-from} or {@code limitsFrom}; one that nobody asks for is a mistake
+ * of whoever has written it.
+ */
+final class Settings {
+
+    private final String where;
+    private final Map<String, Given> given = new LinkedHashMap<>();
+    private final Set<String> known = new TreeSet<>();
+
+    Settings(String where, JsonObject json) {
+        this.where = where;
+        for (Map.Entry<String, Object> field : json) {
+            Given twice = given.put(plain(field.getKey()), new Given(field.getKey(), field.getValue()));
+            if (twice != null) {
+                throw new WrongSettingException(
+                        at(field.getKey()),
+                        field.getValue(),
+                        "it is also there as " + twice.name + ": expected one of them",
+                        null);
+            }
+        }
+    }
+
+    private static String plain(String name) {
+        return name.replace("-", "").replace("_", "").toLowerCase(Locale.ROOT);
+    }
+
+    private String at(String name) {
+        return where.isEmpty() ? name : where + "." + name;
+    }
+
+    private @Nullable Object take(String name) {
+        known.add(name);
+        Given found = given.get(plain(name));
+        return found == null ? null : found.value;
+    }
+
+    private <T> T read(String name, T otherwise, String expected, Function<Object, @Nullable T> read) {
+        Object value = take(name);
+        if (value == null) {
+            return otherwise;
+        }
+        T found = checked(at(name), value, read);
+        if (found == null) {
+            throw new WrongSettingException(at(name), value, "expected " + expected, null);
+        }
+        return found;
+    }
+
+    @Nullable
+    String text(String name) {
+        Object value = take(name);
+        if (value != null && !(value instanceof String)) {
+            throw new WrongSettingException(at(name), value, "expected a text", null);
+        }
+        return (String) value;
+    }
+
+    String text(String name, String otherwise) {
+        String found = text(name);
+        return found == null ? otherwise : found;
+    }
+
+    long number(String name, long otherwise) {
+        return read(name, otherwise, "a whole number, for example " + otherwise, value -> {
+            boolean whole = value instanceof Number number && number.doubleValue() == Math.rint(number.doubleValue());
+            return whole ? Long.valueOf(((Number) value).longValue()) : null;
+        });
+    }
+
+    double fraction(String name, double otherwise) {
+        return read(
+                name,
+                otherwise,
+                "a number, for example 0.25",
+                value -> value instanceof Number number ? Double.valueOf(number.doubleValue()) : null);
+    }
+
+    boolean flag(String name, boolean otherwise) {
+        return read(name, otherwise, "true or false", value -> value instanceof Boolean flag ? flag : null);
+    }
+
+    /** As text, such as {@code 50ms}, or as milliseconds. */
+    Duration duration(String name, Duration otherwise) {
+        return read(
+                name,
+                otherwise,
+                "a time, for example \"100ms\" or 100",
+                value -> value instanceof Number millis
+                        ? Duration.ofMillis(millis.longValue())
+                        : value instanceof String text ? duration(text) : null);
+    }
+
+    private static @Nullable Duration duration(String text) {
+        try {
+            return text.endsWith("ms")
+                    ? Duration.ofMillis(Long.parseLong(text.substring(0, text.length() - 2)))
+                    : Duration.parse(text.startsWith("P") ? text : "PT" + text);
+        } catch (RuntimeException e) {
+            return null;
+        }
+    }
+
+    <E extends Enum<E>> E choice(String name, Class<E> type, E otherwise) {
+        E found = choice(name, type);
+        return found == null ? otherwise : found;
+    }
+
+    <E extends Enum<E>> @Nullable E choice(String name, Class<E> type) {
+        Object value = take(name);
+        if (value == null) {
+            return null;
+        }
+        List<String> texts = new ArrayList<>();
+        for (E constant : type.getEnumConstants()) {
+            String text = constant.name().toLowerCase(Locale.ROOT).replace('_', '-');
+            if (plain(text).equals(plain(value.toString()))) {
+                return constant;
+            }
+            texts.add(text);
+        }
+        throw new WrongSettingException(at(name), value, "expected one of " + String.join(", ", texts), null);
+    }
+
+    /** An array, or a text with commas. */
+    List<String> texts(String name) {
+        return list(name, text -> text);
+    }
+
+    /** An array, or a text with commas, of which each is read. */
+    <T> List<T> list(String name, Function<String, T> read) {
+        Object value = take(name);
+        if (value == null) {
+            return List.of();
+        }
+        List<T> all = new ArrayList<>();
+        for (String text : split(name, value)) {
+            all.add(checked(at(name), text, read));
+        }
+        return List.copyOf(all);
+    }
+
+    private List<String> split(String name, Object value) {
+        if (value instanceof String text) {
+            return Arrays.stream(text.split(",", -1))
+                    .map(String::strip)
+                    .filter(part -> !part.isEmpty())
+                    .toList();
+        }
+        if (value instanceof JsonArray array && array.stream().allMatch(String.class::isInstance)) {
+            return array.stream().map(String.class::cast).toList();
+        }
+        throw new WrongSettingException(at(name), value, "expected texts, for example [\"a\", \"b\"]", null);
+    }
+
+    /** Settings below; none, if they are not there. */
+    Settings below(String name) {
+        Object value = take(name);
+        if (value == null) {
+            return new Settings(at(name), new JsonObject());
+        }
+        return new Settings(at(name), object(at(name), value));
+    }
+
+    List<Settings> each(String name) {
+        Object value = take(name);
+        if (value == null) {
+            return List.of();
+        }
+        if (!(value instanceof JsonArray array)) {
+            throw new WrongSettingException(at(name), value, "expected an array of objects", null);
+        }
+        List<Settings> all = new ArrayList<>();
+        for (int i = 0; i < array.size(); i++) {
+            String element = at(name) + "[" + i + "]";
+            all.add(new Settings(element, object(element, array.getValue(i))));
+        }
+        return all;
+    }
+
+    private static JsonObject object(String setting, @Nullable Object value) {
+        if (value instanceof JsonObject object) {
+            return object;
+        }
+        throw new WrongSettingException(setting, value, "expected an object", null);
+    }
+
+    /** To be called when all have been asked for. */
+    void noMore() {
+        Set<String> names = new HashSet<>();
+        known.forEach(name -> names.add(plain(name)));
+        given.forEach((name, setting) -> {
+            if (!names.contains(name)) {
+                throw new WrongSettingException(
+                        at(setting.name),
+                        setting.value,
+                        "there is no such setting: expected one of " + String.join(", ", known),
+                        null);
+            }
+        });
+    }
+
+    private record Given(String name, @Nullable Object value) {}
+}
