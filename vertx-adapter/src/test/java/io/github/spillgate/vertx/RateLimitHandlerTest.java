@@ -1,0 +1,494 @@
+package io.github.spillgate.vertx;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.ClientAddress;
+import io.github.spillgate.http.KeySource;
+import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.Rule.WhenMissing;
+import io.github.spillgate.http.Rules;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisClient;
+import io.vertx.core.Context;
+import io.vertx.core.Future;
+import io.vertx.core.Promise;
+import io.vertx.core.Vertx;
+import io.vertx.core.http.HttpServer;
+import io.vertx.core.http.WebSocketClient;
+import io.vertx.core.http.WebSocketConnectOptions;
+import io.vertx.ext.auth.User;
+import io.vertx.ext.web.Router;
+import io.vertx.ext.web.RoutingContext;
+import io.vertx.ext.web.handler.BodyHandler;
+import io.vertx.ext.web.handler.SimpleAuthenticationHandler;
+import java.net.InetAddress;
+import java.net.Socket;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Queue;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Sinks;
+
+/** What is of Vert.x Web alone: contexts, the order of handlers, routers below routers, and requests that become something else. */
+class RateLimitHandlerTest {
+
+    private static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
+    private static final Duration LONG = Duration.ofSeconds(30);
+
+    private final Vertx vertx = Vertx.vertx();
+    private final RedisClient redis = RedisClient.create(RedisForTests.first().uri());
+    private final RedisStore store = RedisStore.create(redis);
+    private final RateLimiter limiter = RateLimiter.builder("test-" + UUID.randomUUID())
+            .store(store)
+            .deadline(Duration.ofSeconds(5))
+            .build();
+    private final RateLimiter local =
+            RateLimiter.builder("local").store(LocalStore.bounded(1_000)).build();
+    private final HttpClient client = HttpClient.newHttpClient();
+    private final AtomicInteger handled = new AtomicInteger();
+
+    /** For a rule whose key is not known before a test says it. */
+    private final Sinks.One<String> key = Sinks.one();
+
+    /** Kept, because Vert.x closes a client that nobody holds. */
+    private final WebSocketClient sockets = vertx.createWebSocketClient();
+
+    private final CompletableFuture<RoutingContext> asked = new CompletableFuture<>();
+    private HttpServer server;
+
+    @AfterEach
+    void close() throws Exception {
+        done(vertx.close());
+        limiter.close();
+        local.close();
+        store.close();
+        redis.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+    }
+
+    @Test
+    void aRequestGoesOnOnTheContextOnWhichItHasCome() throws Exception {
+        Queue<Context> before = new ConcurrentLinkedQueue<>();
+        Queue<Context> after = new ConcurrentLinkedQueue<>();
+        Queue<String> threads = new ConcurrentLinkedQueue<>();
+        start(router -> router.route()
+                .handler(ctx -> {
+                    before.add(Vertx.currentContext());
+                    ctx.next();
+                })
+                .handler(RateLimitHandler.create(rules(limiter, address("address", 100))))
+                .handler(ctx -> {
+                    after.add(Vertx.currentContext());
+                    threads.add(Thread.currentThread().getName());
+                    hello(ctx);
+                }));
+
+        get("/");
+        get("/");
+
+        assertThat(after).containsExactlyElementsOf(before).doesNotContainNull();
+        assertThat(threads).hasSize(2).allMatch(name -> name.startsWith("vert.x-eventloop"));
+    }
+
+    @Test
+    void aDenialIsWrittenThereToo() throws Exception {
+        Queue<String> threads = new ConcurrentLinkedQueue<>();
+        RateLimitHandler limited = RateLimitHandler.create(rules(limiter, address("address", 1)))
+                .denials((ctx, problem) -> {
+                    threads.add(Thread.currentThread().getName());
+                    Future<Void> unused = ctx.response().setStatusCode(418).end();
+                });
+        start(router -> router.route().handler(limited).handler(this::hello));
+
+        get("/");
+
+        assertThat(get("/").statusCode()).isEqualTo(418);
+        assertThat(threads).hasSize(1).allMatch(name -> name.startsWith("vert.x-eventloop"));
+    }
+
+    @Test
+    void itStandsBeforeTheBodyIsReadOrWhereItIsKnownWhoAsks() throws Exception {
+        Rule.Builder user = Rule.named("user").key(KeySource.principal()).limit(Limit.perMinute(1));
+        Rules rules = rules(local, address("address", 3), user);
+        start(router -> router.post("/files")
+                .handler(RateLimitHandler.create(rules, Phase.BEFORE_AUTHENTICATION))
+                .handler(BodyHandler.create(false))
+                .handler(users())
+                .handler(RateLimitHandler.create(rules, Phase.AFTER_AUTHENTICATION))
+                .handler(ctx -> end(ctx, String.valueOf(ctx.body().length()))));
+
+        assertThat(post("/files", "12345", "X-User", "ann").body()).isEqualTo("5");
+        assertThat(post("/files", "12345", "X-User", "ann").body()).contains("user-1m");
+        assertThat(post("/files", "1234", "X-User", "bob").body()).isEqualTo("4");
+        assertThat(post("/files", "12345", "X-User", "eve").body()).contains("address-1m");
+    }
+
+    @Test
+    void whereItDoesNotBelongVertxWebSaysSo() {
+        Rules rules = rules(local, address("address", 2));
+        var route = Router.router(vertx).post("/files").handler(BodyHandler.create(false));
+
+        assertThatThrownBy(() -> route.handler(RateLimitHandler.create(rules, Phase.BEFORE_AUTHENTICATION)))
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("SECURITY_POLICY");
+    }
+
+    @Test
+    void aBodyThatArrivesWhileTheLimiterIsAskedIsNotLost() throws Exception {
+        Rules rules = rules(limiter, lateKey());
+        start(router -> router.post("/files")
+                .handler(RateLimitHandler.create(rules, Phase.BEFORE_AUTHENTICATION))
+                .handler(BodyHandler.create(false))
+                .handler(ctx -> end(
+                        ctx, String.valueOf(Arrays.hashCode(ctx.body().buffer().getBytes())))));
+        byte[] body = new byte[3 * 1024 * 1024];
+        for (int i = 0; i < body.length; i++) {
+            body[i] = (byte) (i * 31);
+        }
+
+        CompletableFuture<HttpResponse<String>> response = client.sendAsync(
+                request("/files").POST(BodyPublishers.ofByteArray(body)).build(), BodyHandlers.ofString());
+        done(asked);
+        key.tryEmitValue("a");
+
+        assertThat(done(response).body()).isEqualTo(String.valueOf(Arrays.hashCode(body)));
+    }
+
+    @Test
+    void aRequestThatIsReroutedIsChargedOnceAndStillTold() throws Exception {
+        Rules rules = rules(limiter, address("address", 5));
+        start(router -> {
+            router.route().handler(RateLimitHandler.create(rules));
+            router.get("/old").handler(ctx -> ctx.reroute("/new"));
+            router.get("/new").handler(this::hello);
+        });
+
+        HttpResponse<String> response = get("/old");
+
+        assertThat(response.body()).isEqualTo("hello");
+        assertThat(response.headers().firstValue("X-RateLimit-Remaining")).contains("4");
+        assertThat(get("/new").headers().firstValue("X-RateLimit-Remaining")).contains("3");
+    }
+
+    @Test
+    void aRouterBelowAnotherHasAVerdictOfItsOwn() throws Exception {
+        Rules all = rules(limiter, address("all", 5));
+        Rules some = rules(limiter, address("some", 3).paths("/v1/items/:id"));
+        start(router -> {
+            Router below = Router.router(vertx);
+            below.route().handler(RateLimitHandler.create(some));
+            below.get("/items/:id")
+                    .handler(ctx -> end(
+                            ctx, String.valueOf(RateLimitHandler.decisions(ctx).size())));
+            router.route().handler(RateLimitHandler.create(all));
+            router.route("/v1/*").subRouter(below);
+        });
+
+        HttpResponse<String> response = get("/v1/items/7");
+
+        assertThat(response.body()).isEqualTo("2");
+        assertThat(response.headers().allValues("RateLimit-Policy").toString())
+                .contains("all-1m")
+                .contains("some-1m");
+    }
+
+    @Test
+    void handlersOfTheSameRulesAreOneVerdict() throws Exception {
+        Rules rules = rules(limiter, address("address", 5));
+        start(router -> router.route()
+                .handler(RateLimitHandler.create(rules))
+                .handler(RateLimitHandler.create(rules))
+                .handler(this::hello));
+
+        assertThat(get("/").headers().firstValue("X-RateLimit-Remaining")).contains("4");
+    }
+
+    @Test
+    void aDenialMayBeLeftToFailureHandlers() throws Exception {
+        RateLimitHandler limited =
+                RateLimitHandler.create(rules(limiter, address("address", 1))).denials(DenialWriter.failing());
+        start(router -> router.route().handler(limited).handler(this::hello).failureHandler(ctx -> {
+            DeniedException denied = (DeniedException) ctx.failure();
+            Future<Void> unused = ctx.response()
+                    .setStatusCode(ctx.statusCode())
+                    .end("slow down: " + denied.problem().status());
+        }));
+
+        get("/");
+        HttpResponse<String> denied = get("/");
+
+        assertThat(denied.statusCode()).isEqualTo(429);
+        assertThat(denied.body()).isEqualTo("slow down: 429");
+        assertThat(denied.headers().firstValue("Retry-After")).isPresent();
+        assertThat(denied.headers().firstValue("Cache-Control")).contains("no-store");
+    }
+
+    @Test
+    void withoutAFailureHandlerTheStatusIsTheDenials() throws Exception {
+        RateLimitHandler limited =
+                RateLimitHandler.create(rules(limiter, address("address", 1))).denials(DenialWriter.failing());
+        start(router -> router.route().handler(limited).handler(this::hello));
+
+        get("/");
+
+        assertThat(get("/").statusCode()).isEqualTo(429);
+    }
+
+    @Test
+    void aDenialThatCannotBeWrittenIsAnError() throws Exception {
+        RateLimitHandler limited = RateLimitHandler.create(rules(limiter, address("address", 1)))
+                .denials((ctx, problem) -> {
+                    throw new IllegalStateException("of the test");
+                });
+        start(router -> router.route().handler(limited).handler(this::hello));
+
+        get("/");
+
+        assertThat(get("/").statusCode()).isEqualTo(500);
+    }
+
+    @Test
+    void aWebSocketIsChargedOnce() throws Exception {
+        Rules rules = rules(limiter, address("address", 2));
+        start(router -> router.get("/socket")
+                .handler(RateLimitHandler.create(rules))
+                .handler(ctx -> ctx.request()
+                        .toWebSocket()
+                        .onSuccess(socket -> socket.textMessageHandler(text -> {
+                            Future<Void> unused = socket.writeTextMessage(text + "!");
+                        }))));
+
+        Queue<String> heard = new ConcurrentLinkedQueue<>();
+        WebSocketConnectOptions there = new WebSocketConnectOptions()
+                .setHost("127.0.0.1")
+                .setPort(server.actualPort())
+                .setURI("/socket");
+        done(sockets.connect(there).onSuccess(socket -> {
+            socket.textMessageHandler(heard::add);
+            for (int i = 0; i < 3; i++) {
+                Future<Void> unused = socket.writeTextMessage("m" + i);
+            }
+        }));
+
+        await().atMost(LONG).untilAsserted(() -> assertThat(heard).containsExactly("m0!", "m1!", "m2!"));
+        assertThat(remaining(rules, "address", "127.0.0.1")).isEqualTo(1);
+    }
+
+    @Test
+    void serverSentEventsAreChargedOnce() throws Exception {
+        Rules rules = rules(limiter, address("address", 3));
+        start(router -> router.get("/events")
+                .handler(RateLimitHandler.create(rules))
+                .handler(ctx -> {
+                    ctx.response().setChunked(true).putHeader("Content-Type", "text/event-stream");
+                    for (int i = 0; i < 5; i++) {
+                        Future<Void> unused = ctx.response().write("data: " + i + "\n\n");
+                    }
+                    Future<Void> unused = ctx.response().end();
+                }));
+
+        HttpResponse<String> response = get("/events");
+
+        assertThat(response.body()).contains("data: 4");
+        assertThat(response.headers().firstValue("X-RateLimit-Remaining")).contains("2");
+    }
+
+    @Test
+    void whoHasGoneIsNotHandled() throws Exception {
+        Rules rules = rules(limiter, lateKey());
+        start(router -> router.route().handler(RateLimitHandler.create(rules)).handler(this::hello));
+        CompletableFuture<Void> gone = new CompletableFuture<>();
+
+        try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), server.actualPort())) {
+            socket.getOutputStream().write("GET / HTTP/1.1\r\nHost: x\r\n\r\n".getBytes(StandardCharsets.US_ASCII));
+            done(asked).addEndHandler(end -> gone.complete(null));
+        }
+        done(gone);
+        key.tryEmitValue("a");
+
+        await().atMost(LONG).until(() -> remaining(rules, "tenant", "a") == 9);
+        // What it leads to is said on the same event loop before this.
+        CompletableFuture<Void> later = new CompletableFuture<>();
+        asked.join().vertx().runOnContext(now -> later.complete(null));
+        done(later);
+        assertThat(handled).hasValue(0);
+    }
+
+    @Test
+    void aServerThatClosesWhileItIsAskedLosesNothing() throws Exception {
+        Rules rules = rules(limiter, lateKey());
+        start(router -> router.route().handler(RateLimitHandler.create(rules)).handler(this::hello));
+        CompletableFuture<HttpResponse<String>> response =
+                client.sendAsync(request("/").build(), BodyHandlers.ofString());
+        done(asked);
+
+        done(server.close());
+        key.tryEmitValue("a");
+
+        await().atMost(LONG).until(response::isDone);
+        await().atMost(LONG).until(() -> remaining(rules, "tenant", "a") == 9);
+    }
+
+    @Test
+    void requestsOfOneConnectionHaveVerdictsOfTheirOwnInTheirOrder() throws Exception {
+        Rules rules = rules(limiter, address("address", 3));
+        start(router -> router.route()
+                .handler(RateLimitHandler.create(rules))
+                .handler(ctx -> end(ctx, "<" + ctx.request().getParam("n") + ">")));
+
+        try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), server.actualPort())) {
+            socket.setSoTimeout((int) LONG.toMillis());
+            StringBuilder requests = new StringBuilder();
+            for (int i = 1; i <= 5; i++) {
+                requests.append("GET /?n=").append(i).append(" HTTP/1.1\r\nHost: x\r\n");
+                requests.append(i == 5 ? "Connection: close\r\n\r\n" : "\r\n");
+            }
+            socket.getOutputStream().write(requests.toString().getBytes(StandardCharsets.US_ASCII));
+            String all = new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            assertThat(all).containsSubsequence("200 OK", "<1>", "200 OK", "<2>", "200 OK", "<3>", " 429 ", " 429 ");
+        }
+    }
+
+    @Test
+    void manyEventLoopsShareOneLimit() throws Exception {
+        int limit = 50;
+        RateLimitHandler shared = RateLimitHandler.create(rules(limiter, address("address", limit)));
+        List<Integer> ports = new ArrayList<>();
+        for (int i = 0; i < 4; i++) {
+            start(router -> router.route().handler(shared).handler(this::hello));
+            ports.add(server.actualPort());
+        }
+
+        List<CompletableFuture<HttpResponse<String>>> all = new ArrayList<>();
+        for (int i = 0; i < 4 * limit; i++) {
+            URI uri = URI.create("http://127.0.0.1:" + ports.get(i % ports.size()) + "/");
+            all.add(client.sendAsync(HttpRequest.newBuilder(uri).timeout(LONG).build(), BodyHandlers.ofString()));
+        }
+
+        assertThat(all.stream().filter(one -> one.join().statusCode() == 200)).hasSize(limit);
+        assertThat(handled).hasValue(limit);
+    }
+
+    @Test
+    void aHandlerThatIsWrongIsRefused() {
+        RateLimitHandler handler = RateLimitHandler.create(rules(local, address("address", 1)));
+        assertThatThrownBy(() -> RateLimitHandler.create(null)).hasMessageContaining("rules are null");
+        assertThatThrownBy(() -> handler.headers(null)).hasMessageContaining("headers are null");
+        assertThatThrownBy(() -> handler.denials(null)).hasMessageContaining("denials are null");
+    }
+
+    @Test
+    void keysCostsAndLimitsMayBeFutures() throws Exception {
+        Rule.Builder tenant = Rule.named("tenant")
+                .timeout(LONG)
+                .whenMissing(WhenMissing.DENY)
+                .key(FutureSources.key(ctx -> later(ctx.request().getHeader("X-Tenant"))))
+                .cost(FutureSources.cost(ctx -> Future.succeededFuture(2L)))
+                .limits(FutureSources.limits(
+                        (ctx, found) -> later(found.equals("big") ? List.of(Limit.perMinute(6)) : null)))
+                .limit(Limit.perMinute(4));
+        Rules rules = rules(limiter, tenant);
+        start(router -> router.route().handler(RateLimitHandler.create(rules)).handler(this::hello));
+
+        assertThat(get("/").statusCode()).isEqualTo(429);
+        assertThat(get("/", "X-Tenant", "big").headers().firstValue("X-RateLimit-Remaining"))
+                .contains("4");
+        assertThat(get("/", "X-Tenant", "small").headers().firstValue("X-RateLimit-Remaining"))
+                .contains("2");
+    }
+
+    private <T> Future<T> later(T value) {
+        Promise<T> promise = Promise.promise();
+        vertx.runOnContext(now -> promise.complete(value));
+        return promise.future();
+    }
+
+    private Rule.Builder lateKey() {
+        return Rule.named("tenant").timeout(LONG).limit(Limit.perMinute(10)).key(match -> {
+            asked.complete(match.request().as(RoutingContext.class));
+            return key.asMono();
+        });
+    }
+
+    private static SimpleAuthenticationHandler users() {
+        return SimpleAuthenticationHandler.create().authenticate(ctx -> {
+            String user = ctx.request().getHeader("X-User");
+            return user == null ? Future.failedFuture("nobody") : Future.succeededFuture(User.fromName(user));
+        });
+    }
+
+    private void hello(RoutingContext ctx) {
+        handled.incrementAndGet();
+        end(ctx, "hello");
+    }
+
+    private static void end(RoutingContext ctx, String body) {
+        Future<Void> unused = ctx.end(body);
+    }
+
+    private static Rules rules(RateLimiter limiter, Rule.Builder... rules) {
+        return Rules.of(
+                limiter,
+                RoutePaths.ofVertx(),
+                Arrays.stream(rules).map(Rule.Builder::build).toList());
+    }
+
+    private static Rule.Builder address(String name, long permits) {
+        return Rule.named(name).key(ADDRESS).limit(Limit.perMinute(permits));
+    }
+
+    private static long remaining(Rules rules, String rule, String key) throws Exception {
+        return done(rules.peek(rule, key).toFuture()).remaining();
+    }
+
+    private void start(Consumer<Router> routes) throws Exception {
+        Router router = Router.router(vertx);
+        routes.accept(router);
+        server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
+    }
+
+    private HttpRequest.Builder request(String path, String... headers) {
+        URI uri = URI.create("http://127.0.0.1:" + server.actualPort() + path);
+        HttpRequest.Builder request = HttpRequest.newBuilder(uri).timeout(LONG);
+        return headers.length == 0 ? request : request.headers(headers);
+    }
+
+    private HttpResponse<String> get(String path, String... headers) throws Exception {
+        return client.send(request(path, headers).build(), BodyHandlers.ofString());
+    }
+
+    private HttpResponse<String> post(String path, String body, String... headers) throws Exception {
+        return client.send(
+                request(path, headers).POST(BodyPublishers.ofString(body)).build(), BodyHandlers.ofString());
+    }
+
+    private static <T> T done(Future<T> future) throws Exception {
+        return done(future.toCompletionStage().toCompletableFuture());
+    }
+
+    private static <T> T done(CompletableFuture<T> future) throws Exception {
+        return future.get(LONG.toSeconds(), TimeUnit.SECONDS);
+    }
+}

@@ -1,0 +1,171 @@
+package io.github.spillgate.vertx;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.WrongSettingException;
+import io.vertx.core.Vertx;
+import io.vertx.core.json.JsonArray;
+import io.vertx.core.json.JsonObject;
+import java.time.Duration;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** Settings as JSON, with the names that they have in Spring Boot. */
+class RateLimitOptionsTest {
+
+    private final Vertx vertx = Vertx.vertx();
+
+    @AfterEach
+    void close() throws Exception {
+        vertx.close().toCompletionStage().toCompletableFuture().get(30, TimeUnit.SECONDS);
+    }
+
+    @Test
+    void allOfThemAreRead() {
+        RateLimitOptions.Read read = new RateLimitOptions(new JsonObject("""
+                        {
+                          "name": "orders",
+                          "store": "local",
+                          "redis": {"uri": "redis://localhost:6379", "namespace": "shop"},
+                          "deadline": "80ms",
+                          "shortcut": 500,
+                          "fallback": "deny",
+                          "local": {"counts": 5000, "share": 0.25},
+                          "client-address":
+                            {"header": "x-forwarded-for", "trusted-proxies": ["10.0.0.0/8"], "ipv6-prefix": 56, "max-hops": 3},
+                          "secret": "0123456789abcdef",
+                          "headers": {"rate-limit": false, "x-rate-limit": false, "retry-after": false},
+                          "preflights": true,
+                          "denials": "fail",
+                          "rules": [
+                            {
+                              "name": "login", "paths": ["/login", "/token"], "methods": "POST, PUT", "key": "header:X-Api-Key",
+                              "limits": "5/15m, 100/24h counter", "limits-from": "plans", "cost": 2, "cost-from": "costs",
+                              "phase": "after-authentication", "when-missing": "deny", "when-undecided": "deny",
+                              "refund-when": "2xx", "unless": "internal", "shadow": true, "timeout": "1s"
+                            }
+                          ]
+                        }
+                        """)).read();
+
+        assertThat(read)
+                .isEqualTo(new RateLimitOptions.Read(
+                        "orders",
+                        RateLimitOptions.Keeps.LOCAL,
+                        "redis://localhost:6379",
+                        "shop",
+                        Duration.ofMillis(80),
+                        Duration.ofMillis(500),
+                        RateLimitOptions.FallsBackOn.DENY,
+                        5_000,
+                        0.25,
+                        RateLimitOptions.ForwardingHeader.X_FORWARDED_FOR,
+                        java.util.List.of("10.0.0.0/8"),
+                        56,
+                        3,
+                        "0123456789abcdef",
+                        false,
+                        false,
+                        false,
+                        true,
+                        RateLimitOptions.Denials.FAIL,
+                        read.rules()));
+        RateLimitOptions.RuleOptions rule = read.rules().get(0);
+        assertThat(rule.limits()).containsExactly(Limit.parse("5/15m"), Limit.parse("100/24h counter"));
+        assertThat(rule.paths()).containsExactly("/login", "/token");
+        assertThat(rule.methods()).containsExactly("POST", "PUT");
+        assertThat(rule.phase()).isEqualTo(Phase.AFTER_AUTHENTICATION);
+        assertThat(rule.timeout()).isEqualTo(Duration.ofSeconds(1));
+    }
+
+    @Test
+    void whatIsReadIsWrittenAgain() {
+        JsonObject json = new JsonObject()
+                .put("name", "orders")
+                .put(
+                        "rules",
+                        new JsonArray().add(new JsonObject().put("name", "a").put("limits", "5/1m")));
+        RateLimitOptions options = new RateLimitOptions(json);
+
+        assertThat(options.toJson()).isEqualTo(json).isNotSameAs(json);
+        assertThat(new RateLimitOptions(options.toJson())).isEqualTo(options).hasSameHashCodeAs(options);
+    }
+
+    @Test
+    void aNameMayBeWrittenInCamelCase() {
+        JsonObject json = new JsonObject()
+                .put("name", "orders")
+                .put(
+                        "clientAddress",
+                        new JsonObject().put("header", "FORWARDED").put("trustedProxies", "10.0.0.1"));
+
+        assertThat(new RateLimitOptions(json).read().trustedProxies()).containsExactly("10.0.0.1");
+    }
+
+    @Test
+    void noSecretIsInTheText() {
+        RateLimitOptions options =
+                new RateLimitOptions(new JsonObject().put("name", "orders").put("secret", "s3cret-s3cret-s3cret"));
+
+        assertThat(options.toString()).contains("orders").doesNotContain("s3cret");
+    }
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', textBlock = """
+                    {"nam": "x"}                                              | nam                            | there is no such setting
+                    {"name": 5}                                               | name                           | expected a text
+                    {"deadline": "soon"}                                      | deadline                       | for example "100ms"
+                    {"store": "redis"}                                        | store                          | expected one of auto, local
+                    {"rules": {}}                                             | rules                          | expected an array of objects
+                    {"rules": [5]}                                            | rules[0]                       | expected an object
+                    {"rules": [{"limit": "5/1m"}]}                            | rules[0].limit                 | expected one of cost
+                    {"rules": [{"limits": "often"}]}                          | rules[0].limits                | often
+                    {"rules": [{"limits": [5]}]}                              | rules[0].limits                | expected texts
+                    {"rules": [{"cost": 1.5}]}                                | rules[0].cost                  | expected a whole number
+                    {"rules": [{"shadow": "yes"}]}                            | rules[0].shadow                | expected true or false
+                    {"local": {"share": "all"}}                               | local.share                    | expected a number
+                    {"client-address": {}, "clientAddress": {}}               | clientAddress                  | it is also there as client-address
+                    {"headers": {"ratelimit": true, "rate-limit": false}}     | headers.rate-limit             | it is also there as ratelimit
+                    """)
+    void whatCannotBeReadIsToldWithItsPlace(String json, String setting, String why) {
+        assertThatThrownBy(() -> new RateLimitOptions(new JsonObject(json)))
+                .isInstanceOfSatisfying(
+                        WrongSettingException.class,
+                        e -> assertThat(e.setting()).isEqualTo(setting))
+                .hasMessageContaining(why);
+    }
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', textBlock = """
+                    {"rules": []}                                                                       | name                            | the limiter has no name
+                    {"name": "a b"}                                                                     | name                            | a b
+                    {"name": "x", "rules": [{"limits": "5/1m"}]}                                        | rules[0].name                   | the rule has no name
+                    {"name": "x", "rules": [{"name": "a"}]}                                             | rules[0].limits                 | has no limit
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "paths": "login"}]}         | rules[0].paths[0]               | does not begin with a slash
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "paths": "/*/x"}]}          | rules[0].paths[0]               | a star that is not its end
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "who"}]}             | rules[0].key                    | who
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "bean:who"}]}        | rules[0].key                    | who
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "cost-from": "f"}]}         | rules[0].cost-from              | has been named so
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m"}, {"name": "a", "limits": "5/1m"}]} | rules[1].name            | another rule is called so
+                    {"name": "x", "redis": {"uri": "http://u:pw@localhost"}}                            | redis.uri                       | //…@localhost
+                    {"name": "x", "redis": {"uri": "redis://localhost", "namespace": "a b"}}            | redis.namespace                 | a b
+                    {"name": "x", "store": "local", "local": {"share": 3}}                              | local.share                     | 3
+                    {"name": "x", "redis": {"uri": "redis://localhost"}, "deadline": "0ms"}             | deadline or shortcut            | deadline
+                    {"name": "x", "client-address": {"header": "forwarded"}}                            | client-address.trusted-proxies  | no network is trusted
+                    {"name": "x", "secret": "short"}                                                    | secret                          | 16
+                    """)
+    void whatCannotBeFollowedStopsTheStart(String json, String setting, String why) {
+        RateLimitOptions options = new RateLimitOptions(new JsonObject(json));
+        assertThatThrownBy(() -> RateLimiting.of(vertx, options).start())
+                .isInstanceOfSatisfying(WrongSettingException.class, e -> {
+                    assertThat(e.setting()).isEqualTo(setting);
+                    assertThat(e.getMessage() + e.value()).contains(why).doesNotContain("pw");
+                });
+    }
+}
