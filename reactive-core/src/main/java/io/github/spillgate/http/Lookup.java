@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Mono;
@@ -20,11 +21,20 @@ final class Lookup {
     private Lookup() {}
 
     static Mono<Asked> ask(Match match) {
+        return inTime(match, key -> ask(match, key));
+    }
+
+    /** The same for a look at what has been used: it asks about nobody who has no key, and about no cost. */
+    static Mono<Asked> look(Match match) {
+        return inTime(match, key -> look(match, key));
+    }
+
+    private static Mono<Asked> inTime(Match match, Function<@Nullable String, Mono<Asked>> ask) {
         try {
             if (match.rule().isExcepted(match)) {
                 return Mono.just(Asked.nothing(match));
             }
-            Mono<Asked> asked = ask(match, match.rule().key().find(match));
+            Mono<Asked> asked = whenFound(match.rule().key().find(match), ask);
             if (AtOnce.is(asked)) {
                 return Mono.just(Objects.requireNonNull(AtOnce.get(asked)));
             }
@@ -41,11 +51,11 @@ final class Lookup {
                 + match.rule().name() + " were not found within " + match.rule().timeout());
     }
 
-    private static Mono<Asked> ask(Match match, Mono<String> key) {
+    private static Mono<Asked> whenFound(Mono<String> key, Function<@Nullable String, Mono<Asked>> ask) {
         if (AtOnce.is(key)) {
-            return ask(match, AtOnce.get(key));
+            return ask.apply(AtOnce.get(key));
         }
-        return key.map(Optional::of).defaultIfEmpty(Optional.empty()).flatMap(found -> ask(match, found.orElse(null)));
+        return key.map(Optional::of).defaultIfEmpty(Optional.empty()).flatMap(found -> ask.apply(found.orElse(null)));
     }
 
     private static Mono<Asked> ask(Match match, @Nullable String key) {
@@ -68,6 +78,12 @@ final class Lookup {
                     Objects.requireNonNull(AtOnce.get(cost))));
         }
         return Mono.zip(limits, cost).map(found -> asked(match, key, isMissing, found.getT1(), found.getT2()));
+    }
+
+    private static Mono<Asked> look(Match match, @Nullable String key) {
+        return key == null || key.isEmpty()
+                ? Mono.just(Asked.nothing(match))
+                : AtOnce.map(limits(match, key), limits -> Asked.charge(match, key, limits, 1));
     }
 
     private static Mono<List<Limit>> limits(Match match, String key) {

@@ -20,6 +20,7 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
@@ -141,6 +142,38 @@ public final class Rules {
     }
 
     /**
+     * Looks how far whoever sends a request has used up the limits of each rule, for a page that shows him; charges nothing. Keys
+     * and limits are found on the request as they are when it is decided on; the paths and methods of the rules do not matter. Rules
+     * are left out that except the request, that find no key on it, and that are only tried out.
+     *
+     * @param request the request
+     * @return what a decision on one permit of each rule would say; empty if there is no rule to tell of; an error if a key or
+     *     limits cannot be found
+     */
+    public Mono<Decision> peek(Request request) {
+        return Mono.defer(() -> {
+            List<Mono<Asked>> lookups = list().stream()
+                    .filter(rule -> !rule.isShadow())
+                    .map(rule -> Lookup.look(new Match(rule, request, request.pathVariables())))
+                    .toList();
+            return whenFound(lookups, now(), this::peek);
+        });
+    }
+
+    private Mono<Decision> peek(List<Asked> all) {
+        List<Charge> charges = new ArrayList<>(all.size());
+        for (Asked asked : all) {
+            if (asked.why() != null) {
+                return Mono.error(asked.why());
+            }
+            if (asked.charge() != null) {
+                charges.add(asked.charge());
+            }
+        }
+        return charges.isEmpty() ? Mono.empty() : limiter.peek(charges);
+    }
+
+    /**
      * Forgets what a key has used under the limits of a rule.
      *
      * @param rule the name of the rule
@@ -200,14 +233,18 @@ public final class Rules {
             return Mono.just(Verdict.withoutDecision(trials.get()));
         }
         long since = now();
-        Mono<List<Asked>> all = AtOnce.all(enforced.stream().map(Lookup::ask).toList());
+        return whenFound(enforced.stream().map(Lookup::ask).toList(), since, asked -> decide(asked, trials, since));
+    }
+
+    private static <T> Mono<T> whenFound(List<Mono<Asked>> lookups, long since, Function<List<Asked>, Mono<T>> next) {
+        Mono<List<Asked>> all = AtOnce.all(lookups);
         if (AtOnce.is(all)) {
-            return decide(Objects.requireNonNull(AtOnce.get(all)), trials, since);
+            return next.apply(Objects.requireNonNull(AtOnce.get(all)));
         }
         // A user's function may answer wherever it likes, for example on the thread that reads from his Redis.
         return all.publishOn(Schedulers.parallel())
-                .flatMap(asked -> decide(asked, trials, since)
-                        .contextWrite(context -> context.put(LimitStore.WAITING_SINCE, since)));
+                .flatMap(asked ->
+                        next.apply(asked).contextWrite(context -> context.put(LimitStore.WAITING_SINCE, since)));
     }
 
     private Mono<Verdict> decide(List<Asked> all, Supplier<List<Verdict.Trial>> trials, long since) {

@@ -340,6 +340,50 @@ class RulesTest {
         assertThat(heard).containsExactly("allowed all", "allowed all-1", "denied by others all", "denied all-1");
     }
 
+    // Looking.
+
+    @Test
+    void aLookTellsOfEveryRuleOfWhoeverAsksAndChargesNothing() {
+        Rules rules = rules(
+                address("address", 5).paths("/a"),
+                Rule.named("plan")
+                        .methods("POST")
+                        .key(API_KEY)
+                        .limit(Limit.perMinute(5))
+                        .limits((match, key) -> Mono.just(List.of(Limit.perMinute(50)))),
+                Rule.named("dear").key(API_KEY).limit(Limit.perMinute(7)).cost(match -> Mono.error(new Broken())),
+                address("tried-out", 5).shadow(true),
+                address("excepted", 5).unless(match -> true),
+                Rule.named("keyless").key(KeySource.pathVariable("id")).limit(Limit.perMinute(5)));
+        SentRequest request = SentRequest.get("/usage").header("X-Api-Key", "ann");
+        decide(rules, SentRequest.get("/a").header("X-Api-Key", "bob"));
+        for (int i = 0; i < 2; i++) {
+            Decision look = Objects.requireNonNull(rules.peek(request).block(LONG));
+            assertThat(look.limits())
+                    .extracting(usage -> usage.limit().name() + " " + usage.used() + "/"
+                            + usage.limit().permits())
+                    .containsExactly("address-1m 1/5", "plan-1m 0/50", "dear-1m 0/7");
+        }
+        assertThat(rules().peek(request).block(LONG)).isNull();
+    }
+
+    @Test
+    void aLookThatWouldMissALimitFails() {
+        Rules rules = rules(
+                address("address", 5),
+                Rule.named("plan")
+                        .key(API_KEY)
+                        .limit(Limit.perMinute(5))
+                        .limits((match, key) ->
+                                Mono.<List<Limit>>error(new Broken()).delaySubscription(Duration.ofMillis(1))));
+        assertThatExceptionOfType(Broken.class)
+                .isThrownBy(() -> rules.peek(SentRequest.get("/usage").header("X-Api-Key", "ann"))
+                        .block(LONG));
+        assertThat(Objects.requireNonNull(rules.peek(SentRequest.get("/usage")).block(LONG))
+                        .limits())
+                .hasSize(1);
+    }
+
     // Tried out.
 
     @Test
@@ -524,5 +568,11 @@ class RulesTest {
                 .limits()
                 .get(0)
                 .used();
+    }
+
+    /** What a function of the user's fails with. */
+    private static final class Broken extends RuntimeException {
+
+        private static final long serialVersionUID = 1L;
     }
 }

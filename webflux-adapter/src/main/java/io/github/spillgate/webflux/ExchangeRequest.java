@@ -7,6 +7,7 @@ import java.net.InetSocketAddress;
 import java.security.Principal;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.HttpCookie;
@@ -15,15 +16,32 @@ import org.springframework.web.reactive.function.server.RouterFunctions;
 import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
-/** What rules read of an exchange. */
-final class ExchangeRequest implements Request {
+/**
+ * What rules read of an exchange. The filters ask by themselves; this is for who wants to ask more.
+ *
+ * <pre>{@code
+ * rules.peek(ExchangeRequest.of(exchange))    // what is left to whoever asks, under each rule
+ * }</pre>
+ */
+public final class ExchangeRequest implements Request {
 
     private static final String ANONYMOUS = "org.springframework.security.authentication.AnonymousAuthenticationToken";
 
     private final ServerWebExchange exchange;
 
-    ExchangeRequest(ServerWebExchange exchange) {
+    private ExchangeRequest(ServerWebExchange exchange) {
         this.exchange = exchange;
+    }
+
+    /**
+     * The request of an exchange.
+     *
+     * @param exchange the exchange
+     * @return its request
+     */
+    public static ExchangeRequest of(ServerWebExchange exchange) {
+        return new ExchangeRequest(Objects.requireNonNull(
+                exchange, "exchange is null: expected the one that a filter or a handler is given"));
     }
 
     @Override

@@ -49,7 +49,7 @@ final class Limited {
             Function<Request, Mono<Verdict>> asking,
             Function<Problem, Mono<T>> denied,
             Supplier<Mono<T>> allowed) {
-        return asking.apply(new ExchangeRequest(exchange))
+        return asking.apply(ExchangeRequest.of(exchange))
                 .flatMap(verdict -> Home.of(exchange)
                         .goOn(() ->
                                 note(exchange, verdict, responses).map(denied).orElseGet(allowed)));

@@ -98,7 +98,7 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
 
     @Override
     public Mono<Void> filter(ServerWebExchange exchange, WebFilterChain chain) {
-        if (!limitsPreflights && new ExchangeRequest(exchange).isPreflight()) {
+        if (!limitsPreflights && ExchangeRequest.of(exchange).isPreflight()) {
             return chain.filter(exchange);
         }
         return Limited.decide(

@@ -61,6 +61,8 @@ class DocumentationTest {
             import reactor.core.publisher.*;
 
             class Snippet {
+                Rules rules;
+
                 interface Plan {
                     long requestsPerDay();
                 }

@@ -10,6 +10,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.webflux.ExchangeRequest;
 import io.github.spillgate.webflux.RateLimitResponses;
 import io.github.spillgate.webflux.RateLimited;
 import java.io.IOException;
@@ -83,6 +84,15 @@ class BootServiceTest {
         assertThat(denied.body()).contains("[\"validate-1m\"]");
         // What was denied was charged nowhere.
         assertThat(get("/v1/usage", "free-key").body()).isEqualTo("address-1m: 6, plan-24h: 30");
+    }
+
+    @Test
+    void whatIsLeftCanBeToldUnderRulesForOtherPaths() {
+        assertThat(post("/v1/validate", "pro-key").statusCode()).isEqualTo(200);
+        for (int i = 0; i < 2; i++) {
+            assertThat(get("/left", "pro-key").body())
+                    .isEqualTo("address-1m: 119/120, plan-24h: 9995/10000, validate-1m: 25/30");
+        }
     }
 
     @Test
@@ -224,6 +234,12 @@ class BootServiceTest {
     @RestController
     static class Handlers {
 
+        private final Rules rules;
+
+        Handlers(Rules rules) {
+            this.rules = rules;
+        }
+
         @PostMapping("/v1/validate")
         Mono<String> validate() {
             return Mono.just("valid");
@@ -237,6 +253,18 @@ class BootServiceTest {
                     RateLimitResponses.decisions(exchange).get(0).limits().stream()
                             .map(usage -> usage.limit().name() + ": " + usage.used())
                             .toList()));
+        }
+
+        /** What every rule says of whoever asks. */
+        @GetMapping("/left")
+        Mono<String> left(ServerWebExchange exchange) {
+            return rules.peek(ExchangeRequest.of(exchange))
+                    .map(decision -> String.join(
+                            ", ",
+                            decision.limits().stream()
+                                    .map(usage -> usage.limit().name() + ": " + usage.remaining() + "/"
+                                            + usage.limit().permits())
+                                    .toList()));
         }
 
         @RateLimited("1/1m")
