@@ -56,7 +56,8 @@ final class StoreConfiguration {
             return new OwnClient(RedisClient.create(uri));
         }
 
-        @Bean
+        /** Not closed by itself: its connection is closed with the client, and Lettuce warns of one that is closed twice. */
+        @Bean(destroyMethod = "")
         RedisStore spillgateStore(OwnClient own, SpillgateProperties settings) {
             return redis(own.client, settings);
         }
