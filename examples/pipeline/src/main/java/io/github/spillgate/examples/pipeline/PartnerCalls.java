@@ -2,6 +2,7 @@ package io.github.spillgate.examples.pipeline;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.examples.redis.ExampleRedis;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.resilience.Fallback;
 import io.lettuce.core.RedisClient;
@@ -38,7 +39,7 @@ public final class PartnerCalls {
     }
 
     public static void main(String[] args) throws IOException {
-        try (ExampleRedis redis = ExampleRedis.start();
+        try (ExampleRedis redis = ExampleRedis.open();
                 Partner partner = new Partner()) {
             System.out.printf("Redis: %s%n", redis.name());
             System.out.printf(

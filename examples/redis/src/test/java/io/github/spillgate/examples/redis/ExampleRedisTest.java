@@ -1,0 +1,90 @@
+package io.github.spillgate.examples.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisConnectionException;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.StatefulRedisConnection;
+import java.io.IOException;
+import java.time.Duration;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+class ExampleRedisTest {
+
+    private final RedisClient client = RedisClient.create();
+
+    @AfterEach
+    void shutdown() {
+        client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+    }
+
+    @Test
+    void itIsStoppedAndStartedAgainOnItsPortAndIsEmptyThen() throws IOException {
+        try (ExampleRedis redis = ExampleRedis.open(null)) {
+            String uri = redis.uri();
+            assertThat(keysAfterOneMore(uri)).isEqualTo(1);
+            redis.start();
+            assertThat(keysAfterOneMore(uri)).isEqualTo(2);
+
+            redis.stop();
+            redis.stop();
+            assertGone(uri);
+
+            redis.start();
+            assertThat(redis.uri()).isEqualTo(uri);
+            assertThat(keysAfterOneMore(uri)).isEqualTo(1);
+        }
+    }
+
+    @Test
+    void whatIsClosedIsGone() throws IOException {
+        ExampleRedis redis = ExampleRedis.embedded();
+        redis.close();
+        assertGone(redis.uri());
+    }
+
+    @Test
+    void severalRunBesideEachOther() throws IOException {
+        try (ExampleRedis one = ExampleRedis.embedded();
+                ExampleRedis other = ExampleRedis.embedded()) {
+            assertThat(keysAfterOneMore(one.uri())).isEqualTo(1);
+            assertThat(keysAfterOneMore(other.uri())).isEqualTo(1);
+        }
+    }
+
+    @Test
+    void oneThatTheEnvironmentNamesIsUsedAndLeftAlone() throws IOException {
+        try (ExampleRedis running = ExampleRedis.embedded()) {
+            ExampleRedis named = ExampleRedis.open(running.uri());
+            assertThat(named.uri()).isEqualTo(running.uri());
+            assertThat(named.name()).isEqualTo("the one of SPILLGATE_REDIS_URI");
+            assertThatExceptionOfType(UnsupportedOperationException.class)
+                    .isThrownBy(named::stop)
+                    .withMessage("Redis cannot be stopped: it is the one of SPILLGATE_REDIS_URI, which is not ours;"
+                            + " expected an embedded one, for which SPILLGATE_REDIS_URI must not be set");
+            assertThatExceptionOfType(UnsupportedOperationException.class)
+                    .isThrownBy(named::start)
+                    .withMessageContaining("cannot be started");
+            named.close();
+            assertThat(keysAfterOneMore(running.uri())).isEqualTo(1);
+        }
+    }
+
+    private long keysAfterOneMore(String uri) {
+        try (StatefulRedisConnection<String, String> connection = client.connect(uri(uri))) {
+            connection.sync().incr("counter-" + System.nanoTime());
+            return connection.sync().dbsize();
+        }
+    }
+
+    private void assertGone(String uri) {
+        assertThatExceptionOfType(RedisConnectionException.class).isThrownBy(() -> client.connect(uri(uri)));
+    }
+
+    private static RedisURI uri(String uri) {
+        return RedisURI.create(uri);
+    }
+}
