@@ -1,0 +1,55 @@
+package io.github.spillgate.examples.webflux;
+
+import io.github.spillgate.examples.redis.ExampleRedis;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import org.jspecify.annotations.Nullable;
+import org.springframework.boot.SpringApplication;
+import org.springframework.boot.autoconfigure.SpringBootApplication;
+import org.springframework.boot.builder.SpringApplicationBuilder;
+import org.springframework.boot.context.properties.ConfigurationPropertiesScan;
+import org.springframework.core.env.Environment;
+
+/** Starts the service on the Redis of the examples, and says what to try. */
+@SpringBootApplication(proxyBeanMethods = false)
+@ConfigurationPropertiesScan
+public final class WebFluxService {
+
+    private WebFluxService() {}
+
+    public static void main(String[] args) throws IOException {
+        ExampleRedis redis = ExampleRedis.open();
+        // When the service has ended: until then the limiter may have something to settle.
+        SpringApplication.getShutdownHandlers().add(() -> close(redis));
+        Environment started = new SpringApplicationBuilder(WebFluxService.class)
+                .properties("spillgate.redis.uri=" + redis.uri())
+                .run(args)
+                .getEnvironment();
+        sayWhatToTry(started.getProperty("local.server.port"), redis.name());
+    }
+
+    private static void sayWhatToTry(@Nullable String port, String redis) {
+        System.out.printf("""
+            A service that checks VAT numbers, at http://localhost:%1$s; its Redis is %2$s. Try:
+
+              curl -i -X POST -H 'X-Api-Key: free-key' 'localhost:%1$s/v1/validate?number=FI12345678'
+                    The header fields tell what is left. A validation takes 5 of 30 a minute, so the seventh is denied.
+
+              curl -H 'X-Api-Key: free-key' localhost:%1$s/v1/usage
+                    How far each limit is used up, which costs nothing of the plan. pro-key has another plan.
+
+              curl localhost:%1$s/actuator/spillgate
+                    Which rules hold, and who decides; at /actuator/health and /actuator/metrics/spillgate.decisions is more.
+
+            Ctrl-C ends it.
+            %n""", port, redis);
+    }
+
+    private static void close(ExampleRedis redis) {
+        try {
+            redis.close();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+}
