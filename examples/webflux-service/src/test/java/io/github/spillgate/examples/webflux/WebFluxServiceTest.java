@@ -49,7 +49,9 @@ class WebFluxServiceTest {
                 .run(
                         "--server.port=0",
                         "--spillgate.redis.uri=" + redis.uri(),
-                        "--spillgate.name=" + UUID.randomUUID());
+                        "--spillgate.name=" + UUID.randomUUID(),
+                        // That the machine is busy is not what is tested.
+                        "--spillgate.deadline=5s");
         awaitDecisionsOf("REDIS");
     }
 
