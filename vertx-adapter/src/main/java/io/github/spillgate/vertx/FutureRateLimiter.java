@@ -22,7 +22,7 @@ import reactor.core.publisher.Mono;
  *             if (decision.isAllowed()) {
  *                 send(message);
  *             } else {
- *                 message.fail(429, "try again in " + decision.retryAfter());
+ *                 message.fail(429, "too many mails for now");
  *             }
  *         }));
  * }</pre>

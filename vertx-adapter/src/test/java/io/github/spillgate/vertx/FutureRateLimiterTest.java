@@ -1,0 +1,135 @@
+package io.github.spillgate.vertx;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.resilience.Fallback;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisClient;
+import io.vertx.core.AbstractVerticle;
+import io.vertx.core.Context;
+import io.vertx.core.DeploymentOptions;
+import io.vertx.core.Future;
+import io.vertx.core.Promise;
+import io.vertx.core.ThreadingModel;
+import io.vertx.core.Vertx;
+import java.time.Duration;
+import java.util.Queue;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** The limiter as futures, for code of Vert.x that is not HTTP. */
+class FutureRateLimiterTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+
+    private final Vertx vertx = Vertx.vertx();
+    private final RedisClient redis = RedisClient.create(RedisForTests.first().uri());
+    private final RedisStore store = RedisStore.create(redis);
+    private final RateLimiter limiter = RateLimiter.builder("test-" + UUID.randomUUID())
+            .store(store)
+            .deadline(Duration.ofSeconds(5))
+            .limit(Limit.perMinute(3))
+            .build();
+    private final FutureRateLimiter limits = FutureRateLimiter.of(vertx, limiter);
+
+    @AfterEach
+    void close() throws Exception {
+        done(vertx.close());
+        limiter.close();
+        store.close();
+        redis.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+    }
+
+    @Test
+    void itDoesWhatTheLimiterDoes() throws Exception {
+        assertThat(done(limits.tryAcquire("a")).remaining()).isEqualTo(2);
+        Decision two = done(limits.tryAcquire("a", 2));
+        assertThat(two.remaining()).isZero();
+        assertThat(done(limits.tryAcquire("a")).isAllowed()).isFalse();
+        done(limits.refund(two));
+        assertThat(done(limits.peek("a")).remaining()).isEqualTo(2);
+        assertThat(done(limits.acquire("a", Duration.ofMillis(100))).isAllowed())
+                .isTrue();
+        done(limits.reset("a"));
+        assertThat(done(limits.peek(Charge.of("a"))).remaining()).isEqualTo(3);
+        assertThat(done(limits.tryAcquire(Charge.of("a").permits(3), Charge.of("b")))
+                        .isAllowed())
+                .isTrue();
+        assertThat(done(limits.acquire(Charge.of("a"), Duration.ofMillis(1))).isAllowed())
+                .isFalse();
+        done(limits.reset(Charge.of("a"), Charge.of("b")));
+        assertThat(done(limits.peek("b")).remaining()).isEqualTo(3);
+    }
+
+    @Test
+    void anAnswerComesBackOnTheContextThatAsked() throws Exception {
+        assertComesBack(ThreadingModel.EVENT_LOOP, "vert.x-eventloop");
+        assertComesBack(ThreadingModel.WORKER, "vert.x-worker");
+    }
+
+    private void assertComesBack(ThreadingModel threading, String thread) throws Exception {
+        Queue<Context> contexts = new ConcurrentLinkedQueue<>();
+        Queue<String> threads = new ConcurrentLinkedQueue<>();
+        Promise<Void> answered = Promise.promise();
+        done(vertx.deployVerticle(
+                new AbstractVerticle() {
+                    @Override
+                    public void start() {
+                        contexts.add(context);
+                        limits.tryAcquire("b").onComplete(decision -> {
+                            contexts.add(Vertx.currentContext());
+                            threads.add(Thread.currentThread().getName());
+                            answered.complete();
+                        });
+                    }
+                },
+                new DeploymentOptions().setThreadingModel(threading)));
+        done(answered.future());
+
+        assertThat(contexts).hasSize(2).allMatch(contexts.peek()::equals);
+        assertThat(threads).hasSize(1).allMatch(name -> name.startsWith(thread));
+    }
+
+    @Test
+    void anErrorIsAFailedFuture() throws Exception {
+        RedisClient nowhere = RedisClient.create("redis://127.0.0.1:1");
+        RedisStore unreachable = RedisStore.create(nowhere);
+        try (RateLimiter without = RateLimiter.builder("nowhere")
+                .store(unreachable)
+                .fallback(Fallback.error())
+                .limit(Limit.perMinute(3))
+                .build()) {
+            Future<Decision> decision = FutureRateLimiter.of(vertx, without).tryAcquire("a");
+            assertThatThrownBy(() -> done(decision))
+                    .isInstanceOf(ExecutionException.class)
+                    .hasCauseInstanceOf(LimitStoreException.class);
+        } finally {
+            unreachable.close();
+            nowhere.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        }
+    }
+
+    @Test
+    void aWrongKeyIsThrownAtOnce() {
+        Function<String, Future<Decision>> ask = limits::tryAcquire;
+        assertThatThrownBy(() -> ask.apply("")).isInstanceOf(IllegalArgumentException.class);
+        assertThatThrownBy(() -> FutureRateLimiter.of(null, limiter)).hasMessageContaining("vertx is null");
+        assertThatThrownBy(() -> FutureRateLimiter.of(vertx, null)).hasMessageContaining("limiter is null");
+    }
+
+    private static <T> T done(Future<T> future) throws Exception {
+        return future.toCompletionStage().toCompletableFuture().get(LONG.toSeconds(), TimeUnit.SECONDS);
+    }
+}

@@ -1,0 +1,169 @@
+package io.github.spillgate.vertx;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Source;
+import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.metrics.RuleMetrics;
+import io.github.spillgate.testkit.RedisForTests;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import io.vertx.core.Future;
+import io.vertx.core.Vertx;
+import io.vertx.core.http.HttpServer;
+import io.vertx.core.json.JsonArray;
+import io.vertx.core.json.JsonObject;
+import io.vertx.ext.healthchecks.HealthChecks;
+import io.vertx.ext.web.Router;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.time.Duration;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** An application with a limiter by its settings, on a Redis of its own. */
+class RateLimitingTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+
+    private final Vertx vertx = Vertx.vertx();
+    private final HttpClient client = HttpClient.newHttpClient();
+
+    @AfterEach
+    void close() throws Exception {
+        done(vertx.close());
+    }
+
+    @Test
+    void settingsAreAllThatAServiceNeeds() throws Exception {
+        SimpleMeterRegistry meters = new SimpleMeterRegistry();
+        try (RedisForTests redis = RedisForTests.startOwn()) {
+            RateLimiting limiting = RateLimiting.of(vertx, options(redis))
+                    .listener(RuleMetrics.of(meters))
+                    .start();
+            awaitRedis(limiting);
+            Router router = Router.router(vertx);
+            router.route().handler(limiting.handler(Phase.BEFORE_AUTHENTICATION));
+            router.get("/hello").handler(ctx -> {
+                Future<Void> unused = ctx.end("hello");
+            });
+            HttpServer server =
+                    done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
+
+            assertThat(get(server).statusCode()).isEqualTo(200);
+            assertThat(get(server).statusCode()).isEqualTo(200);
+            HttpResponse<String> denied = get(server);
+            assertThat(denied.statusCode()).isEqualTo(429);
+            assertThat(denied.headers().firstValue("X-RateLimit-Limit")).isEmpty();
+            assertThat(denied.headers().firstValue("RateLimit")).isPresent();
+            assertThat(meters.get("spillgate.decisions")
+                            .tag("outcome", "allowed")
+                            .timer()
+                            .count())
+                    .isEqualTo(2);
+            done(limiting.close());
+        }
+    }
+
+    @Test
+    void itStopsWithWhatItHasGrantedSettled() throws Exception {
+        try (RedisForTests redis = RedisForTests.startOwn()) {
+            RateLimitOptions options = options(redis);
+            RateLimiting limiting = RateLimiting.of(vertx, options).start();
+            awaitRedis(limiting);
+            redis.pause();
+            await().atMost(LONG).until(() -> ask(limiting).source() == Source.LOCAL);
+            redis.resume();
+            done(limiting.close());
+
+            RateLimiting next = RateLimiting.of(vertx, options).start();
+            awaitRedis(next);
+            assertThat(done(next.rules().peek("hello", "a").toFuture()).remaining())
+                    .isLessThan(2);
+            done(next.close());
+        }
+    }
+
+    @Test
+    void healthSaysWhoDecides() throws Exception {
+        try (RedisForTests redis = RedisForTests.startOwn()) {
+            RateLimiting limiting = RateLimiting.of(vertx, options(redis)).start();
+            awaitRedis(limiting);
+            HealthChecks checks = HealthChecks.create(vertx)
+                    .register("well", RateLimitHealth.of(limiting.limiter()))
+                    .register("strict", RateLimitHealth.of(limiting.limiter()).failsWhenFallenBack(true));
+            assertThat(done(checks.checkStatus("strict")).getUp()).isTrue();
+
+            redis.kill();
+            await().atMost(LONG).until(() -> {
+                ask(limiting);
+                return !done(checks.checkStatus("strict")).getUp();
+            });
+            assertThat(done(checks.checkStatus("well")).getUp()).isTrue();
+            assertThat(done(checks.checkStatus("well")).toJson().toString()).contains("LOCAL", "problem");
+
+            redis.restart();
+            await().atMost(LONG).until(() -> {
+                ask(limiting);
+                return done(checks.checkStatus("strict")).getUp();
+            });
+            done(limiting.close());
+        }
+    }
+
+    private static RateLimitOptions options(RedisForTests redis) {
+        return new RateLimitOptions(new JsonObject()
+                .put("name", "test-" + UUID.randomUUID())
+                .put(
+                        "redis",
+                        new JsonObject()
+                                .put(
+                                        "uri",
+                                        "redis://" + redis.uri().getHost() + ":"
+                                                + redis.uri().getPort()))
+                .put("deadline", "500ms")
+                .put("headers", new JsonObject().put("x-rate-limit", false))
+                .put(
+                        "rules",
+                        new JsonArray()
+                                .add(new JsonObject()
+                                        .put("name", "hello")
+                                        .put("paths", "/hello")
+                                        .put("limits", "2/1h"))));
+    }
+
+    private static Decision ask(RateLimiting limiting) throws Exception {
+        return done(limiting.limiter()
+                .tryAcquire(Charge.of("a", limiting.rules().list().get(0).limits()))
+                .toFuture());
+    }
+
+    /** The first decisions may come before the connection does. */
+    private static void awaitRedis(RateLimiting limiting) {
+        await().atMost(LONG)
+                .until(() -> done(limiting.rules().peek("hello", "nobody").toFuture())
+                                .source()
+                        == Source.REDIS);
+    }
+
+    private HttpResponse<String> get(HttpServer server) throws Exception {
+        URI uri = URI.create("http://127.0.0.1:" + server.actualPort() + "/hello");
+        return client.send(HttpRequest.newBuilder(uri).timeout(LONG).build(), BodyHandlers.ofString());
+    }
+
+    private static <T> T done(Future<T> future) throws Exception {
+        return done(future.toCompletionStage().toCompletableFuture());
+    }
+
+    private static <T> T done(CompletableFuture<T> future) throws Exception {
+        return future.get(LONG.toSeconds(), TimeUnit.SECONDS);
+    }
+}
