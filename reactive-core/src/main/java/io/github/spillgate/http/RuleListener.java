@@ -2,6 +2,9 @@ package io.github.spillgate.http;
 
 import io.github.spillgate.Decision;
 import java.time.Duration;
+import java.util.Collection;
+import java.util.List;
+import java.util.Objects;
 
 /**
  * Hears what rules decide, shadow rules included: for metrics, logs, an audit. It is called on the way of each request, so it must
@@ -20,6 +23,18 @@ public interface RuleListener {
 
         /** Another rule has denied it, and so nothing was charged under this one. */
         DENIED_BY_OTHERS
+    }
+
+    /**
+     * Several listeners as one. Each is told by itself: what one throws is dropped, and the others hear all the same.
+     *
+     * @param listeners who hears, in this order; those that are there now
+     * @return a listener that tells them
+     */
+    static RuleListener all(Collection<? extends RuleListener> listeners) {
+        Objects.requireNonNull(listeners, "listeners are null: expected some, for example List.of(metrics)");
+        listeners.forEach(listener -> Objects.requireNonNull(listener, "a listener is null: expected one"));
+        return new Listeners(List.copyOf(listeners));
     }
 
     /**

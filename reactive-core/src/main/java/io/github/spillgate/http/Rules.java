@@ -23,13 +23,10 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
-import reactor.core.Exceptions;
 import reactor.core.publisher.Mono;
-import reactor.core.publisher.Operators;
 import reactor.core.scheduler.Schedulers;
 import reactor.util.Logger;
 import reactor.util.Loggers;
-import reactor.util.context.Context;
 import reactor.util.context.ContextView;
 
 /**
@@ -254,10 +251,10 @@ public final class Rules {
         for (Asked asked : all) {
             Throwable why = asked.why();
             if (why != null) {
-                tell(() -> listener.undecided(asked.match(), why));
+                Listeners.tell(() -> listener.undecided(asked.match(), why));
                 isDenied |= asked.rule().whenUndecided() == WhenUndecided.DENY;
             } else if (asked.isRefused()) {
-                tell(() -> listener.refused(asked.match()));
+                Listeners.tell(() -> listener.refused(asked.match()));
                 refused.addAll(asked.rule().limits());
             } else if (asked.charge() != null) {
                 charging.add(asked);
@@ -286,7 +283,7 @@ public final class Rules {
     private Verdict undecided(Throwable why, List<Asked> charging) {
         boolean isDenied = why instanceof IllegalArgumentException;
         for (Asked asked : charging) {
-            tell(() -> listener.undecided(asked.match(), why));
+            Listeners.tell(() -> listener.undecided(asked.match(), why));
             isDenied |= asked.rule().whenUndecided() == WhenUndecided.DENY;
         }
         return isDenied ? Verdict.refusal(Problem.undecided()) : Verdict.none();
@@ -297,7 +294,7 @@ public final class Rules {
         List<Verdict.Trial> trials = new ArrayList<>(shadows.size());
         for (Match match : shadows) {
             Mono<Decision> decision = tryOut(match).contextWrite(context).cache();
-            decision.subscribe(made -> {}, why -> tell(() -> listener.undecided(match, why)));
+            decision.subscribe(made -> {}, why -> Listeners.tell(() -> listener.undecided(match, why)));
             trials.add(new Verdict.Trial(match.rule(), limiter, decision));
         }
         return trials;
@@ -311,7 +308,7 @@ public final class Rules {
                 return Mono.error(why);
             }
             if (asked.isRefused()) {
-                tell(() -> listener.refused(match));
+                Listeners.tell(() -> listener.refused(match));
             }
             return asked.charge() == null
                     ? Mono.empty()
@@ -325,7 +322,7 @@ public final class Rules {
 
     private void tell(Asked asked, Decision decision, long since) {
         Duration took = Duration.ofNanos(Math.max(0, now() - since));
-        tell(() -> listener.decided(asked.match(), outcome(asked, decision), decision, took));
+        Listeners.tell(() -> listener.decided(asked.match(), outcome(asked, decision), decision, took));
     }
 
     private static Outcome outcome(Asked asked, Decision decision) {
@@ -340,15 +337,6 @@ public final class Rules {
 
     private static long now() {
         return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
-    }
-
-    private static void tell(Runnable listener) {
-        try {
-            listener.run();
-        } catch (Throwable e) {
-            Exceptions.throwIfFatal(e);
-            Operators.onErrorDropped(e, Context.empty());
-        }
     }
 
     /** Returns the rules for a log. */

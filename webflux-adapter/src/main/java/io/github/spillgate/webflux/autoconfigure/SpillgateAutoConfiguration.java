@@ -1,12 +1,10 @@
 package io.github.spillgate.webflux.autoconfigure;
 
-import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.KeySyntax;
-import io.github.spillgate.http.Match;
 import io.github.spillgate.http.PathSyntax;
 import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rule.Phase;
@@ -23,8 +21,6 @@ import io.github.spillgate.webflux.RateLimitedHandlerAdapter;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Client;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Headers;
 import java.nio.charset.StandardCharsets;
-import java.time.Duration;
-import java.util.List;
 import java.util.Optional;
 import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.beans.factory.ObjectProvider;
@@ -163,26 +159,7 @@ public final class SpillgateAutoConfiguration {
                 limiter,
                 paths,
                 RuleReader.of(keys, paths, new NamedBeans(beans)).read("spillgate.rules", settings.rules()),
-                all(listeners.orderedStream().toList()));
-    }
-
-    private static RuleListener all(List<RuleListener> listeners) {
-        return new RuleListener() {
-            @Override
-            public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
-                listeners.forEach(listener -> listener.decided(match, outcome, decision, took));
-            }
-
-            @Override
-            public void refused(Match match) {
-                listeners.forEach(listener -> listener.refused(match));
-            }
-
-            @Override
-            public void undecided(Match match, Throwable why) {
-                listeners.forEach(listener -> listener.undecided(match, why));
-            }
-        };
+                RuleListener.all(listeners.orderedStream().toList()));
     }
 
     @Bean
@@ -214,7 +191,11 @@ public final class SpillgateAutoConfiguration {
             ObjectProvider<RuleListener> listeners,
             RequestMappingHandlerAdapter next) {
         return new RateLimitedHandlerAdapter(
-                limiter, keys, responses, all(listeners.orderedStream().toList()), next);
+                limiter,
+                keys,
+                responses,
+                RuleListener.all(listeners.orderedStream().toList()),
+                next);
     }
 
     @Bean
