@@ -133,7 +133,16 @@ class ArchitectureTest {
                 .resideInAPackage(METRICS)
                 .should()
                 .onlyDependOnClassesThat()
-                .resideInAnyPackage(METRICS, HTTP, FACE, "java..", "org.jspecify..", "io.micrometer.core.instrument..")
+                .resideInAnyPackage(
+                        METRICS,
+                        HTTP,
+                        FACE,
+                        "java..",
+                        "org.jspecify..",
+                        "reactor.util.context",
+                        "io.micrometer.common",
+                        "io.micrometer.core.instrument..",
+                        "io.micrometer.observation")
                 .check(ours);
     }
 

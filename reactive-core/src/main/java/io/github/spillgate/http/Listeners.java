@@ -2,10 +2,15 @@ package io.github.spillgate.http;
 
 import io.github.spillgate.Decision;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Operators;
 import reactor.util.context.Context;
+import reactor.util.context.ContextView;
 
 /**
  * Several listeners as one. Each is told by itself, so that none keeps another from hearing.
@@ -29,13 +34,85 @@ record Listeners(List<RuleListener> all) implements RuleListener {
         all.forEach(listener -> tell(() -> listener.undecided(match, why)));
     }
 
-    /** What a listener throws is its own affair: the request goes on. */
+    @Override
+    public @Nullable Watch watch(List<Match> matches, ContextView context) {
+        List<Watch> watches = List.of();
+        for (RuleListener listener : all) {
+            Watch watch = watch(listener, matches, context);
+            if (watch != null) {
+                watches = watches.isEmpty() ? new ArrayList<>(all.size()) : watches;
+                watches.add(watch);
+            }
+        }
+        return watches.isEmpty() ? null : new Watches(watches, new Listeners(List.copyOf(watches)));
+    }
+
     static void tell(Runnable listener) {
-        try {
+        ask(() -> {
             listener.run();
+            return null;
+        });
+    }
+
+    static @Nullable Watch watch(RuleListener listener, List<Match> matches, ContextView context) {
+        return ask(() -> listener.watch(matches, context));
+    }
+
+    static Context context(Watch watch, Context context) {
+        return Objects.requireNonNullElse(ask(() -> watch.context(context)), context);
+    }
+
+    /** What a listener throws is its own affair: the request goes on. */
+    private static <T> @Nullable T ask(Supplier<T> listener) {
+        try {
+            return listener.get();
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
             Operators.onErrorDropped(e, Context.empty());
+            return null;
+        }
+    }
+
+    /**
+     * Several who follow one decision.
+     *
+     * @param all they
+     * @param listeners they, as listeners
+     */
+    private record Watches(List<Watch> all, Listeners listeners) implements Watch {
+
+        @Override
+        public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
+            listeners.decided(match, outcome, decision, took);
+        }
+
+        @Override
+        public void refused(Match match) {
+            listeners.refused(match);
+        }
+
+        @Override
+        public void undecided(Match match, Throwable why) {
+            listeners.undecided(match, why);
+        }
+
+        @Override
+        public Context context(Context context) {
+            Context seen = context;
+            for (Watch watch : all) {
+                seen = Listeners.context(watch, seen);
+            }
+            return seen;
+        }
+
+        @Override
+        public void ended() {
+            all.forEach(watch -> tell(watch::ended));
+        }
+
+        @Override
+        public void cancelled() {
+            all.forEach(watch -> tell(watch::cancelled));
         }
     }
 }

@@ -5,6 +5,9 @@ import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
+import org.jspecify.annotations.Nullable;
+import reactor.util.context.Context;
+import reactor.util.context.ContextView;
 
 /**
  * Hears what rules decide, shadow rules included: for metrics, logs, an audit. It is called on the way of each request, so it must
@@ -61,4 +64,38 @@ public interface RuleListener {
      * @param why what went wrong
      */
     default void undecided(Match match, Throwable why) {}
+
+    /**
+     * Hears that rules are about to be asked, and may follow that to its end, as a trace does. By itself it does not.
+     *
+     * @param matches the request, and the rules that are asked together; a shadow rule is asked alone
+     * @param context that of whoever asks
+     * @return who follows it; null if nobody does
+     */
+    default @Nullable Watch watch(List<Match> matches, ContextView context) {
+        return null;
+    }
+
+    /**
+     * Follows one decision, from before anything is looked up for it. Of that one it hears what a listener hears of all, and then how
+     * it has ended: by one of {@link #ended()} and {@link #cancelled()}, once.
+     */
+    interface Watch extends RuleListener {
+
+        /**
+         * Returns what those see in their context who are asked on the way: a user's functions, a store.
+         *
+         * @param context that of whoever asks
+         * @return the same, or one with more in it
+         */
+        default Context context(Context context) {
+            return context;
+        }
+
+        /** Hears that it is over, before the request goes on; also where there was nothing to decide, or nothing could be decided. */
+        void ended();
+
+        /** Hears that nobody waits for it any more, as when a client has hung up. What it was about to take may have been taken. */
+        void cancelled();
+    }
 }

@@ -9,6 +9,7 @@ import io.github.spillgate.http.PathSyntax.PathMatcher;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.http.RuleListener.Outcome;
+import io.github.spillgate.http.RuleListener.Watch;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -210,7 +211,7 @@ public final class Rules {
                 return Mono.just(Verdict.refusal(Problem.undecided()));
             }
             AtomicBoolean heard = new AtomicBoolean();
-            return decide(enforced, () -> tryOut(shadows, context))
+            return decide(enforced, () -> tryOut(shadows, context), context)
                     .doOnNext(verdict -> heard.set(true))
                     .doOnCancel(() -> {
                         if (!heard.get()) {
@@ -225,12 +226,37 @@ public final class Rules {
         matches.forEach(match -> request.verdicts().forget(match.rule()));
     }
 
-    private Mono<Verdict> decide(List<Match> enforced, Supplier<List<Verdict.Trial>> trials) {
+    private Mono<Verdict> decide(List<Match> enforced, Supplier<List<Verdict.Trial>> trials, ContextView context) {
         if (enforced.isEmpty()) {
             return Mono.just(Verdict.withoutDecision(trials.get()));
         }
+        Watch watch = Listeners.watch(listener, enforced, context);
+        return watch == null
+                ? decide(enforced, trials, listener)
+                : watched(Mono.defer(() -> decide(enforced, trials, and(watch))), watch);
+    }
+
+    private RuleListener and(Watch watch) {
+        return new Listeners(List.of(listener, watch));
+    }
+
+    /** Tells how a decision has ended before the request goes on, so that what is done then is no part of it. */
+    private static <T> Mono<T> watched(Mono<T> decision, Watch watch) {
+        AtomicBoolean over = new AtomicBoolean();
+        return decision.doOnTerminate(() -> once(over, watch::ended))
+                .doOnCancel(() -> once(over, watch::cancelled))
+                .contextWrite(context -> Listeners.context(watch, context));
+    }
+
+    private static void once(AtomicBoolean over, Runnable told) {
+        if (over.compareAndSet(false, true)) {
+            Listeners.tell(told);
+        }
+    }
+
+    private Mono<Verdict> decide(List<Match> enforced, Supplier<List<Verdict.Trial>> trials, RuleListener hearing) {
         long since = now();
-        return whenFound(enforced.stream().map(Lookup::ask).toList(), since, asked -> decide(asked, trials, since));
+        return whenFound(enforced.stream().map(Lookup::ask).toList(), since, asked -> decide(asked, trials, since, hearing));
     }
 
     private static <T> Mono<T> whenFound(List<Mono<Asked>> lookups, long since, Function<List<Asked>, Mono<T>> next) {
@@ -244,17 +270,18 @@ public final class Rules {
                         next.apply(asked).contextWrite(context -> context.put(LimitStore.WAITING_SINCE, since)));
     }
 
-    private Mono<Verdict> decide(List<Asked> all, Supplier<List<Verdict.Trial>> trials, long since) {
+    private Mono<Verdict> decide(
+            List<Asked> all, Supplier<List<Verdict.Trial>> trials, long since, RuleListener hearing) {
         List<Asked> charging = new ArrayList<>(all.size());
         List<Limit> refused = new ArrayList<>(0);
         boolean isDenied = false;
         for (Asked asked : all) {
             Throwable why = asked.why();
             if (why != null) {
-                Listeners.tell(() -> listener.undecided(asked.match(), why));
+                Listeners.tell(() -> hearing.undecided(asked.match(), why));
                 isDenied |= asked.rule().whenUndecided() == WhenUndecided.DENY;
             } else if (asked.isRefused()) {
-                Listeners.tell(() -> listener.refused(asked.match()));
+                Listeners.tell(() -> hearing.refused(asked.match()));
                 refused.addAll(asked.rule().limits());
             } else if (asked.charge() != null) {
                 charging.add(asked);
@@ -266,24 +293,27 @@ public final class Rules {
         if (!refused.isEmpty()) {
             return Mono.just(Verdict.refusal(Problem.withoutKey(refused)));
         }
-        return charging.isEmpty() ? Mono.just(Verdict.withoutDecision(trials.get())) : charge(charging, trials, since);
+        return charging.isEmpty()
+                ? Mono.just(Verdict.withoutDecision(trials.get()))
+                : charge(charging, trials, since, hearing);
     }
 
-    private Mono<Verdict> charge(List<Asked> charging, Supplier<List<Verdict.Trial>> trials, long since) {
+    private Mono<Verdict> charge(
+            List<Asked> charging, Supplier<List<Verdict.Trial>> trials, long since, RuleListener hearing) {
         List<Charge> charges = charging.stream().map(Rules::chargeOf).toList();
         return Mono.defer(() -> limiter.tryAcquire(charges))
                 .map(decision -> {
-                    charging.forEach(asked -> tell(asked, decision, since));
+                    charging.forEach(asked -> tell(hearing, asked, decision, since));
                     return Verdict.of(limiter, decision, charging, decision.isAllowed() ? trials.get() : List.of());
                 })
-                .onErrorResume(why -> Mono.just(undecided(why, charging)));
+                .onErrorResume(why -> Mono.just(undecided(why, charging, hearing)));
     }
 
     /** What is wrong with the verdict itself, as when it is over too many counts, is no way around it. */
-    private Verdict undecided(Throwable why, List<Asked> charging) {
+    private static Verdict undecided(Throwable why, List<Asked> charging, RuleListener hearing) {
         boolean isDenied = why instanceof IllegalArgumentException;
         for (Asked asked : charging) {
-            Listeners.tell(() -> listener.undecided(asked.match(), why));
+            Listeners.tell(() -> hearing.undecided(asked.match(), why));
             isDenied |= asked.rule().whenUndecided() == WhenUndecided.DENY;
         }
         return isDenied ? Verdict.refusal(Problem.undecided()) : Verdict.none();
@@ -293,36 +323,44 @@ public final class Rules {
     private List<Verdict.Trial> tryOut(List<Match> shadows, ContextView context) {
         List<Verdict.Trial> trials = new ArrayList<>(shadows.size());
         for (Match match : shadows) {
-            Mono<Decision> decision = tryOut(match).contextWrite(context).cache();
-            decision.subscribe(made -> {}, why -> Listeners.tell(() -> listener.undecided(match, why)));
+            Mono<Decision> decision =
+                    tryOut(match, context).contextWrite(context).cache();
+            decision.subscribe(made -> {}, why -> {});
             trials.add(new Verdict.Trial(match.rule(), limiter, decision));
         }
         return trials;
     }
 
-    private Mono<Decision> tryOut(Match match) {
+    private Mono<Decision> tryOut(Match match, ContextView context) {
+        Watch watch = Listeners.watch(listener, List.of(match), context);
+        return watch == null ? tryOut(match, listener) : watched(Mono.defer(() -> tryOut(match, and(watch))), watch);
+    }
+
+    private Mono<Decision> tryOut(Match match, RuleListener hearing) {
         long since = now();
-        return Lookup.ask(match).flatMap(asked -> {
-            Throwable why = asked.why();
-            if (why != null) {
-                return Mono.error(why);
-            }
-            if (asked.isRefused()) {
-                Listeners.tell(() -> listener.refused(match));
-            }
-            return asked.charge() == null
-                    ? Mono.empty()
-                    : limiter.tryAcquire(asked.charge()).doOnNext(made -> tell(asked, made, since));
-        });
+        return Lookup.ask(match)
+                .flatMap(asked -> {
+                    Throwable why = asked.why();
+                    if (why != null) {
+                        return Mono.<Decision>error(why);
+                    }
+                    if (asked.isRefused()) {
+                        Listeners.tell(() -> hearing.refused(match));
+                    }
+                    return asked.charge() == null
+                            ? Mono.<Decision>empty()
+                            : limiter.tryAcquire(asked.charge()).doOnNext(made -> tell(hearing, asked, made, since));
+                })
+                .doOnError(why -> Listeners.tell(() -> hearing.undecided(match, why)));
     }
 
     private static Charge chargeOf(Asked asked) {
         return Objects.requireNonNull(asked.charge());
     }
 
-    private void tell(Asked asked, Decision decision, long since) {
+    private static void tell(RuleListener hearing, Asked asked, Decision decision, long since) {
         Duration took = Duration.ofNanos(Math.max(0, now() - since));
-        Listeners.tell(() -> listener.decided(asked.match(), outcome(asked, decision), decision, took));
+        Listeners.tell(() -> hearing.decided(asked.match(), outcome(asked, decision), decision, took));
     }
 
     private static Outcome outcome(Asked asked, Decision decision) {

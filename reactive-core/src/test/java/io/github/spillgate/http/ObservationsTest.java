@@ -1,0 +1,416 @@
+package io.github.spillgate.http;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.Rule.WhenMissing;
+import io.github.spillgate.http.Rule.WhenUndecided;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.metrics.DecisionObservationContext;
+import io.github.spillgate.metrics.DecisionObservationConvention;
+import io.github.spillgate.metrics.RuleObservations;
+import io.github.spillgate.testkit.Unprotected;
+import io.micrometer.common.KeyValue;
+import io.micrometer.common.KeyValues;
+import io.micrometer.observation.Observation;
+import io.micrometer.observation.ObservationHandler;
+import io.micrometer.observation.ObservationRegistry;
+import io.micrometer.observation.tck.TestObservationRegistry;
+import java.time.Duration;
+import java.util.List;
+import java.util.Objects;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.Disposable;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+import reactor.test.publisher.TestPublisher;
+
+class ObservationsTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+    private static final String NAME = "spillgate.decision";
+    private static final String CURRENT = "micrometer.observation";
+    private static final KeySource API_KEY = KeySource.header("X-Api-Key");
+
+    private final TestObservationRegistry registry = TestObservationRegistry.create();
+    private final RateLimiter limiter =
+            RateLimiter.builder("test").store(LocalStore.bounded(1_000)).build();
+    private final Queue<String> told = new ConcurrentLinkedQueue<>();
+    private final List<DecisionObservationContext> stopped = new CopyOnWriteArrayList<>();
+
+    @BeforeEach
+    void listen() {
+        registry.observationConfig().observationHandler(new Told());
+    }
+
+    @AfterEach
+    void close() {
+        limiter.close();
+    }
+
+    // What it tells.
+
+    @Test
+    void allRulesThatAreAskedTogetherAreOneObservation() {
+        Rules rules = rules(rule("all", 20), rule("some", 1));
+        decide(rules, "k");
+        assertKeys(
+                "rules", "all,some", "outcome", "allowed", "source", "local", "shadow", "false", "denied.by", "none");
+        decide(rules, "k");
+        assertKeys("rules", "all,some", "outcome", "denied", "source", "local", "shadow", "false", "denied.by", "some");
+        assertThat(registry).hasNumberOfObservationsEqualTo(2).forAllObservationsWithNameEqualTo(NAME, observation -> {
+            observation.doesNotHaveError().doesNotHaveParentObservation();
+        });
+        assertThat(told).containsExactly("start", "stop", "start", "stop");
+    }
+
+    @Test
+    void aShadowRuleIsObservedByItself() {
+        decide(rules(rule("all", 20), rule("tried", 0).shadow(true)), "k");
+        assertThat(registry)
+                .hasNumberOfObservationsEqualTo(2)
+                .hasAnObservation(observation -> observation
+                        .hasLowCardinalityKeyValue("rules", "all")
+                        .hasLowCardinalityKeyValue("outcome", "allowed")
+                        .hasLowCardinalityKeyValue("shadow", "false"))
+                .hasAnObservation(observation -> observation
+                        .hasLowCardinalityKeyValue("rules", "tried")
+                        .hasLowCardinalityKeyValue("outcome", "denied")
+                        .hasHighCardinalityKeyValue("denied.by", "tried")
+                        .hasLowCardinalityKeyValue("shadow", "true"));
+        registry.clear();
+        decide(rules(failing("tried").shadow(true)), "k");
+        assertThat(registry)
+                .hasSingleObservationThat()
+                .hasBeenStopped()
+                .hasError()
+                .hasLowCardinalityKeyValue("outcome", "undecided")
+                .hasLowCardinalityKeyValue("shadow", "true");
+    }
+
+    @Test
+    void whoHasNoKeyIsRefusedOrPassedOver() {
+        decide(rules(rule("key", 5).whenMissing(WhenMissing.DENY)), "");
+        assertKeys("rules", "key", "outcome", "refused", "source", "none", "shadow", "false", "denied.by", "key");
+        decide(rules(rule("key", 5).whenMissing(WhenMissing.SKIP)), "");
+        assertKeys("rules", "key", "outcome", "none", "source", "none", "shadow", "false", "denied.by", "none");
+    }
+
+    @Test
+    void whatNoRuleMatchesIsNotObserved() {
+        decide(rules(rule("all", 5).paths("/elsewhere")), "k");
+        assertThat(registry).doesNotHaveAnyObservation();
+    }
+
+    @Test
+    void whatCannotBeDecidedHasAnError() {
+        decide(rules(rule("all", 5), failing("plan").whenUndecided(WhenUndecided.DENY), failing("fails")), "k");
+        assertKeys("rules", "all,plan,fails", "outcome", "undecided", "source", "none", "shadow", "false");
+        assertThat(stopped.get(0).getError()).hasMessage("plan,fails: java.lang.IllegalStateException");
+        registry.clear();
+        // Where another rule decides, it is that which came of it, and the error is told all the same.
+        decide(rules(rule("all", 5), failing("plan")), "k");
+        assertThat(registry)
+                .hasSingleObservationThat()
+                .hasError()
+                .hasLowCardinalityKeyValue("outcome", "allowed")
+                .hasLowCardinalityKeyValue("source", "local");
+    }
+
+    @Test
+    void aStoreThatFailsIsAnError() {
+        RateLimiter closed =
+                RateLimiter.builder("closed").store(LocalStore.bounded(100)).build();
+        closed.close();
+        decide(rules(closed, RuleObservations.of(registry), rule("all", 5)), "k");
+        assertThat(registry)
+                .hasSingleObservationThat()
+                .hasBeenStopped()
+                .hasError()
+                .hasLowCardinalityKeyValue("outcome", "undecided")
+                .hasLowCardinalityKeyValue("source", "none");
+        assertThat(told).containsExactly("start", "error", "stop");
+    }
+
+    @Test
+    void nothingThatAClientHasSentIsInIt() {
+        Rules rules = rules(
+                rule("all", 2),
+                rule("refuses", 5).key(KeySource.header("X-Other")).whenMissing(WhenMissing.SKIP),
+                failing("fails"),
+                failing("tried").shadow(true),
+                rule("tries", 1).shadow(true));
+        for (int i = 0; i < 3; i++) {
+            rules.decide(SentRequest.get("/secret-path")
+                            .header("X-Api-Key", "secret-key")
+                            .query("secret", "secret")
+                            .from("192.0.2.66"))
+                    .block(LONG);
+        }
+        assertThat(stopped).hasSizeGreaterThan(6);
+        for (DecisionObservationContext context : stopped) {
+            assertThat(context.getAllKeyValues().stream().map(KeyValue::getValue))
+                    .noneMatch(value -> value.contains("secret") || value.contains("192"));
+            assertThat(context.toString()).doesNotContain("secret").doesNotContain("192.0.2.66");
+            Throwable error = context.getError();
+            if (error != null) {
+                assertThat(error).hasNoCause().hasNoSuppressedExceptions();
+                assertThat(error.toString()).doesNotContain("secret");
+                assertThat(error.getStackTrace()).isEmpty();
+            }
+        }
+    }
+
+    // When it is.
+
+    @Test
+    void itBeginsBeforeAnythingIsLookedUpAndEndsBeforeTheRequestGoesOn() {
+        Rules rules = rules(Rule.named("all")
+                .key(match -> {
+                    told.add("key");
+                    return Mono.delay(Duration.ofMillis(1)).thenReturn("k");
+                })
+                .limit(Limit.perMinute(5)));
+        rules.decide(SentRequest.get("/"))
+                .flatMap(verdict -> Mono.fromRunnable(() -> told.add("goes on")))
+                .block(LONG);
+        assertThat(told).containsExactly("start", "key", "stop", "goes on");
+    }
+
+    @Test
+    void eachSubscriptionIsObserved() {
+        Mono<Verdict> verdict = rules(rule("all", 5)).decide(SentRequest.get("/"));
+        assertThat(registry).doesNotHaveAnyObservation();
+        verdict.block(LONG);
+        verdict.block(LONG);
+        assertThat(registry).hasNumberOfObservationsEqualTo(2);
+    }
+
+    @Test
+    void whoIsCancelledStopsIt() {
+        TestPublisher<Decision> answer = TestPublisher.create();
+        Rules rules = rules(held(answer.mono()), RuleObservations.of(registry), rule("all", 5));
+        Disposable asking =
+                rules.decide(SentRequest.get("/").header("X-Api-Key", "k")).subscribe();
+        answer.assertWasSubscribed();
+        assertThat(told).containsExactly("start");
+        asking.dispose();
+        assertThat(told).containsExactly("start", "stop");
+        assertKeys("rules", "all", "outcome", "cancelled", "source", "none", "shadow", "false");
+        assertThat(registry).hasSingleObservationThat().hasBeenStopped().doesNotHaveError();
+    }
+
+    @Test
+    void whoIsCancelledAfterTheVerdictWasDecidedAllTheSame() {
+        Sinks.Empty<Void> handler = Sinks.empty();
+        Disposable asking = rules(rule("all", 5))
+                .decide(SentRequest.get("/"))
+                .flatMap(verdict -> handler.asMono())
+                .subscribe();
+        asking.dispose();
+        assertThat(told).containsExactly("start", "stop");
+        assertThat(registry).hasSingleObservationThat().hasLowCardinalityKeyValue("outcome", "allowed");
+    }
+
+    // Where it stands.
+
+    @Test
+    void itsParentIsInTheContextOfWhoeverAsks() {
+        Observation request = Observation.start("http.server.requests", registry);
+        rules(rule("all", 5), rule("tried", 5).shadow(true))
+                .decide(SentRequest.get("/"))
+                .contextWrite(context -> context.put(CURRENT, request))
+                .block(LONG);
+        request.stop();
+        assertThat(registry)
+                .hasNumberOfObservationsWithNameEqualTo(NAME, 2)
+                .forAllObservationsWithNameEqualTo(NAME, seen -> seen.hasParentObservationEqualTo(request));
+    }
+
+    @Test
+    void whatIsAskedOnTheWayIsPartOfIt() {
+        AtomicReference<Object> seen = new AtomicReference<>();
+        AtomicReference<Object> after = new AtomicReference<>();
+        Observation request = Observation.start("http.server.requests", registry);
+        rules(rule("all", 5)
+                        .limits((match, key) -> Mono.deferContextual(context -> {
+                            seen.set(context.get(CURRENT));
+                            return Mono.just(List.of(Limit.perMinute(7)));
+                        })))
+                .decide(SentRequest.get("/").header("X-Api-Key", "k"))
+                .flatMap(verdict -> Mono.deferContextual(context -> {
+                    after.set(context.get(CURRENT));
+                    return Mono.just(verdict);
+                }))
+                .contextWrite(context -> context.put(CURRENT, request))
+                .block(LONG);
+        assertThat(((Observation) seen.get()).getContext()).isInstanceOf(DecisionObservationContext.class);
+        assertThat(after.get()).isSameAs(request);
+        assertThat(registry.getCurrentObservation()).isNull();
+    }
+
+    // Who does not want it.
+
+    @Test
+    void whatIsSwitchedOffIsNeitherThereNorInTheContext() {
+        AtomicReference<Object> seen = new AtomicReference<>();
+        Observation request = Observation.start("http.server.requests", registry);
+        registry.observationConfig().observationPredicate((name, context) -> !name.equals(NAME));
+        for (ObservationRegistry none : List.of(registry, ObservationRegistry.NOOP)) {
+            Rule.Builder rule = rule("all", 5)
+                    .limits((match, key) -> Mono.deferContextual(context -> {
+                        seen.set(context.get(CURRENT));
+                        return Mono.empty();
+                    }));
+            Verdict verdict = rules(limiter, RuleObservations.of(none), rule)
+                    .decide(SentRequest.get("/").header("X-Api-Key", "k"))
+                    .contextWrite(context -> context.put(CURRENT, request))
+                    .block(LONG);
+            assertThat(verdict.isAllowed()).isTrue();
+            assertThat(seen.getAndSet(null)).isSameAs(request);
+        }
+        assertThat(told).isEmpty();
+        assertThat(registry).hasNumberOfObservationsWithNameEqualTo(NAME, 0);
+    }
+
+    @Test
+    void itIsCalledAsTheUserCallsIt() {
+        RuleObservations called = RuleObservations.of(registry).convention(new DecisionObservationConvention() {
+            @Override
+            public String getName() {
+                return "shop.limits";
+            }
+
+            @Override
+            public KeyValues getLowCardinalityKeyValues(DecisionObservationContext context) {
+                return KeyValues.of("came.of.it", context.outcome().toString());
+            }
+        });
+        decide(rules(limiter, called, rule("all", 5)), "k");
+        assertThat(registry)
+                .hasSingleObservationThat()
+                .hasNameEqualTo("shop.limits")
+                .hasOnlyKeys("came.of.it", "denied.by")
+                .hasLowCardinalityKeyValue("came.of.it", "ALLOWED");
+    }
+
+    @Test
+    void aHandlerThatThrowsStopsNoRequest() {
+        for (String method : List.of("onStart", "onStop", "onError")) {
+            TestObservationRegistry broken = TestObservationRegistry.create();
+            broken.observationConfig().observationHandler(new Throwing(method));
+            Rules rules = rules(limiter, RuleObservations.of(broken), rule("all", 100), failing("fails"));
+            assertThat(decide(rules, "k").isAllowed()).isTrue();
+        }
+    }
+
+    /** Looks at the last of them. */
+    private void assertKeys(String... keys) {
+        KeyValues expected = KeyValues.of(keys);
+        assertThat(stopped.get(stopped.size() - 1).getAllKeyValues()).containsAll(expected);
+        assertThat(stopped.get(stopped.size() - 1).getName()).isEqualTo(NAME);
+    }
+
+    private Rules rules(Rule.Builder... rules) {
+        return rules(limiter, RuleObservations.of(registry), rules);
+    }
+
+    private static Rules rules(RateLimiter limiter, RuleListener listener, Rule.Builder... rules) {
+        return Rules.of(
+                limiter,
+                SentRequest.syntax(),
+                List.of(rules).stream().map(Rule.Builder::build).toList(),
+                RuleListener.all(List.of(listener)));
+    }
+
+    private static Rule.Builder rule(String name, long permits) {
+        return Rule.named(name)
+                .key(API_KEY)
+                .limit(Limit.perMinute(Math.max(1, permits)))
+                .cost(permits == 0 ? 2 : 1);
+    }
+
+    private static Rule.Builder failing(String name) {
+        return Rule.named(name)
+                .key(match -> Mono.error(new IllegalStateException("no plan of secret-key")))
+                .limit(Limit.perMinute(5));
+    }
+
+    private static Verdict decide(Rules rules, String key) {
+        return Objects.requireNonNull(
+                rules.decide(SentRequest.get("/").header("X-Api-Key", key)).block(LONG));
+    }
+
+    private static RateLimiter held(Mono<Decision> answer) {
+        LimitStore store = new Unprotected(LocalStore.bounded(100)) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                return answer;
+            }
+        };
+        return RateLimiter.builder("held").store(store).build();
+    }
+
+    private final class Told implements ObservationHandler<DecisionObservationContext> {
+
+        @Override
+        public void onStart(DecisionObservationContext context) {
+            told.add("start");
+        }
+
+        @Override
+        public void onError(DecisionObservationContext context) {
+            told.add("error");
+        }
+
+        @Override
+        public void onStop(DecisionObservationContext context) {
+            told.add("stop");
+            stopped.add(context);
+        }
+
+        @Override
+        public boolean supportsContext(Observation.Context context) {
+            return context instanceof DecisionObservationContext;
+        }
+    }
+
+    private record Throwing(String method) implements ObservationHandler<Observation.Context> {
+
+        @Override
+        public void onStart(Observation.Context context) {
+            fail("onStart");
+        }
+
+        @Override
+        public void onError(Observation.Context context) {
+            fail("onError");
+        }
+
+        @Override
+        public void onStop(Observation.Context context) {
+            fail("onStop");
+        }
+
+        private void fail(String called) {
+            if (called.equals(method)) {
+                throw new IllegalStateException(called);
+            }
+        }
+
+        @Override
+        public boolean supportsContext(Observation.Context context) {
+            return true;
+        }
+    }
+}
