@@ -47,6 +47,7 @@ class DocumentationTest {
     private static final String AROUND = """
             import io.github.spillgate.*;
             import io.github.spillgate.http.*;
+            import io.github.spillgate.metrics.*;
             import io.github.spillgate.webflux.*;
             import io.github.spillgate.webflux.autoconfigure.*;
             import java.util.*;

@@ -28,6 +28,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param headers which header fields tell of limits
  * @param filters where the filters stand
  * @param health what health says
+ * @param observations what traces are told
  * @param rules what is limited; all rules that match a request are decided together
  */
 @ConfigurationProperties("spillgate")
@@ -45,6 +46,7 @@ public record SpillgateProperties(
         @DefaultValue Headers headers,
         @DefaultValue Filters filters,
         @DefaultValue Health health,
+        @DefaultValue Observations observations,
         @DefaultValue List<RuleProperties> rules) {
 
     /** Where counts are kept. */
@@ -159,6 +161,13 @@ public record SpillgateProperties(
      * @param fallenBack what it says while the fallback decides
      */
     public record Health(@DefaultValue("up") WhenFallenBack fallenBack) {}
+
+    /**
+     * What traces are told.
+     *
+     * @param enabled whether each decision is an observation, where there is a registry of them
+     */
+    public record Observations(@DefaultValue("false") boolean enabled) {}
 
     /**
      * One rule.

@@ -17,11 +17,13 @@ import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.metrics.RuleMetrics;
+import io.github.spillgate.metrics.RuleObservations;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.webflux.RateLimitWebFilter;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import io.micrometer.observation.ObservationRegistry;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.Predicate;
@@ -207,6 +209,27 @@ class SpillgateAutoConfigurationTest {
         local().withConfiguration(AutoConfigurations.of(SpillgateMetricsAutoConfiguration.class))
                 .withClassLoader(new FilteredClassLoader(MeterRegistry.class))
                 .run(context -> assertThat(context).hasNotFailed().doesNotHaveBean("spillgateRuleMetrics"));
+    }
+
+    @Test
+    void observationsAreThereWhereTheyAreWanted() {
+        String on = "spillgate.observations.enabled=true";
+        ReactiveWebApplicationContextRunner traced =
+                local().withConfiguration(AutoConfigurations.of(SpillgateObservationsAutoConfiguration.class));
+        traced.withBean(ObservationRegistry.class, ObservationRegistry::create)
+                .withPropertyValues(on)
+                .run(context -> assertThat(context).hasSingleBean(RuleObservations.class));
+        for (String off :
+                List.of("spillgate.name=a", "spillgate.observations.enabled=false", "spillgate.enabled=false")) {
+            traced.withBean(ObservationRegistry.class, ObservationRegistry::create)
+                    .withPropertyValues(off.equals("spillgate.enabled=false") ? on : "spillgate.name=b", off)
+                    .run(context -> assertThat(context).hasNotFailed().doesNotHaveBean("spillgateRuleObservations"));
+        }
+        traced.withPropertyValues(on)
+                .run(context -> assertThat(context).hasNotFailed().doesNotHaveBean("spillgateRuleObservations"));
+        traced.withClassLoader(new FilteredClassLoader("io.micrometer"))
+                .withPropertyValues(on)
+                .run(context -> assertThat(context).hasNotFailed().doesNotHaveBean("spillgateRuleObservations"));
     }
 
     @Test

@@ -1,0 +1,35 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.metrics.DecisionObservationConvention;
+import io.github.spillgate.metrics.RuleObservations;
+import io.micrometer.observation.ObservationRegistry;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnBooleanProperty;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.context.annotation.Bean;
+
+/** What the limiter tells traces, where they are wanted. */
+@AutoConfiguration(
+        after = SpillgateAutoConfiguration.class,
+        afterName = "org.springframework.boot.micrometer.observation.autoconfigure.ObservationAutoConfiguration")
+@ConditionalOnClass(ObservationRegistry.class)
+@ConditionalOnBooleanProperty("spillgate.observations.enabled")
+@ConditionalOnBean({ObservationRegistry.class, RateLimiter.class, SpillgateProperties.class})
+public final class SpillgateObservationsAutoConfiguration {
+
+    /** Spring makes it. */
+    public SpillgateObservationsAutoConfiguration() {}
+
+    @Bean
+    @ConditionalOnMissingBean
+    RuleObservations spillgateRuleObservations(
+            ObservationRegistry registry, ObjectProvider<DecisionObservationConvention> convention) {
+        RuleObservations observations = RuleObservations.of(registry);
+        DecisionObservationConvention ofTheUser = convention.getIfAvailable();
+        return ofTheUser == null ? observations : observations.convention(ofTheUser);
+    }
+}
