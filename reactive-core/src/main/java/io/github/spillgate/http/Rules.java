@@ -256,7 +256,8 @@ public final class Rules {
 
     private Mono<Verdict> decide(List<Match> enforced, Supplier<List<Verdict.Trial>> trials, RuleListener hearing) {
         long since = now();
-        return whenFound(enforced.stream().map(Lookup::ask).toList(), since, asked -> decide(asked, trials, since, hearing));
+        return whenFound(
+                enforced.stream().map(Lookup::ask).toList(), since, asked -> decide(asked, trials, since, hearing));
     }
 
     private static <T> Mono<T> whenFound(List<Mono<Asked>> lookups, long since, Function<List<Asked>, Mono<T>> next) {
