@@ -28,7 +28,7 @@ class SnippetsTest {
     private static final Path ROOT = Path.of("..").toAbsolutePath().normalize();
 
     /** Their snippets are tried where the adapter is. */
-    private static final Set<String> OF_ADAPTERS = Set.of("webflux.md");
+    private static final Set<String> OF_ADAPTERS = Set.of("vertx.md", "webflux.md");
 
     private static final Pattern LIMIT = Pattern.compile("(?m)^\\| `([^`]+/[^`]+)` \\| `(Limit\\.[^`]+)` \\|");
 

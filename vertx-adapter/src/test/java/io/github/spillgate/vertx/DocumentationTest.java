@@ -13,6 +13,7 @@ import io.vertx.core.json.JsonObject;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
@@ -81,8 +82,9 @@ class DocumentationTest {
 
     @Test
     void settingsAreUnderstood() throws Exception {
-        List<String> snippets = Snippets.of(PAGE, "json");
-        assertThat(snippets).isNotEmpty();
+        List<String> snippets = new ArrayList<>(Snippets.of(PAGE, "json"));
+        snippets.addAll(Snippets.of(Path.of("..", "README.md"), "json"));
+        assertThat(snippets).hasSizeGreaterThan(2);
         for (String snippet : snippets) {
             RateLimiting limiting = RateLimiting.of(
                             vertx, new RateLimitOptions(new JsonObject(snippet).put("store", "local")))

@@ -67,7 +67,8 @@ class RateLimitHandlerTest {
             .build();
     private final RateLimiter local =
             RateLimiter.builder("local").store(LocalStore.bounded(1_000)).build();
-    private final HttpClient client = HttpClient.newHttpClient();
+    private final HttpClient client =
+            HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
     private final AtomicInteger handled = new AtomicInteger();
 
     /** For a rule whose key is not known before a test says it. */

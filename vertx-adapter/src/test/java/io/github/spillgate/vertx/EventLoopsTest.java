@@ -1,0 +1,113 @@
+package io.github.spillgate.vertx;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.ClientAddress;
+import io.github.spillgate.http.KeySource;
+import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.Rules;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisClient;
+import io.vertx.core.Future;
+import io.vertx.core.Vertx;
+import io.vertx.core.VertxOptions;
+import io.vertx.core.http.HttpServer;
+import io.vertx.core.internal.VertxInternal;
+import io.vertx.ext.web.Router;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+
+/** Event loops of Vert.x do not wait for the limiter, whatever Redis does. Vert.x looks for itself. */
+class EventLoopsTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+    private static final int REQUESTS = 200;
+
+    private final Queue<String> blocked = new ConcurrentLinkedQueue<>();
+    private final HttpClient client =
+            HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+
+    @Test
+    void noneWaitsWhileRedisAnswersHangsAndIsBack() throws Exception {
+        Vertx vertx = Vertx.vertx(new VertxOptions()
+                .setBlockedThreadCheckInterval(10)
+                .setBlockedThreadCheckIntervalUnit(TimeUnit.MILLISECONDS)
+                .setMaxEventLoopExecuteTime(50)
+                .setMaxEventLoopExecuteTimeUnit(TimeUnit.MILLISECONDS));
+        ((VertxInternal) vertx).blockedThreadChecker().setThreadBlockedHandler(event -> look(event.thread()));
+        try (RedisForTests redis = RedisForTests.startOwn()) {
+            RedisClient lettuce = RedisClient.create(redis.uri());
+            RedisStore store = RedisStore.create(lettuce);
+            RateLimiter limiter = RateLimiter.builder("loops").store(store).build();
+            HttpServer server = start(vertx, limiter);
+
+            answerAll(server);
+            redis.pause();
+            answerAll(server);
+            redis.resume();
+            await().atMost(LONG).until(() -> {
+                answerAll(server);
+                return !limiter.state().isFallenBack();
+            });
+
+            done(vertx.close());
+            limiter.close();
+            store.close();
+            lettuce.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        }
+        assertThat(blocked).isEmpty();
+    }
+
+    /** A machine that has something else to do may halt a thread anywhere. What blocks has a thread that waits, and frames of ours. */
+    private void look(Thread thread) {
+        Thread.State state = thread.getState();
+        StackTraceElement[] stack = thread.getStackTrace();
+        if (state != Thread.State.RUNNABLE
+                && Arrays.stream(stack).anyMatch(frame -> frame.getClassName().startsWith("io.github.spillgate"))) {
+            blocked.add(state + " " + Arrays.toString(stack));
+        }
+    }
+
+    private static HttpServer start(Vertx vertx, RateLimiter limiter) throws Exception {
+        Rule rule = Rule.named("address")
+                .key(KeySource.clientAddress(ClientAddress.ofPeer()))
+                .limit(Limit.perMinute(100_000))
+                .build();
+        Router router = Router.router(vertx);
+        router.route()
+                .handler(RateLimitHandler.create(Rules.of(limiter, RoutePaths.ofVertx(), List.of(rule))))
+                .handler(ctx -> {
+                    Future<Void> unused = ctx.end("hello");
+                });
+        return done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
+    }
+
+    private void answerAll(HttpServer server) {
+        URI uri = URI.create("http://127.0.0.1:" + server.actualPort() + "/");
+        List<CompletableFuture<HttpResponse<String>>> all = new ArrayList<>();
+        for (int i = 0; i < REQUESTS; i++) {
+            all.add(client.sendAsync(HttpRequest.newBuilder(uri).timeout(LONG).build(), BodyHandlers.ofString()));
+        }
+        assertThat(all).allMatch(response -> response.join().statusCode() == 200);
+    }
+
+    private static <T> T done(Future<T> future) throws Exception {
+        return future.toCompletionStage().toCompletableFuture().get(LONG.toSeconds(), TimeUnit.SECONDS);
+    }
+}
