@@ -1,18 +1,9 @@
 package io.github.spillgate.webflux;
 
-import java.io.BufferedReader;
-import java.io.IOException;
-import java.io.InputStreamReader;
-import java.io.UncheckedIOException;
-import java.net.InetAddress;
-import java.net.Socket;
+import io.github.spillgate.testkit.ClientForTests;
 import java.net.URI;
-import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
-import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
-import java.net.http.HttpResponse.BodyHandlers;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
@@ -22,6 +13,7 @@ import org.springframework.http.server.reactive.ReactorHttpHandlerAdapter;
 import org.springframework.web.reactive.config.EnableWebFlux;
 import org.springframework.web.server.adapter.WebHttpHandlerBuilder;
 import reactor.netty.DisposableServer;
+import reactor.netty.http.HttpProtocol;
 import reactor.netty.http.server.HttpServer;
 
 /** A WebFlux service without Spring Boot, on a real server and a random port, and a client of it that is not Spring's. */
@@ -31,21 +23,30 @@ final class Service implements AutoCloseable {
 
     private final AnnotationConfigApplicationContext context;
     private final DisposableServer server;
-    private final HttpClient client = HttpClient.newHttpClient();
+    private final ClientForTests client;
 
     private Service(AnnotationConfigApplicationContext context, DisposableServer server) {
         this.context = context;
         this.server = server;
+        this.client = ClientForTests.of(server.port());
     }
 
     /** Starts a service of these beans. */
     static Service start(Consumer<AnnotationConfigApplicationContext> beans) {
+        return start(HttpServer.create(), beans);
+    }
+
+    /** Starts a service of these beans that speaks HTTP/2 as well. */
+    static Service startWithHttp2(Consumer<AnnotationConfigApplicationContext> beans) {
+        return start(HttpServer.create().protocol(HttpProtocol.HTTP11, HttpProtocol.H2C), beans);
+    }
+
+    private static Service start(HttpServer http, Consumer<AnnotationConfigApplicationContext> beans) {
         AnnotationConfigApplicationContext context = new AnnotationConfigApplicationContext();
         context.register(Web.class);
         beans.accept(context);
         context.refresh();
-        DisposableServer server = HttpServer.create()
-                .host("127.0.0.1")
+        DisposableServer server = http.host("127.0.0.1")
                 .port(0)
                 .handle(new ReactorHttpHandlerAdapter(
                         WebHttpHandlerBuilder.applicationContext(context).build()))
@@ -57,57 +58,43 @@ final class Service implements AutoCloseable {
         return context.getBean(type);
     }
 
+    int port() {
+        return server.port();
+    }
+
     URI uri(String path) {
-        return URI.create("http://127.0.0.1:" + server.port() + path);
+        return client.uri(path);
     }
 
     /** A request, to be sent with {@link #send}; header fields are a name and a value each. */
     HttpRequest.Builder request(String path, String... headers) {
-        HttpRequest.Builder request = HttpRequest.newBuilder(uri(path)).timeout(LONG);
-        return headers.length == 0 ? request : request.headers(headers);
+        return client.request(path, headers);
     }
 
     HttpResponse<String> get(String path, String... headers) {
-        return send(request(path, headers).GET());
+        return client.get(path, headers);
     }
 
     HttpResponse<String> post(String path, String body, String... headers) {
-        return send(request(path, headers).POST(BodyPublishers.ofString(body)));
+        return client.post(path, body, headers);
     }
 
     HttpResponse<String> send(HttpRequest.Builder request) {
-        try {
-            return client.send(request.build(), BodyHandlers.ofString());
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException(e);
-        }
+        return client.send(request);
     }
 
     /** Asks for a path that no client would send, and returns how the response begins. */
     String statusLine(String path) {
-        return answerTo("GET " + path + " HTTP/1.1", "Host: localhost");
+        return client.statusLine(path);
     }
 
     /** Sends lines that no client would, and returns how the response begins. */
     String answerTo(String... lines) {
-        try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), server.port())) {
-            socket.setSoTimeout((int) LONG.toMillis());
-            socket.getOutputStream()
-                    .write((String.join("\r\n", lines) + "\r\nConnection: close\r\n\r\n")
-                            .getBytes(StandardCharsets.ISO_8859_1));
-            return String.valueOf(
-                    new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.ISO_8859_1))
-                            .readLine());
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
+        return client.answerTo(lines);
     }
 
     CompletableFuture<HttpResponse<String>> sendLater(HttpRequest.Builder request) {
-        return client.sendAsync(request.build(), BodyHandlers.ofString());
+        return client.sendLater(request);
     }
 
     @Override

@@ -1,0 +1,53 @@
+package io.github.spillgate.testkit;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.ClientAddress;
+import io.github.spillgate.http.KeySource;
+import io.github.spillgate.http.Rule;
+import io.github.spillgate.redis.RedisStore;
+import io.lettuce.core.RedisClient;
+import java.time.Duration;
+import java.util.UUID;
+
+/** A limiter on a real Redis, by a name of its own, so that no test shares another's counts. */
+public final class LimiterForTests implements AutoCloseable {
+
+    /** Who holds the other end of the connection. */
+    public static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
+
+    private final RedisClient client;
+    private final RedisStore store;
+    private final RateLimiter limiter;
+
+    private LimiterForTests(RedisForTests redis, Duration deadline) {
+        client = RedisClient.create(redis.uri());
+        store = RedisStore.create(client);
+        limiter = RateLimiter.builder("test-" + UUID.randomUUID().toString().substring(0, 8))
+                .store(store)
+                .deadline(deadline)
+                .build();
+    }
+
+    /** A limiter on this Redis, which waits so long for it and decides by itself then. */
+    public static LimiterForTests on(RedisForTests redis, Duration deadline) {
+        return new LimiterForTests(redis, deadline);
+    }
+
+    /** The limiter; it is closed with this. */
+    public RateLimiter limiter() {
+        return limiter;
+    }
+
+    /** A rule of that name by the address of the peer, which is that of all clients of a test. */
+    public static Rule.Builder address(String name, long permits) {
+        return Rule.named(name).key(ADDRESS).limit(Limit.perMinute(permits));
+    }
+
+    @Override
+    public void close() {
+        limiter.close();
+        store.close();
+        client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+    }
+}

@@ -1,0 +1,50 @@
+package io.github.spillgate.testkit;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.http.RateLimitHeaders;
+import java.net.http.HttpResponse;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.greenbytes.http.sfv.IntegerItem;
+import org.greenbytes.http.sfv.ListElement;
+import org.greenbytes.http.sfv.OuterList;
+import org.greenbytes.http.sfv.Parser;
+import org.greenbytes.http.sfv.StringItem;
+
+/** What a response tells of limits, read by a parser that is not ours. */
+public final class Told {
+
+    private Told() {}
+
+    /** The names of all fields that tell of limits. */
+    public static List<String> all(HttpResponse<?> response) {
+        return RateLimitHeaders.all().names().stream()
+                .filter(name -> response.headers().firstValue(name).isPresent())
+                .toList();
+    }
+
+    /** The value of a field, of which there is one. */
+    public static String field(HttpResponse<?> response, String name) {
+        assertThat(response.headers().allValues(name)).as(name).hasSize(1);
+        return response.headers().firstValue(name).orElseThrow();
+    }
+
+    /** The limits that {@code RateLimit} names, in their order. */
+    public static List<String> names(HttpResponse<?> response) {
+        return items(response, "RateLimit").stream().map(Map.Entry::getKey).toList();
+    }
+
+    /** The items of a list: the name and the numbers of each. */
+    public static List<Map.Entry<String, Map<String, Long>>> items(HttpResponse<?> response, String name) {
+        OuterList list = Parser.parseList(field(response, name));
+        return list.get().stream().map(Told::item).toList();
+    }
+
+    private static Map.Entry<String, Map<String, Long>> item(ListElement<?> element) {
+        Map<String, Long> numbers = new HashMap<>();
+        element.getParams().forEach((name, value) -> numbers.put(name, ((IntegerItem) value).getAsLong()));
+        return Map.entry(((StringItem) element).get(), numbers);
+    }
+}

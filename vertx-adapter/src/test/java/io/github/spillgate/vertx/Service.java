@@ -1,0 +1,130 @@
+package io.github.spillgate.vertx;
+
+import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.testkit.HttpContract;
+import io.vertx.core.DeploymentOptions;
+import io.vertx.core.Future;
+import io.vertx.core.VerticleBase;
+import io.vertx.core.Vertx;
+import io.vertx.core.http.HttpMethod;
+import io.vertx.ext.auth.User;
+import io.vertx.ext.web.Router;
+import io.vertx.ext.web.RoutingContext;
+import io.vertx.ext.web.handler.BodyHandler;
+import io.vertx.ext.web.handler.CorsHandler;
+import io.vertx.ext.web.handler.SimpleAuthenticationHandler;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/** The service of {@link HttpContract} in Vert.x Web: several instances of a verticle, each on an event loop of its own. */
+final class Service implements HttpContract.Server {
+
+    private static final int INSTANCES = 3;
+
+    /** One port for all instances of a deployment, whichever is free. */
+    private static final int RANDOM_AND_SHARED = -1;
+
+    private final Vertx vertx;
+    private final int port;
+
+    private Service(Vertx vertx, int port) {
+        this.vertx = vertx;
+        this.port = port;
+    }
+
+    static Service start(HttpContract.Setup setup) {
+        Vertx vertx = Vertx.vertx();
+        AtomicInteger port = new AtomicInteger();
+        join(vertx.deployVerticle(() -> new Web(setup, port), new DeploymentOptions().setInstances(INSTANCES)));
+        return new Service(vertx, port.get());
+    }
+
+    @Override
+    public int port() {
+        return port;
+    }
+
+    @Override
+    public void close() {
+        join(vertx.close());
+    }
+
+    private static <T> T join(Future<T> future) {
+        return future.toCompletionStage()
+                .toCompletableFuture()
+                .orTimeout(30, TimeUnit.SECONDS)
+                .join();
+    }
+
+    private static final class Web extends VerticleBase {
+
+        private final HttpContract.Setup setup;
+        private final AtomicInteger port;
+
+        Web(HttpContract.Setup setup, AtomicInteger port) {
+            this.setup = setup;
+            this.port = port;
+        }
+
+        @Override
+        public Future<?> start() {
+            return vertx.createHttpServer()
+                    .requestHandler(router())
+                    .listen(RANDOM_AND_SHARED, "127.0.0.1")
+                    .onSuccess(server -> port.set(server.actualPort()));
+        }
+
+        private Router router() {
+            Router router = Router.router(vertx);
+            router.route("/open").handler(CorsHandler.create().addOrigin("*").exposedHeader("X-Own"));
+            router.route()
+                    .handler(limiting(Phase.BEFORE_AUTHENTICATION))
+                    .handler(
+                            SimpleAuthenticationHandler.create().authenticate(ctx -> Future.succeededFuture(user(ctx))))
+                    .handler(limiting(Phase.AFTER_AUTHENTICATION));
+            router.route("/hello")
+                    .method(HttpMethod.GET)
+                    .method(HttpMethod.HEAD)
+                    .method(HttpMethod.POST)
+                    .handler(ctx -> answer(ctx, "hello"));
+            router.post("/echo").handler(BodyHandler.create(false)).handler(this::echo);
+            router.get("/status/:code").handler(this::status);
+            router.get("/items/:id").handler(ctx -> answer(ctx, "item " + ctx.pathParam("id")));
+            router.get("/own").handler(this::own);
+            router.get("/open").handler(ctx -> answer(ctx, "open"));
+            router.get("/decisions").handler(ctx -> answer(ctx, HttpContract.text(RateLimitHandler.decisions(ctx))));
+            return router;
+        }
+
+        private RateLimitHandler limiting(Phase phase) {
+            return RateLimitHandler.create(setup.rules(), phase).headers(setup.headers());
+        }
+
+        private static User user(RoutingContext ctx) {
+            String name = ctx.request().getHeader("X-User");
+            return name == null ? null : User.fromName(name);
+        }
+
+        private void echo(RoutingContext ctx) {
+            byte[] body = ctx.body().buffer() == null
+                    ? new byte[0]
+                    : ctx.body().buffer().getBytes();
+            answer(ctx, HttpContract.echo(body));
+        }
+
+        private void status(RoutingContext ctx) {
+            ctx.response().setStatusCode(Integer.parseInt(ctx.pathParam("code")));
+            answer(ctx, "");
+        }
+
+        private void own(RoutingContext ctx) {
+            ctx.response().putHeader("X-RateLimit-Limit", HttpContract.OWN);
+            answer(ctx, "own");
+        }
+
+        private void answer(RoutingContext ctx, String text) {
+            setup.handled().run();
+            ctx.response().end(text);
+        }
+    }
+}
