@@ -935,8 +935,7 @@ public abstract class HttpContract {
     }
 
     private void bodiesArriveWhole(Version version) {
-        ClientForTests sending =
-                version == Version.HTTP_2 ? ClientForTests.ofHttp2(server.port()) : client;
+        ClientForTests sending = version == Version.HTTP_2 ? ClientForTests.ofHttp2(server.port()) : client;
         sending.get("/hello");
         List<byte[]> bodies = IntStream.of(0, 1, 1000, 70_000, 1_000_000, 3_000_001, 4_000_000, 5_000_000)
                 .mapToObj(HttpContract::body)

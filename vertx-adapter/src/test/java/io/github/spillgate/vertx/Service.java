@@ -2,7 +2,6 @@ package io.github.spillgate.vertx;
 
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.testkit.HttpContract;
-import io.vertx.core.DeploymentOptions;
 import io.vertx.core.Future;
 import io.vertx.core.VerticleBase;
 import io.vertx.core.Vertx;
@@ -21,7 +20,7 @@ final class Service implements HttpContract.Server {
 
     private static final int INSTANCES = 3;
 
-    /** One port for all instances of a deployment, whichever is free. */
+    /** Whichever port is free, one for all servers of one Vert.x that ask for this. */
     private static final int RANDOM_AND_SHARED = -1;
 
     private final Vertx vertx;
@@ -35,7 +34,9 @@ final class Service implements HttpContract.Server {
     static Service start(HttpContract.Setup setup) {
         Vertx vertx = Vertx.vertx();
         AtomicInteger port = new AtomicInteger();
-        join(vertx.deployVerticle(() -> new Web(setup, port), new DeploymentOptions().setInstances(INSTANCES)));
+        for (int i = 0; i < INSTANCES; i++) {
+            join(vertx.deployVerticle(new Web(setup, port)));
+        }
         return new Service(vertx, port.get());
     }
 

@@ -100,7 +100,7 @@ class WebFluxHttpContractTest extends HttpContract {
         }
 
         @PostMapping("/echo")
-        Mono<String> echo(@RequestBody Flux<DataBuffer> body) {
+        Mono<String> echo(@RequestBody(required = false) Flux<DataBuffer> body) {
             handled.run();
             return DataBufferUtils.join(body)
                     .map(Handlers::bytes)
