@@ -2,7 +2,8 @@ package io.github.spillgate.vertx;
 
 import io.github.spillgate.http.Request;
 import io.github.spillgate.http.Verdicts;
-import io.vertx.core.http.Cookie;
+import io.netty.handler.codec.http.cookie.Cookie;
+import io.netty.handler.codec.http.cookie.ServerCookieDecoder;
 import io.vertx.core.net.SocketAddress;
 import io.vertx.ext.auth.User;
 import io.vertx.ext.web.RoutingContext;
@@ -49,9 +50,14 @@ final class RoutingRequest implements Request {
         }
     }
 
+    /** What the client has sent. Vert.x keeps one of each name, together with those that the response sets. */
     @Override
     public List<String> cookies(String name) {
-        return ctx.request().cookies(name).stream().map(Cookie::getValue).toList();
+        return headers("Cookie").stream()
+                .flatMap(line -> ServerCookieDecoder.STRICT.decodeAll(line).stream())
+                .filter(cookie -> cookie.name().equals(name))
+                .map(Cookie::value)
+                .toList();
     }
 
     @Override
