@@ -851,7 +851,8 @@ public abstract class HttpContract {
                     .as(cookie)
                     .contains(" 4");
         }
-        assertThat(client.get("/hello", "Cookie", "session=a", "Cookie", "session=b").statusCode())
+        assertThat(client.get("/hello", "Cookie", "session=a", "Cookie", "session=b")
+                        .statusCode())
                 .isEqualTo(429);
         assertThat(handled).hasValue(1);
     }
