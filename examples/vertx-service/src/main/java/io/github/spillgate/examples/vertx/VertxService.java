@@ -1,0 +1,119 @@
+package io.github.spillgate.examples.vertx;
+
+import com.github.benmanes.caffeine.cache.Cache;
+import com.github.benmanes.caffeine.cache.Caffeine;
+import io.github.spillgate.examples.redis.ExampleRedis;
+import io.github.spillgate.metrics.RuleMetrics;
+import io.github.spillgate.vertx.FutureSources;
+import io.github.spillgate.vertx.RateLimitOptions;
+import io.github.spillgate.vertx.RateLimiting;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import io.vertx.core.DeploymentOptions;
+import io.vertx.core.Future;
+import io.vertx.core.Promise;
+import io.vertx.core.Vertx;
+import io.vertx.core.http.HttpServer;
+import io.vertx.core.json.JsonObject;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+
+/** The service: one limiter, and as many verticles as there are processors, which share it. */
+public final class VertxService {
+
+    private final Vertx vertx;
+    private final RateLimiting limiting;
+    private final String verticles;
+    private final int port;
+
+    private VertxService(Vertx vertx, RateLimiting limiting, String verticles, int port) {
+        this.vertx = vertx;
+        this.limiting = limiting;
+        this.verticles = verticles;
+        this.port = port;
+    }
+
+    /** Starts it on the Redis of the examples, and says what to try. */
+    public static void main(String[] args) throws IOException {
+        ExampleRedis redis = ExampleRedis.open();
+        Vertx vertx = Vertx.vertx();
+        JsonObject config = config(vertx);
+        config.getJsonObject("limiter").getJsonObject("redis").put("uri", redis.uri());
+        String port = System.getenv("SERVER_PORT");
+        if (port != null) {
+            config.put("port", Integer.parseInt(port));
+        }
+        VertxService service = start(vertx, config).await();
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            service.close().await();
+            vertx.close().await();
+            close(redis);
+        }));
+        sayWhatToTry(service.port(), redis.name());
+    }
+
+    static JsonObject config(Vertx vertx) {
+        return vertx.fileSystem().readFileBlocking("config.json").toJsonObject();
+    }
+
+    static Future<VertxService> start(Vertx vertx, JsonObject config) {
+        SimpleMeterRegistry metrics = new SimpleMeterRegistry();
+        JsonObject customers = config.getJsonObject("customers");
+        RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(config.getJsonObject("limiter")))
+                // Whose API key it is. One that we have given to nobody is none: else whoever makes some up is never
+                // denied.
+                .key("customer", FutureSources.key(ctx -> {
+                    String apiKey = ctx.request().getHeader("X-Api-Key");
+                    return Future.succeededFuture(apiKey == null ? null : customers.getString(apiKey));
+                }))
+                .listener(RuleMetrics.of(metrics))
+                .start();
+        Cache<String, String> links =
+                Caffeine.newBuilder().maximumSize(config.getLong("links")).build();
+        Promise<HttpServer> listening = Promise.promise();
+        return vertx.deployVerticle(
+                        () -> new Shortener(limiting, links, metrics::getMetersAsString, listening::tryComplete),
+                        new DeploymentOptions()
+                                .setConfig(config)
+                                .setInstances(Math.max(2, Runtime.getRuntime().availableProcessors())))
+                .map(id -> new VertxService(
+                        vertx, limiting, id, listening.future().result().actualPort()))
+                .onFailure(e -> limiting.close());
+    }
+
+    int port() {
+        return port;
+    }
+
+    /** Lets nobody in any more, then closes the limiter, which may have something to settle. */
+    Future<Void> close() {
+        return vertx.undeploy(verticles).eventually(limiting::close);
+    }
+
+    private static void sayWhatToTry(int port, String redis) {
+        System.out.printf("""
+            A URL shortener, at http://localhost:%1$s; its Redis is %2$s. Try:
+
+              curl -i -d '{"url": "https://example.com/"}' localhost:%1$s/urls
+                    The header fields tell what is left: each address may create 10 a minute, so the eleventh is denied.
+
+              curl -i -H 'X-Api-Key: key-of-ann' -d '{"url": "https://example.com/"}' localhost:%1$s/urls
+                    Who shows an API key has 10 of her own, from wherever she asks.
+
+              curl -i localhost:%1$s/CODE
+                    Follows a link, with the code that one of the above has answered. That is never limited.
+
+              curl localhost:%1$s/health; curl localhost:%1$s/metrics
+                    Who decides, and how often each rule has said what.
+
+            Ctrl-C ends it.
+            %n""", port, redis);
+    }
+
+    private static void close(ExampleRedis redis) {
+        try {
+            redis.close();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+}
