@@ -2,10 +2,9 @@ package io.github.spillgate;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.testkit.KotlinSource;
 import io.github.spillgate.testkit.Snippets;
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
-import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -15,8 +14,6 @@ import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
-import org.jetbrains.kotlin.cli.common.ExitCode;
-import org.jetbrains.kotlin.cli.jvm.K2JVMCompiler;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
@@ -160,7 +157,7 @@ class SnippetsTest {
         int compiled = 0;
         for (Path page : pages()) {
             for (String snippet : Snippets.of(page, "kotlin")) {
-                assertKotlinCompiles(KOTLIN_AROUND.formatted(snippet));
+                KotlinSource.assertCompiles("Snippet", KOTLIN_AROUND.formatted(snippet), temp);
                 compiled++;
             }
         }
@@ -209,26 +206,6 @@ class SnippetsTest {
 
     private void assertCompiles(String source) throws IOException {
         Snippets.assertCompiles("Snippet", source, temp);
-    }
-
-    private void assertKotlinCompiles(String source) throws IOException {
-        Path file = temp.resolve("Snippet.kt");
-        Files.writeString(file, source);
-        ByteArrayOutputStream output = new ByteArrayOutputStream();
-        ExitCode result = new K2JVMCompiler()
-                .exec(
-                        new PrintStream(output, true, StandardCharsets.UTF_8),
-                        "-no-stdlib",
-                        "-no-reflect",
-                        "-Werror",
-                        "-classpath",
-                        System.getProperty("java.class.path"),
-                        "-d",
-                        temp.toString(),
-                        file.toString());
-        assertThat(result)
-                .as("%s%n%s", output.toString(StandardCharsets.UTF_8), source)
-                .isEqualTo(ExitCode.OK);
     }
 
     private static int waitFor(Process process) {
