@@ -33,7 +33,12 @@ public enum Entrant {
     WEBFLUX("no filter", Side.FLOOR, WebFlux::unfiltered),
     WEBFLUX_GATEWAY("spring gateway filter", Side.PEER, WebFlux::gateway),
     WEBFLUX_REDIS("spillgate redis filter", Side.OURS, WebFlux::inRedis),
-    WEBFLUX_LOCAL("spillgate local filter", Side.OURS, WebFlux::local);
+    WEBFLUX_LOCAL("spillgate local filter", Side.OURS, WebFlux::local),
+
+    /** A Vert.x server without a limiter. */
+    VERTX("no handler", Side.FLOOR, VertxWeb::unhandled),
+    VERTX_REDIS("spillgate redis handler", Side.OURS, VertxWeb::inRedis),
+    VERTX_LOCAL("spillgate local handler", Side.OURS, VertxWeb::local);
 
     private enum Side {
         OURS,

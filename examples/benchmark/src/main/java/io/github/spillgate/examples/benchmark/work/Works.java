@@ -14,6 +14,9 @@ import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_IMMED
 import static io.github.spillgate.examples.benchmark.contender.Entrant.PING;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.REDISSON;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.SPRING_GATEWAY;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.VERTX;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.VERTX_LOCAL;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.VERTX_REDIS;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.WEBFLUX;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.WEBFLUX_GATEWAY;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.WEBFLUX_LOCAL;
@@ -62,6 +65,9 @@ public final class Works {
         works.add(filter(
                 "filter", "requests to a WebFlux server, 64 at a time, for 10,000 keys", 64, Yardstick.UNFILTERED));
         works.add(filter("filter-one", "one request at a time to a WebFlux server", 1, Yardstick.UNFILTERED_TIME));
+        works.add(
+                vertx("vertx", "requests to a Vert.x server, 64 at a time, for 10,000 keys", 64, Yardstick.UNFILTERED));
+        works.add(vertx("vertx-one", "one request at a time to a Vert.x server", 1, Yardstick.UNFILTERED_TIME));
         works.add(local("local-one-thread", "no Redis, 10,000 keys, all allowed, on one thread", 1));
         works.add(local(
                 "local-all-cores", "no Redis, 10,000 keys, all allowed, a thread for each processor", PROCESSORS));
@@ -158,8 +164,16 @@ public final class Works {
     }
 
     private static Work filter(String name, String says, int inFlight, Yardstick yardstick) {
-        return Work.of(name, says, WEBFLUX, WEBFLUX_GATEWAY, WEBFLUX_REDIS, WEBFLUX_LOCAL)
-                .keys(MANY)
+        return requests(
+                Work.of(name, says, WEBFLUX, WEBFLUX_GATEWAY, WEBFLUX_REDIS, WEBFLUX_LOCAL), inFlight, yardstick);
+    }
+
+    private static Work vertx(String name, String says, int inFlight, Yardstick yardstick) {
+        return requests(Work.of(name, says, VERTX, VERTX_REDIS, VERTX_LOCAL), inFlight, yardstick);
+    }
+
+    private static Work requests(Work.Builder work, int inFlight, Yardstick yardstick) {
+        return work.keys(MANY)
                 .rates(A_HUNDRED)
                 .inFlight(inFlight)
                 .comparedBy(yardstick)

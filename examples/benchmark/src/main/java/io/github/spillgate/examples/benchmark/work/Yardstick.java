@@ -9,6 +9,7 @@ public enum Yardstick {
     EVALSHA(Measure.DECISIONS),
     BATCHING(Measure.DECISIONS),
     PING(Measure.P50),
+    /** With the server that has nothing before its handler. */
     UNFILTERED(Measure.DECISIONS),
     UNFILTERED_TIME(Measure.P50);
 
@@ -35,7 +36,7 @@ public enum Yardstick {
             case EVALSHA -> entrant == Entrant.EVALSHA;
             case BATCHING -> entrant == Entrant.BUCKET4J_BATCHING;
             case PING -> entrant == Entrant.PING;
-            case UNFILTERED, UNFILTERED_TIME -> entrant == Entrant.WEBFLUX;
+            case UNFILTERED, UNFILTERED_TIME -> entrant == Entrant.WEBFLUX || entrant == Entrant.VERTX;
         };
     }
 }

@@ -32,7 +32,7 @@ final class EntrantTest {
     @ParameterizedTest
     @EnumSource(
             mode = Mode.EXCLUDE,
-            names = {"PING", "WEBFLUX"})
+            names = {"PING", "WEBFLUX", "VERTX"})
     void threeAreAllowedAndTheFourthIsDenied(Entrant entrant) throws Exception {
         assertThat(decide(entrant, new Rate(3, Duration.ofHours(1)))).containsExactly(true, true, true, false, true);
     }

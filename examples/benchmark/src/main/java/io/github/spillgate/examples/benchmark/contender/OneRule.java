@@ -1,0 +1,62 @@
+package io.github.spillgate.examples.benchmark.contender;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.KeySource;
+import io.github.spillgate.http.PathSyntax;
+import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.Rules;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.redis.RedisStore;
+import io.lettuce.core.RedisClient;
+import java.time.Duration;
+import java.util.List;
+
+/** Our rules for an HTTP server: one, for all of its requests. */
+final class OneRule implements AutoCloseable {
+
+    private static final Duration PATIENCE = Duration.ofSeconds(10);
+
+    private final RateLimiter limiter;
+    private final Rules rules;
+    private final Runnable close;
+
+    private OneRule(Setting setting, PathSyntax syntax, String paths, LimitStore store, Runnable close) {
+        Rate rate = setting.onlyRate();
+        RateLimiter.Builder builder = RateLimiter.builder("benchmark").store(store);
+        if (store.deadline().isEmpty()) {
+            // So that nothing but Redis decides.
+            builder.deadline(PATIENCE);
+        }
+        this.limiter = builder.build();
+        Rule rule = Rule.named("benchmark")
+                .paths(paths)
+                .key(KeySource.header(Requests.KEY))
+                .limit(Limit.of(rate.permits(), rate.window()))
+                .build();
+        this.rules = Rules.of(limiter, syntax, List.of(rule));
+        this.close = close;
+    }
+
+    static OneRule local(Setting setting, PathSyntax syntax, String paths) {
+        return new OneRule(setting, syntax, paths, LocalStore.bounded(100_000), () -> {});
+    }
+
+    static OneRule inRedis(Setting setting, PathSyntax syntax, String paths) {
+        RedisClient redis = RedisClient.create(setting.uri());
+        RedisStore store = RedisStore.create(redis);
+        store.prepare().block(PATIENCE);
+        return new OneRule(setting, syntax, paths, store, redis::shutdown);
+    }
+
+    Rules rules() {
+        return rules;
+    }
+
+    @Override
+    public void close() {
+        limiter.closeLater().block(PATIENCE);
+        close.run();
+    }
+}

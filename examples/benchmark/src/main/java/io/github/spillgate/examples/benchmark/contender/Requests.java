@@ -1,0 +1,48 @@
+package io.github.spillgate.examples.benchmark.contender;
+
+import java.time.Duration;
+import reactor.netty.http.client.HttpClient;
+import reactor.netty.resources.ConnectionProvider;
+
+/** A client of an HTTP server in this process, where each decision is a request. The same for all servers. */
+final class Requests implements AutoCloseable {
+
+    /** Where the key of a request stands. */
+    static final String KEY = "X-Api-Key";
+
+    private static final int CONNECTIONS = 256;
+    private static final int OK = 200;
+    private static final int TOO_MANY_REQUESTS = 429;
+    private static final Duration PATIENCE = Duration.ofSeconds(10);
+
+    private final ConnectionProvider connections = ConnectionProvider.create("benchmark", CONNECTIONS);
+    private final HttpClient client;
+
+    Requests(int port) {
+        client = HttpClient.create(connections).baseUrl("http://127.0.0.1:" + port);
+    }
+
+    void decide(String key, Answer answer) {
+        OneAnswer.of(
+                client.headers(headers -> headers.set(KEY, key))
+                        .get()
+                        .uri("/")
+                        .responseSingle((response, body) ->
+                                body.thenReturn(response.status().code())),
+                answer,
+                Requests::tell);
+    }
+
+    private static void tell(int status, Answer told) {
+        if (status == OK || status == TOO_MANY_REQUESTS) {
+            told.decided(status == OK);
+        } else {
+            told.failed(new IllegalStateException("the server has answered with " + status));
+        }
+    }
+
+    @Override
+    public void close() {
+        connections.disposeLater().block(PATIENCE);
+    }
+}

@@ -1,0 +1,74 @@
+package io.github.spillgate.examples.benchmark.contender;
+
+import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.vertx.RateLimitHandler;
+import io.github.spillgate.vertx.RoutePaths;
+import io.vertx.core.DeploymentOptions;
+import io.vertx.core.Future;
+import io.vertx.core.Vertx;
+import io.vertx.core.VertxOptions;
+import io.vertx.core.http.HttpServer;
+import io.vertx.ext.web.Router;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+
+/**
+ * A Vert.x server, on all of its event loops, and the client that {@link WebFlux} has: each decision is a request. What is before its
+ * handler, which says hello, makes the difference.
+ */
+final class VertxWeb implements Contender {
+
+    /** All instances of the server listen on one port, which is free, because they ask for the same negative one. */
+    private static final int ANY_PORT = -1;
+
+    private final Vertx vertx = Vertx.vertx();
+    private final Requests requests;
+    private final Runnable close;
+
+    private VertxWeb(List<RateLimitHandler> handlers, Runnable close) {
+        this.close = close;
+        Queue<HttpServer> servers = new ConcurrentLinkedQueue<>();
+        vertx.deployVerticle(
+                        () -> context -> listen(handlers).onSuccess(servers::add),
+                        new DeploymentOptions().setInstances(VertxOptions.DEFAULT_EVENT_LOOP_POOL_SIZE))
+                .await();
+        requests = new Requests(servers.element().actualPort());
+    }
+
+    private Future<HttpServer> listen(List<RateLimitHandler> handlers) {
+        Router router = Router.router(vertx);
+        handlers.forEach(router.route()::handler);
+        router.get("/").handler(ctx -> ctx.end("hello"));
+        return vertx.createHttpServer().requestHandler(router).listen(ANY_PORT, "127.0.0.1");
+    }
+
+    /** Nothing is before it. */
+    static VertxWeb unhandled(Setting setting) {
+        return new VertxWeb(List.of(), () -> {});
+    }
+
+    static VertxWeb local(Setting setting) {
+        return ours(OneRule.local(setting, RoutePaths.ofVertx(), "/*"));
+    }
+
+    static VertxWeb inRedis(Setting setting) {
+        return ours(OneRule.inRedis(setting, RoutePaths.ofVertx(), "/*"));
+    }
+
+    private static VertxWeb ours(OneRule rule) {
+        return new VertxWeb(List.of(RateLimitHandler.create(rule.rules(), Phase.BEFORE_AUTHENTICATION)), rule::close);
+    }
+
+    @Override
+    public void decide(String key, Answer answer) {
+        requests.decide(key, answer);
+    }
+
+    @Override
+    public void close() {
+        requests.close();
+        vertx.close().await();
+        close.run();
+    }
+}
