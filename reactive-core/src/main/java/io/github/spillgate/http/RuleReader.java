@@ -100,8 +100,9 @@ public final class RuleReader {
         rule.whenMissing(settings.whenMissing())
                 .whenUndecided(settings.whenUndecided())
                 .shadow(settings.shadow());
-        String suspect = phase == null ? setting + ".limits" : setting + ".phase";
-        return checked(suspect, phase == null ? settings.limits() : phase, any -> rule.build());
+        return phase == null || settings.limits().isEmpty()
+                ? checked(setting + ".limits", settings.limits(), any -> rule.build())
+                : checked(setting + ".phase", phase, any -> rule.build());
     }
 
     @SuppressWarnings(

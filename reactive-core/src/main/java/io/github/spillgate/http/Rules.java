@@ -24,6 +24,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 import reactor.util.Logger;
@@ -37,6 +38,9 @@ import reactor.util.context.ContextView;
  * has been counted stays, as {@link Rule} says.
  */
 public final class Rules {
+
+    /** What a question to the limiter is about at most. */
+    private static final int MOST_COUNTS = 16;
 
     private static final Logger LOG = Loggers.getLogger(Rules.class);
     private static final Mono<Verdict> NONE = Mono.just(Verdict.none());
@@ -168,7 +172,37 @@ public final class Rules {
                 charges.add(asked.charge());
             }
         }
-        return charges.isEmpty() ? Mono.empty() : limiter.peek(charges);
+        return charges.isEmpty()
+                ? Mono.empty()
+                : Flux.fromIterable(portions(charges))
+                        .concatMap(limiter::peek)
+                        .collectList()
+                        .map(Rules::joined);
+    }
+
+    /** More than one question takes at once; nothing is taken, so they need not be one. */
+    private static List<List<Charge>> portions(List<Charge> charges) {
+        List<List<Charge>> portions = new ArrayList<>(1);
+        int counts = MOST_COUNTS;
+        for (Charge charge : charges) {
+            counts += charge.limits().size();
+            if (counts > MOST_COUNTS) {
+                portions.add(new ArrayList<>());
+                counts = charge.limits().size();
+            }
+            portions.get(portions.size() - 1).add(charge);
+        }
+        return portions;
+    }
+
+    private static Decision joined(List<Decision> portions) {
+        Decision last = portions.get(portions.size() - 1);
+        return portions.size() == 1
+                ? last
+                : Decision.ofPeek(
+                        last.source(),
+                        last.at().toEpochMilli(),
+                        portions.stream().flatMap(one -> one.limits().stream()).toList());
     }
 
     /**
@@ -193,9 +227,11 @@ public final class Rules {
             List<Match> enforced;
             List<Match> shadows;
             try {
-                List<Match> matches = inForce.matches(request, phase);
+                InForce now = inForce;
+                List<Match> matches = now.matches(request, phase);
                 if (matches.isEmpty()) {
-                    return NONE;
+                    Verdict before = now.denial(request, phase);
+                    return before == null ? NONE : Mono.just(before);
                 }
                 shadows = matches.stream()
                         .filter(match -> match.rule().isShadow())
@@ -212,10 +248,16 @@ public final class Rules {
             }
             AtomicBoolean heard = new AtomicBoolean();
             return decide(enforced, () -> tryOut(shadows, context), context)
-                    .doOnNext(verdict -> heard.set(true))
+                    .doOnNext(verdict -> {
+                        if (!verdict.isAllowed()) {
+                            enforced.forEach(match -> request.verdicts().denied(match.rule(), verdict));
+                        }
+                        heard.set(true);
+                    })
                     .doOnCancel(() -> {
                         if (!heard.get()) {
                             forget(request, enforced);
+                            forget(request, shadows);
                         }
                     });
         });
@@ -446,6 +488,17 @@ public final class Rules {
             } catch (IllegalArgumentException e) {
                 throw new IllegalArgumentException("rule " + rule.name() + ": " + e.getMessage(), e);
             }
+        }
+
+        @Nullable
+        Verdict denial(Request request, @Nullable Phase phase) {
+            for (Entry entry : entries) {
+                Verdict denial = request.verdicts().denial(entry.rule);
+                if (denial != null && entry.match(request, phase) != null) {
+                    return denial;
+                }
+            }
+            return null;
         }
 
         List<Match> matches(Request request, @Nullable Phase phase) {

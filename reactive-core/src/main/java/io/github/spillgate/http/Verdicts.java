@@ -3,10 +3,12 @@ package io.github.spillgate.http;
 import io.github.spillgate.Decision;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
+import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.util.Logger;
 import reactor.util.Loggers;
@@ -22,6 +24,7 @@ public final class Verdicts {
     private static final String EXPOSE = "Access-Control-Expose-Headers";
 
     private final Set<Rule> asked = ConcurrentHashMap.newKeySet();
+    private final Map<Rule, Verdict> denials = new ConcurrentHashMap<>(0);
     private final List<Decision> decisions = new ArrayList<>(2);
     private final List<Verdict> dependOnStatus = new ArrayList<>(0);
 
@@ -31,6 +34,24 @@ public final class Verdicts {
     /** Returns whether a rule asks for the first time, and remembers that it has. */
     boolean isNew(Rule rule) {
         return asked.add(rule);
+    }
+
+    /** Remembers a denial: who asks the same rule again, because he has not heard it or could not tell it, is denied again. */
+    void denied(Rule rule, Verdict verdict) {
+        denials.put(rule, verdict);
+    }
+
+    @Nullable
+    Verdict denial(Rule rule) {
+        return denials.get(rule);
+    }
+
+    /**
+     * Says that a denial has reached whoever tells it. What he does on the way, such as to show another page of the service, is not
+     * denied again.
+     */
+    public void told() {
+        denials.clear();
     }
 
     /** Forgets that a rule has asked: nobody has heard the answer. */
@@ -45,7 +66,7 @@ public final class Verdicts {
      * @return why the request is denied; empty if it may go on
      */
     public Optional<Problem> note(Verdict verdict) {
-        verdict.decision().ifPresent(decisions::add);
+        verdict.decision().filter(made -> !decisions.contains(made)).ifPresent(decisions::add);
         if (verdict.dependsOnStatus()) {
             dependOnStatus.add(verdict);
         }

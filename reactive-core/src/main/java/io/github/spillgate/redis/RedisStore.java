@@ -14,6 +14,7 @@ import io.github.spillgate.Settlement.Hits;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
 import io.lettuce.core.ScriptOutputType;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -77,6 +78,24 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     private ScriptRunner script(String name, ScriptOutputType output, Builder builder) {
         return new ScriptRunner(connection, Script.named(name, output, builder.change));
+    }
+
+    /**
+     * Reads where a Redis is, as settings say it.
+     *
+     * @param text such as {@code redis://user:password@localhost:6379}
+     * @return the same, for {@code RedisClient.create}
+     * @throws IllegalArgumentException if it cannot be read; the message does not tell what stands before the last {@code @}, which
+     *     may be a password, and neither does anything that it was caused by
+     */
+    public static RedisURI uri(String text) {
+        try {
+            return RedisURI.create(text);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException("\"" + text.replaceAll("^([^:/]*:/*).*@", "$1…@")
+                    + "\" is no URI of a Redis: expected one, with what is special in a password as %XX, for example"
+                    + " redis://user:pass%40word@localhost:6379");
+        }
     }
 
     /**

@@ -42,7 +42,10 @@ final class Limited {
             limited.headers = headers;
             limited.tells = limited.tell(ctx, headers);
         }
-        return limited.verdicts.note(verdict);
+        Optional<Problem> problem = limited.verdicts.note(verdict);
+        // A failure handler may reroute to a page that says so, and which the same rules are for.
+        limited.verdicts.told();
+        return problem;
     }
 
     /** A request that has been rerouted has lost those who wait for the end of its headers. */

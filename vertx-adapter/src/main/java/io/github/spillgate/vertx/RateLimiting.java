@@ -268,9 +268,12 @@ public final class RateLimiting {
                 }
                 RateLimiter built = checked(
                         "deadline or shortcut", options.deadline() + ", " + options.shortcut(), any -> limiter.build());
-                Rules rules = listener == null
-                        ? Rules.of(built, RoutePaths.ofVertx(), read)
-                        : Rules.of(built, RoutePaths.ofVertx(), read, listener);
+                Rules rules = checked(
+                        "rules",
+                        read.stream().map(Rule::name).toList(),
+                        names -> listener == null
+                                ? Rules.of(built, RoutePaths.ofVertx(), read)
+                                : Rules.of(built, RoutePaths.ofVertx(), read, listener));
                 return new RateLimiting(vertx, built, rules, options, client);
             } catch (RuntimeException e) {
                 if (client != null) {
@@ -310,9 +313,7 @@ public final class RateLimiting {
         }
 
         private static RedisClient client(String text) {
-            // What stands before the @ may be a password.
-            String shown = text.replaceAll("//[^@]*@", "//…@");
-            RedisURI uri = checked("redis.uri", shown, any -> RedisURI.create(text));
+            RedisURI uri = checked("redis.uri", "…", any -> RedisStore.uri(text));
             return RedisClient.create(uri);
         }
 

@@ -124,11 +124,24 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
     public void onApplicationEvent(FilterArgsEvent event) {
         for (String prefix : PREFIXES) {
             if (event.getArgs().keySet().stream().anyMatch(key -> key.startsWith(prefix + "."))) {
-                configs.put(event.getRouteId(), read(prefix, event));
-                plan(event.getRouteId());
+                // Read as a whole before it holds: the routes of before stay, if a refresh fails.
+                Config config = read(prefix, event);
+                plans.put(event.getRouteId(), GatewayPlan.of(event.getRouteId(), config));
+                configs.put(event.getRouteId(), config);
                 return;
             }
         }
+    }
+
+    /**
+     * Puts configurations in force, all or none.
+     *
+     * @param routes configurations, by the ids of routes
+     * @throws IllegalArgumentException if one of them means no limits
+     */
+    public void configure(Map<String, Config> routes) {
+        routes.forEach(GatewayPlan::of);
+        configs.putAll(routes);
     }
 
     private Config read(String prefix, FilterArgsEvent event) {

@@ -34,6 +34,10 @@ final class Home {
 
     private static final Home ANYWHERE = new Home(Runnable::run, () -> true);
 
+    /** Where somebody has put it who wants to block. */
+    private static final Home MAY_BLOCK =
+            new Home(Schedulers.boundedElastic()::schedule, () -> !Schedulers.isInNonBlockingThread());
+
     private final Executor executor;
     private final BooleanSupplier isHere;
 
@@ -43,7 +47,8 @@ final class Home {
     }
 
     static Home of(ServerWebExchange exchange) {
-        return REACTOR_NETTY ? OfNetty.home(exchange.getRequest()) : ANYWHERE;
+        Home home = REACTOR_NETTY ? OfNetty.home(exchange.getRequest()) : ANYWHERE;
+        return home.isHere.getAsBoolean() || Schedulers.isInNonBlockingThread() ? home : MAY_BLOCK;
     }
 
     /** Goes on there; at once, if this is there. */
@@ -59,7 +64,7 @@ final class Home {
             if (nativeOf(request) instanceof NettyInbound inbound) {
                 inbound.withConnection(connection -> {
                     EventLoop loop = connection.channel().eventLoop();
-                    found[0] = new Home(loop, loop::inEventLoop);
+                    found[0] = new Home(task -> loop.execute(task), loop::inEventLoop);
                 });
             }
             return found[0];

@@ -49,10 +49,13 @@ final class Limited {
             Function<Request, Mono<Verdict>> asking,
             Function<Problem, Mono<T>> denied,
             Supplier<Mono<T>> allowed) {
-        return asking.apply(ExchangeRequest.of(exchange))
-                .flatMap(verdict -> Home.of(exchange)
-                        .goOn(() ->
-                                note(exchange, verdict, responses).map(denied).orElseGet(allowed)));
+        return Mono.defer(() -> {
+            // Before anybody is asked: where it is now.
+            Home home = Home.of(exchange);
+            return asking.apply(ExchangeRequest.of(exchange))
+                    .flatMap(verdict -> home.goOn(
+                            () -> note(exchange, verdict, responses).map(denied).orElseGet(allowed)));
+        });
     }
 
     private static Optional<Problem> note(ServerWebExchange exchange, Verdict verdict, RateLimitResponses responses) {

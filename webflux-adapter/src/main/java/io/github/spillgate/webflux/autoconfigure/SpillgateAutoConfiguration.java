@@ -7,6 +7,7 @@ import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.PathSyntax;
 import io.github.spillgate.http.RateLimitHeaders;
+import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.RuleReader;
@@ -21,6 +22,7 @@ import io.github.spillgate.webflux.RateLimitedHandlerAdapter;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Client;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Headers;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.Optional;
 import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.beans.factory.ObjectProvider;
@@ -116,7 +118,10 @@ public final class SpillgateAutoConfiguration {
                         ? Optional.of(beans.getBean(name, KeySource.class))
                         : Optional.empty());
         String secret = settings.secret();
-        return secret == null ? syntax : syntax.secret(secret.getBytes(StandardCharsets.UTF_8));
+        return secret == null
+                ? syntax
+                : WrongSettingException.checked(
+                        "spillgate.secret", "…", any -> syntax.secret(secret.getBytes(StandardCharsets.UTF_8)));
     }
 
     @Bean
@@ -155,11 +160,12 @@ public final class SpillgateAutoConfiguration {
             SpillgateProperties settings,
             ListableBeanFactory beans,
             ObjectProvider<RuleListener> listeners) {
-        return Rules.of(
-                limiter,
-                paths,
-                RuleReader.of(keys, paths, new NamedBeans(beans)).read("spillgate.rules", settings.rules()),
-                RuleListener.all(listeners.orderedStream().toList()));
+        List<Rule> rules = RuleReader.of(keys, paths, new NamedBeans(beans)).read("spillgate.rules", settings.rules());
+        RuleListener listener = RuleListener.all(listeners.orderedStream().toList());
+        return WrongSettingException.checked(
+                "spillgate.rules",
+                rules.stream().map(Rule::name).toList(),
+                names -> Rules.of(limiter, paths, rules, listener));
     }
 
     @Bean

@@ -58,7 +58,7 @@ public final class SpillgateGatewayAutoConfiguration {
         // The gateway's own can be configured so as well.
         Binder.get(environment)
                 .bind(THEIRS + "config", Bindable.mapOf(String.class, Config.class))
-                .ifBound(ofRoutes.getConfig()::putAll);
+                .ifBound(ofRoutes::configure);
         return ofRoutes;
     }
 

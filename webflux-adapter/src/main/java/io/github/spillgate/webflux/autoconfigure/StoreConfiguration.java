@@ -50,9 +50,7 @@ final class StoreConfiguration {
         @Bean
         OwnClient spillgateRedisClient(SpillgateProperties settings) {
             String text = String.valueOf(settings.redis().uri());
-            // What stands before the @ may be a password.
-            String shown = text.replaceAll("//[^@]*@", "//…@");
-            RedisURI uri = WrongSettingException.checked("spillgate.redis.uri", shown, any -> RedisURI.create(text));
+            RedisURI uri = WrongSettingException.checked("spillgate.redis.uri", "…", any -> RedisStore.uri(text));
             return new OwnClient(RedisClient.create(uri));
         }
 
