@@ -2,6 +2,7 @@ package io.github.spillgate.vertx;
 
 import io.vertx.core.Context;
 import io.vertx.core.Vertx;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
@@ -35,18 +36,27 @@ final class Arrival<T> implements CoreSubscriber<T> {
      *
      * @param then receives the answer, or the error, or neither if there is no answer; once, and on the context of the caller
      */
-    static <T> Arrival<T> of(Vertx vertx, Mono<T> asked, BiConsumer<@Nullable T, @Nullable Throwable> then) {
-        Arrival<T> arrival = new Arrival<>(vertx.getOrCreateContext(), then);
+    static <T> void of(Vertx vertx, Mono<T> asked, BiConsumer<@Nullable T, @Nullable Throwable> then) {
+        of(vertx.getOrCreateContext(), asked, () -> {}, then);
+    }
+
+    /**
+     * Asks.
+     *
+     * @param home where the answer is told
+     * @param turning runs before whoever asks turns away; not if the answer is there at once
+     * @param then receives the answer
+     */
+    static <T> void of(
+            Context home, Mono<T> asked, Runnable turning, BiConsumer<@Nullable T, @Nullable Throwable> then) {
+        Arrival<T> arrival = new Arrival<>(home, then);
         asked.subscribe(arrival);
+        if (arrival.state.get() == ASKING) {
+            turning.run();
+        }
         if (!arrival.state.compareAndSet(ASKING, TURNED_AWAY)) {
             arrival.tell();
         }
-        return arrival;
-    }
-
-    /** Whether the answer was there at once. */
-    boolean isThere() {
-        return state.get() == ANSWERED;
     }
 
     @Override
@@ -72,7 +82,12 @@ final class Arrival<T> implements CoreSubscriber<T> {
 
     private void arrive() {
         if (!state.compareAndSet(ASKING, ANSWERED)) {
-            home.runOnContext(ignored -> tell());
+            try {
+                home.runOnContext(ignored -> tell());
+            } catch (RejectedExecutionException e) {
+                // The context has gone, and whoever waits for the answer may not have.
+                tell();
+            }
         }
     }
 

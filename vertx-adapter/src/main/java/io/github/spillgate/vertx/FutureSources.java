@@ -4,6 +4,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Match;
 import io.github.spillgate.http.Rule;
+import io.vertx.core.Context;
 import io.vertx.core.Future;
 import io.vertx.ext.web.RoutingContext;
 import java.util.Collection;
@@ -27,7 +28,7 @@ public final class FutureSources {
      * @return the source
      */
     public static KeySource key(Function<? super RoutingContext, ? extends Future<@Nullable String>> find) {
-        return match -> mono(find.apply(request(match)));
+        return match -> mono(request(match), find.apply(request(match)));
     }
 
     /**
@@ -37,7 +38,7 @@ public final class FutureSources {
      * @return the source
      */
     public static Rule.CostSource cost(Function<? super RoutingContext, ? extends Future<@Nullable Long>> find) {
-        return match -> mono(find.apply(request(match)));
+        return match -> mono(request(match), find.apply(request(match)));
     }
 
     /**
@@ -48,17 +49,21 @@ public final class FutureSources {
      */
     public static Rule.LimitSource limits(
             BiFunction<? super RoutingContext, String, ? extends Future<? extends @Nullable Collection<Limit>>> find) {
-        return (match, key) -> mono(find.apply(request(match), key));
+        return (match, key) -> mono(request(match), find.apply(request(match), key));
     }
 
     private static RoutingContext request(Match match) {
         return match.request().as(RoutingContext.class);
     }
 
-    private static <T> Mono<T> mono(Future<? extends @Nullable T> future) {
+    private static <T> Mono<T> mono(RoutingContext ctx, Future<? extends @Nullable T> future) {
         if (future.succeeded()) {
             return Mono.justOrEmpty(future.result());
         }
-        return Mono.create(sink -> future.onComplete(sink::success, sink::error));
+        // What is asked next is asked here as well, wherever this is answered.
+        Context home = ctx.vertx().getOrCreateContext();
+        return Mono.create(sink -> future.onComplete(
+                found -> home.runOnContext(here -> sink.success(found)),
+                why -> home.runOnContext(here -> sink.error(why))));
     }
 }

@@ -19,7 +19,7 @@ final class Limited {
 
     private final Verdicts verdicts = new Verdicts();
     private @Nullable RateLimitHeaders headers;
-    private int tells;
+    private int tells = -1;
 
     private Limited() {}
 
@@ -59,6 +59,14 @@ final class Limited {
 
     private int tell(RoutingContext ctx, RateLimitHeaders fields) {
         HttpServerResponse response = ctx.response();
+        if (tells < 0) {
+            // Those stay where a request is rerouted past us. What has been given back is not given back again.
+            ctx.addEndHandler(sent -> {
+                if (sent.succeeded()) {
+                    verdicts.completed(response.getStatusCode()).subscribe();
+                }
+            });
+        }
         return ctx.addHeadersEndHandler(end -> {
             verdicts.write(fields, new Fields(response));
             // The response cannot wait for it.

@@ -4,7 +4,10 @@ import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.Verdict;
+import io.vertx.core.Context;
+import io.vertx.core.Vertx;
 import io.vertx.core.http.HttpServerRequest;
+import io.vertx.core.internal.http.HttpServerRequestInternal;
 import io.vertx.ext.web.RoutingContext;
 import io.vertx.ext.web.handler.InputTrustHandler;
 import io.vertx.ext.web.handler.SecurityPolicyHandler;
@@ -77,19 +80,39 @@ sealed class LimitingHandler implements RateLimitHandler {
             ctx.next();
             return;
         }
+        try {
+            ctx.normalizedPath();
+        } catch (IllegalArgumentException e) {
+            // As the router says of a path that cannot be decoded.
+            ctx.fail(400, e);
+            return;
+        }
         Limited.tellAgain(ctx);
         HttpServerRequest sent = ctx.request();
         Mono<Verdict> verdict = phase == null ? rules.decide(request) : rules.decide(request, phase);
-        Arrival<Verdict> arrival = Arrival.of(ctx.vertx(), verdict, (decided, error) -> {
+        boolean[] paused = new boolean[1];
+        boolean hadFailed = ctx.failed();
+        Runnable pause = () -> {
             if (!sent.isEnded()) {
+                sent.pause();
+                paused[0] = true;
+            }
+        };
+        Arrival.of(home(sent), verdict, pause, (decided, error) -> {
+            // What somebody else has paused is his.
+            if (paused[0] && !sent.isEnded()) {
                 sent.resume();
             }
-            goOn(ctx, decided, error);
+            if (ctx.failed() == hadFailed) {
+                goOn(ctx, decided, error);
+            }
         });
-        // Told at once, the request has never been paused, and Vert.x does not mind.
-        if (!arrival.isThere() && !sent.isEnded()) {
-            sent.pause();
-        }
+    }
+
+    /** Where we are; the request's own context, if a thread that is none of Vert.x's has passed it on. */
+    private static Context home(HttpServerRequest sent) {
+        Context here = Vertx.currentContext();
+        return here != null ? here : ((HttpServerRequestInternal) sent).context();
     }
 
     private void goOn(RoutingContext ctx, @Nullable Verdict verdict, @Nullable Throwable error) {
@@ -103,7 +126,7 @@ sealed class LimitingHandler implements RateLimitHandler {
         }
         try {
             Limited.note(ctx, verdict, headers).ifPresentOrElse(problem -> denials.write(ctx, problem), ctx::next);
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             // Of a writer of the user's; nobody else would hear it here.
             ctx.fail(e);
         }

@@ -241,7 +241,8 @@ public final class RateLimiting {
         }
 
         /**
-         * Makes the limiter, which begins to connect, and its rules.
+         * Makes the limiter, which begins to connect, and its rules. It reads its scripts from the class path, which is for the start of an
+         * application and not for an event loop.
          *
          * @return both
          * @throws WrongSettingException if a setting cannot be followed; the message says which, and what would be right

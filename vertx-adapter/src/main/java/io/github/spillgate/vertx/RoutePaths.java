@@ -41,6 +41,12 @@ public final class RoutePaths implements PathSyntax {
         }
         List<String> names = new ArrayList<>();
         Pattern compiled = Pattern.compile(regex(pattern, names));
+        if (VARIABLE.matcher(pattern).replaceAll("").contains(":")) {
+            throw refused(pattern, "has a variable without a name");
+        }
+        if (pattern.contains("{") || pattern.contains("?") || pattern.contains("#")) {
+            throw refused(pattern, "has a character that is in no path");
+        }
         if (names.stream().distinct().count() < names.size()) {
             throw refused(pattern, "has two variables of one name");
         }

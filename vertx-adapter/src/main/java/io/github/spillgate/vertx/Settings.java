@@ -63,9 +63,16 @@ final class Settings {
         }
         T found = checked(at(name), value, read);
         if (found == null) {
-            throw new WrongSettingException(at(name), value, "expected " + expected, null);
+            throw new WrongSettingException(at(name), value, found(value) + "expected " + expected, null);
         }
         return found;
+    }
+
+    /** What is no secret: those are texts where texts are expected, or stand in objects. */
+    private static String found(Object value) {
+        return value instanceof String || value instanceof Number || value instanceof Boolean
+                ? "found " + value + ", "
+                : "";
     }
 
     @Nullable
@@ -87,6 +94,15 @@ final class Settings {
             boolean whole = value instanceof Number number && number.doubleValue() == Math.rint(number.doubleValue());
             return whole ? Long.valueOf(((Number) value).longValue()) : null;
         });
+    }
+
+    int integer(String name, int otherwise) {
+        long found = number(name, otherwise);
+        if (found != (int) found) {
+            throw new WrongSettingException(
+                    at(name), found, found + " is out of range: expected, for example, " + otherwise, null);
+        }
+        return (int) found;
     }
 
     double fraction(String name, double otherwise) {
@@ -140,7 +156,8 @@ final class Settings {
             }
             texts.add(text);
         }
-        throw new WrongSettingException(at(name), value, "expected one of " + String.join(", ", texts), null);
+        throw new WrongSettingException(
+                at(name), value, found(value) + "expected one of " + String.join(", ", texts), null);
     }
 
     /** An array, or a text with commas. */
