@@ -9,6 +9,7 @@ import io.vertx.core.Vertx;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.Objects;
+import java.util.function.Predicate;
 import reactor.core.publisher.Mono;
 
 /**
@@ -27,7 +28,7 @@ import reactor.core.publisher.Mono;
  *         }));
  * }</pre>
  *
- * A denial is a decision, not a failure. What is wrong with a key or a charge is thrown at once. A future cannot be called off: who
+ * There is no {@code throttle}: a stream that is slowed down is one of Reactor. A denial is a decision, not a failure. What is wrong with a key or a charge is thrown at once. A future cannot be called off: who
  * waits, waits as long as he has said.
  */
 public final class FutureRateLimiter {
@@ -82,9 +83,20 @@ public final class FutureRateLimiter {
      *
      * @param charges at least one
      * @return the decision
-     * @see RateLimiter#tryAcquire(Collection)
+     * @see RateLimiter#tryAcquire(Charge...)
      */
     public Future<Decision> tryAcquire(Charge... charges) {
+        return ask(limiter.tryAcquire(charges));
+    }
+
+    /**
+     * Takes what all the charges ask, or nothing.
+     *
+     * @param charges at least one
+     * @return the decision
+     * @see RateLimiter#tryAcquire(Collection)
+     */
+    public Future<Decision> tryAcquire(Collection<Charge> charges) {
         return ask(limiter.tryAcquire(charges));
     }
 
@@ -101,6 +113,19 @@ public final class FutureRateLimiter {
     }
 
     /**
+     * Takes permits, and waits for them if it has to.
+     *
+     * @param key who is charged
+     * @param permits how many
+     * @param longestWait how long at most
+     * @return the decision; denied at once if the wait would be too long
+     * @see RateLimiter#acquire(String, long, Duration)
+     */
+    public Future<Decision> acquire(String key, long permits, Duration longestWait) {
+        return ask(limiter.acquire(key, permits, longestWait));
+    }
+
+    /**
      * Takes what a charge asks, and waits for it if it has to.
      *
      * @param charge what is asked
@@ -110,6 +135,18 @@ public final class FutureRateLimiter {
      */
     public Future<Decision> acquire(Charge charge, Duration longestWait) {
         return ask(limiter.acquire(charge, longestWait));
+    }
+
+    /**
+     * Takes what all the charges ask, and waits for it if it has to.
+     *
+     * @param charges at least one
+     * @param longestWait how long at most
+     * @return the decision; denied at once if the wait would be too long
+     * @see RateLimiter#acquire(Collection, Duration)
+     */
+    public Future<Decision> acquire(Collection<Charge> charges, Duration longestWait) {
+        return ask(limiter.acquire(charges, longestWait));
     }
 
     /**
@@ -128,9 +165,20 @@ public final class FutureRateLimiter {
      *
      * @param charges at least one
      * @return the decision that is not made
-     * @see RateLimiter#peek(Collection)
+     * @see RateLimiter#peek(Charge...)
      */
     public Future<Decision> peek(Charge... charges) {
+        return ask(limiter.peek(charges));
+    }
+
+    /**
+     * Tells what a decision would say, and charges nothing.
+     *
+     * @param charges at least one
+     * @return the decision that is not made
+     * @see RateLimiter#peek(Collection)
+     */
+    public Future<Decision> peek(Collection<Charge> charges) {
         return ask(limiter.peek(charges));
     }
 
@@ -143,6 +191,41 @@ public final class FutureRateLimiter {
      */
     public Future<Void> refund(Decision decision) {
         return ask(limiter.refund(decision));
+    }
+
+    /**
+     * Gives back what a decision has taken under some of its limits.
+     *
+     * @param decision one of this limiter
+     * @param given under which
+     * @return completes when it is given back
+     * @see RateLimiter#refund(Decision, Predicate)
+     */
+    public Future<Void> refund(Decision decision, Predicate<? super Decision.Usage> given) {
+        return ask(limiter.refund(decision, given));
+    }
+
+    /**
+     * Gives back permits, the oldest first.
+     *
+     * @param key who gets them
+     * @param permits how many
+     * @return completes when they are given back
+     * @see RateLimiter#refund(String, long)
+     */
+    public Future<Void> refund(String key, long permits) {
+        return ask(limiter.refund(key, permits));
+    }
+
+    /**
+     * Gives back permits, the oldest first.
+     *
+     * @param charges at least one
+     * @return completes when they are given back
+     * @see RateLimiter#refund(Charge...)
+     */
+    public Future<Void> refund(Charge... charges) {
+        return ask(limiter.refund(charges));
     }
 
     /**

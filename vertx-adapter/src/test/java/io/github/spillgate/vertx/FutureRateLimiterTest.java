@@ -20,6 +20,7 @@ import io.vertx.core.Promise;
 import io.vertx.core.ThreadingModel;
 import io.vertx.core.Vertx;
 import java.time.Duration;
+import java.util.List;
 import java.util.Queue;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -68,6 +69,18 @@ class FutureRateLimiterTest {
                         .isAllowed())
                 .isTrue();
         assertThat(done(limits.acquire(Charge.of("a"), Duration.ofMillis(1))).isAllowed())
+                .isFalse();
+        done(limits.refund("a", 1));
+        done(limits.refund(Charge.of("a")));
+        assertThat(done(limits.peek(List.of(Charge.of("a")))).remaining()).isEqualTo(2);
+        Decision both = done(limits.tryAcquire(List.of(Charge.of("a"), Charge.of("b"))));
+        done(limits.refund(both, usage -> usage.key().equals("a")));
+        assertThat(done(limits.peek("a")).remaining()).isEqualTo(2);
+        assertThat(done(limits.peek("b")).remaining()).isEqualTo(1);
+        assertThat(done(limits.acquire("a", 2, Duration.ofMillis(1))).isAllowed())
+                .isTrue();
+        assertThat(done(limits.acquire(List.of(Charge.of("a"), Charge.of("b")), Duration.ofMillis(1)))
+                        .isAllowed())
                 .isFalse();
         done(limits.reset(Charge.of("a"), Charge.of("b")));
         assertThat(done(limits.peek("b")).remaining()).isEqualTo(3);

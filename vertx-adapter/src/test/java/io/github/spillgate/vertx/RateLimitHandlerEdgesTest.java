@@ -409,7 +409,6 @@ class RateLimitHandlerEdgesTest {
                 // refused
             }
         }
-        System.out.println("REACHED " + reached);
         assertThat(around).isEmpty();
     }
 
@@ -418,8 +417,6 @@ class RateLimitHandlerEdgesTest {
         JsonObject json =
                 new JsonObject("{\"name\": \"x\", \"store\": \"local\", \"local\": {\"counts\": 4294967297}}");
         Throwable told = catchThrowable(() -> new RateLimitOptions(json));
-        System.out.println(
-                "COUNTS " + (told == null ? new RateLimitOptions(json).read().localCounts() : told));
         assertThat(told).isInstanceOf(WrongSettingException.class);
     }
 
@@ -429,7 +426,6 @@ class RateLimitHandlerEdgesTest {
                 .put("name", "x")
                 .put("redis", new JsonObject().put("uri", "redis://:hunter2^x@localhost:6379")));
         Throwable told = catchThrowable(() -> RateLimiting.of(vertx, options).start());
-        System.out.println("TOLD " + told + " / " + (told == null ? null : told.getCause()));
         assertThat(told).isInstanceOf(WrongSettingException.class);
         java.io.StringWriter log = new java.io.StringWriter();
         told.printStackTrace(new java.io.PrintWriter(log));
@@ -674,7 +670,6 @@ class RateLimitHandlerEdgesTest {
                     new DeploymentOptions().setThreadingModel(model)));
             server = done(listening);
             for (HttpClient one : List.of(client, http2)) {
-                System.out.println("UPLOADS " + model + " " + one.version());
                 one.send(request("/").POST(BodyPublishers.ofString("warm")).build(), BodyHandlers.ofString());
                 for (int i = 0; i < 5; i++) {
                     HttpResponse<String> response = one.send(
@@ -683,7 +678,6 @@ class RateLimitHandlerEdgesTest {
                             .as(model + " " + response.version())
                             .isEqualTo(String.valueOf(Arrays.hashCode(body)));
                 }
-                System.out.println("UPLOADS continue");
                 HttpResponse<String> continued = one.send(
                         request("/")
                                 .expectContinue(true)
