@@ -15,7 +15,8 @@ import reactor.core.publisher.Mono;
 
 /**
  * Keys, costs and limits that functions of the user's find. They are called on the context of the request, must not block, and have the
- * time that {@link Rule.Builder#timeout the rule} gives them.
+ * time that {@link Rule.Builder#timeout the rule} gives them. Those of a rule that is only tried out may be called elsewhere, after the
+ * verdict.
  */
 public final class FutureSources {
 
