@@ -19,7 +19,7 @@ final class Limited {
 
     private final Verdicts verdicts = new Verdicts();
     private @Nullable RateLimitHeaders headers;
-    private int tells = -1;
+    private int tells;
 
     private Limited() {}
 
@@ -34,18 +34,23 @@ final class Limited {
 
     /** Notes a verdict, which the response will tell of, and returns why the request is denied, if it is. */
     static Optional<Problem> note(RoutingContext ctx, Verdict verdict, RateLimitHeaders headers) {
+        Limited limited = of(ctx);
+        // A failure handler may reroute to a page that says so, and which the same rules are for.
+        limited.verdicts.told();
         if (verdict.decision().isEmpty() && !verdict.dependsOnStatus()) {
             return verdict.problem();
         }
-        Limited limited = of(ctx);
         if (limited.headers == null) {
             limited.headers = headers;
             limited.tells = limited.tell(ctx, headers);
+            // This one stays where a request is rerouted past us. What has been given back is not given back again.
+            ctx.addEndHandler(sent -> {
+                if (sent.succeeded()) {
+                    limited.giveBack(ctx.response());
+                }
+            });
         }
-        Optional<Problem> problem = limited.verdicts.note(verdict);
-        // A failure handler may reroute to a page that says so, and which the same rules are for.
-        limited.verdicts.told();
-        return problem;
+        return limited.verdicts.note(verdict);
     }
 
     /** A request that has been rerouted has lost those who wait for the end of its headers. */
@@ -59,19 +64,15 @@ final class Limited {
 
     private int tell(RoutingContext ctx, RateLimitHeaders fields) {
         HttpServerResponse response = ctx.response();
-        if (tells < 0) {
-            // Those stay where a request is rerouted past us. What has been given back is not given back again.
-            ctx.addEndHandler(sent -> {
-                if (sent.succeeded()) {
-                    verdicts.completed(response.getStatusCode()).subscribe();
-                }
-            });
-        }
         return ctx.addHeadersEndHandler(end -> {
             verdicts.write(fields, new Fields(response));
-            // The response cannot wait for it.
-            verdicts.completed(response.getStatusCode()).subscribe();
+            giveBack(response);
         });
+    }
+
+    /** The response cannot wait for it. */
+    private void giveBack(HttpServerResponse response) {
+        verdicts.completed(response.getStatusCode()).subscribe();
     }
 
     private static Limited of(RoutingContext ctx) {

@@ -11,8 +11,7 @@ public final class EventLoopsMustNotBlock implements BlockHoundIntegration {
     public void applyTo(BlockHound.Builder builder) {
         builder.nonBlockingThreadPredicate(known -> known.or(thread -> Context.isOnEventLoopThread()));
         // A Vert.x that is being closed: one of its event loops ends the pools of those threads that may block, while
-        // the
-        // last of them are on their way out. Left at that, it would never be closed.
+        // the last of them are on their way out. Left at that, it would never be closed.
         builder.allowBlockingCallsInside("io.vertx.core.internal.WorkerPool", "close");
         // An event loop hands the work of a worker verticle over: it waits for whoever puts something into the same
         // queue

@@ -13,21 +13,17 @@ import reactor.core.scheduler.Schedulers;
 import reactor.netty.NettyInbound;
 
 /**
- * Where an exchange is handled: on the event loop of its connection, whoever has answered meanwhile, if Reactor Netty serves it; or
- * else wherever it is.
+ * Where an exchange is handled: on the event loop of its connection, whoever has answered meanwhile, if Reactor Netty serves it; on a
+ * thread that may block, if it came on one; or else wherever it is.
  */
 final class Home {
     // Design notes.
     //
     // Without a limiter a handler begins on the event loop, so it does with one. That saves each write a hop, too, and
-    // is
-    // more than a nicety: a response that another thread ends is ended for the event loop only when that thread has
-    // come
-    // back to say so. If the next request on the connection is there before that, and is answered at once, Reactor
-    // Netty
-    // (up to 1.3.7; reactor/reactor-netty#4361) never reads from that connection again. Some answers from another
-    // thread
-    // and some at once is what a limiter does whose Redis comes and goes.
+    // is more than a nicety: a response that another thread ends is ended for the event loop only when that thread has
+    // come back to say so. If the next request on the connection is there before that, and is answered at once,
+    // Reactor Netty (up to 1.3.7; reactor/reactor-netty#4361) never reads from that connection again. Some answers from
+    // another thread and some at once is what a limiter does whose Redis comes and goes.
 
     private static final boolean REACTOR_NETTY =
             ClassUtils.isPresent("reactor.netty.NettyInbound", Home.class.getClassLoader());
