@@ -8,16 +8,13 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.http.ClientAddress;
-import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
-import io.lettuce.core.RedisClient;
 import io.vertx.core.AbstractVerticle;
 import io.vertx.core.Context;
 import io.vertx.core.DeploymentOptions;
@@ -63,16 +60,11 @@ import reactor.core.publisher.Sinks;
 /** Neighbours of the handler that pause, fail, reroute, come from elsewhere, or have gone; and what is told of wrong settings. */
 class RateLimitHandlerEdgesTest {
 
-    private static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
     private static final Duration LONG = Duration.ofSeconds(30);
 
     private final Vertx vertx = Vertx.vertx();
-    private final RedisClient redis = RedisClient.create(RedisForTests.first().uri());
-    private final RedisStore store = RedisStore.create(redis);
-    private final RateLimiter limiter = RateLimiter.builder("test-" + UUID.randomUUID())
-            .store(store)
-            .deadline(Duration.ofSeconds(5))
-            .build();
+    private final LimiterForTests redis = LimiterForTests.on(RedisForTests.first(), Duration.ofSeconds(5));
+    private final RateLimiter limiter = redis.limiter();
     private final RateLimiter local =
             RateLimiter.builder("local").store(LocalStore.bounded(1_000)).build();
     private final HttpClient client =
@@ -86,10 +78,8 @@ class RateLimitHandlerEdgesTest {
     @AfterEach
     void close() throws Exception {
         done(vertx.close());
-        limiter.close();
         local.close();
-        store.close();
-        redis.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        redis.close();
     }
 
     @Test
@@ -762,7 +752,7 @@ class RateLimitHandlerEdgesTest {
     }
 
     private static Rule.Builder address(String name, long permits) {
-        return Rule.named(name).key(ADDRESS).limit(Limit.perMinute(permits));
+        return LimiterForTests.address(name, permits);
     }
 
     private static long remaining(Rules rules, String rule, String key) throws Exception {

@@ -6,16 +6,14 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
-import io.lettuce.core.RedisClient;
 import io.vertx.core.Context;
 import io.vertx.core.Future;
 import io.vertx.core.Promise;
@@ -42,7 +40,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Queue;
-import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
@@ -55,16 +52,11 @@ import reactor.core.publisher.Sinks;
 /** What is of Vert.x Web alone: contexts, the order of handlers, routers below routers, and requests that become something else. */
 class RateLimitHandlerTest {
 
-    private static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
     private static final Duration LONG = Duration.ofSeconds(30);
 
     private final Vertx vertx = Vertx.vertx();
-    private final RedisClient redis = RedisClient.create(RedisForTests.first().uri());
-    private final RedisStore store = RedisStore.create(redis);
-    private final RateLimiter limiter = RateLimiter.builder("test-" + UUID.randomUUID())
-            .store(store)
-            .deadline(Duration.ofSeconds(5))
-            .build();
+    private final LimiterForTests redis = LimiterForTests.on(RedisForTests.first(), Duration.ofSeconds(5));
+    private final RateLimiter limiter = redis.limiter();
     private final RateLimiter local =
             RateLimiter.builder("local").store(LocalStore.bounded(1_000)).build();
     private final HttpClient client =
@@ -83,10 +75,8 @@ class RateLimitHandlerTest {
     @AfterEach
     void close() throws Exception {
         done(vertx.close());
-        limiter.close();
         local.close();
-        store.close();
-        redis.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        redis.close();
     }
 
     @Test
@@ -457,7 +447,7 @@ class RateLimitHandlerTest {
     }
 
     private static Rule.Builder address(String name, long permits) {
-        return Rule.named(name).key(ADDRESS).limit(Limit.perMinute(permits));
+        return LimiterForTests.address(name, permits);
     }
 
     private static long remaining(Rules rules, String rule, String key) throws Exception {
