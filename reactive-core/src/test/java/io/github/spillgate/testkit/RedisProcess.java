@@ -13,6 +13,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.Deque;
 import java.util.List;
@@ -43,11 +45,13 @@ final class RedisProcess {
 
     private final Path binary;
     private final Path directory;
+    private final List<String> more;
     private Running running;
 
-    private RedisProcess(Path binary, Path directory, Running running) {
+    private RedisProcess(Path binary, Path directory, List<String> more, Running running) {
         this.binary = binary;
         this.directory = directory;
+        this.more = more;
         this.running = running;
     }
 
@@ -57,9 +61,14 @@ final class RedisProcess {
 
     /** Starts the binary on the first of these ports that it can have. */
     static RedisProcess start(Path binary, Ports ports) throws IOException {
+        return start(binary, ports, List.of());
+    }
+
+    /** Starts the binary with more arguments, which come before ours: the first of them may be a file. */
+    static RedisProcess start(Path binary, Ports ports, List<String> more) throws IOException {
         Path directory = Leftovers.newDirectory("data");
         try {
-            return new RedisProcess(binary, directory, launch(binary, directory, ports));
+            return new RedisProcess(binary, directory, more, launch(binary, directory, more, ports));
         } catch (IOException e) {
             Leftovers.delete(directory);
             throw e;
@@ -68,6 +77,10 @@ final class RedisProcess {
 
     Path binary() {
         return binary;
+    }
+
+    Path directory() {
+        return directory;
     }
 
     synchronized Info info() {
@@ -105,7 +118,7 @@ final class RedisProcess {
     synchronized void restart() throws IOException {
         kill();
         int port = running.port();
-        running = launch(binary, directory, () -> port);
+        running = launch(binary, directory, more, () -> port);
     }
 
     synchronized void close() throws IOException {
@@ -113,10 +126,10 @@ final class RedisProcess {
         Leftovers.delete(directory);
     }
 
-    private static Running launch(Path binary, Path directory, Ports ports) throws IOException {
+    private static Running launch(Path binary, Path directory, List<String> more, Ports ports) throws IOException {
         for (int tries = 1; ; tries++) {
             try {
-                return launch(binary, directory, ports.next());
+                return launch(binary, directory, more, ports.next());
             } catch (PortTakenException e) {
                 if (tries == TRIES) {
                     throw e;
@@ -125,8 +138,8 @@ final class RedisProcess {
         }
     }
 
-    private static Running launch(Path binary, Path directory, int port) throws IOException {
-        Process process = spawn(binary, directory, port);
+    private static Running launch(Path binary, Path directory, List<String> more, int port) throws IOException {
+        Process process = spawn(binary, directory, more, port);
         Leftovers.add(process);
         Output output = Output.of(process);
         try {
@@ -145,9 +158,11 @@ final class RedisProcess {
         }
     }
 
-    private static Process spawn(Path binary, Path directory, int port) throws IOException {
-        List<String> command = List.of(
-                binary.toString(),
+    private static Process spawn(Path binary, Path directory, List<String> more, int port) throws IOException {
+        List<String> command = new ArrayList<>(List.of(binary.toString()));
+        command.addAll(more);
+        Collections.addAll(
+                command,
                 "--port",
                 Integer.toString(port),
                 "--bind",
@@ -194,7 +209,7 @@ final class RedisProcess {
         }
     }
 
-    private static int freePort() throws IOException {
+    static int freePort() throws IOException {
         try (ServerSocket socket = new ServerSocket()) {
             socket.bind(loopback(0));
             return socket.getLocalPort();

@@ -1,0 +1,327 @@
+package io.github.spillgate.testkit;
+
+import static org.awaitility.Awaitility.await;
+
+import io.lettuce.core.MigrateArgs;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.sync.RedisCommands;
+import io.lettuce.core.cluster.SlotHash;
+import io.lettuce.core.cluster.models.partitions.ClusterPartitionParser;
+import io.lettuce.core.cluster.models.partitions.Partitions;
+import io.lettuce.core.cluster.models.partitions.RedisClusterNode;
+import io.lettuce.core.cluster.models.partitions.RedisClusterNode.NodeFlag;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.BindException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.awaitility.core.ConditionFactory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A real Redis Cluster for tests: processes of the same {@code redis-server} as elsewhere, on the loopback interface, each in a
+ * directory of its own, and nothing else needed.
+ *
+ * <p>It takes a node for dead after {@value #NODE_TIMEOUT_MILLIS} ms. Who asks for replicas has a failover about 2 s after that.
+ * A cluster is formed in about 3 s: a new primary takes nothing in its first 2.
+ */
+public final class RedisClusterForTests implements AutoCloseable {
+
+    /** How many slots there are. */
+    public static final int SLOTS = SlotHash.SLOT_COUNT;
+
+    private static final int NODE_TIMEOUT_MILLIS = 1_000;
+    private static final Duration PATIENCE = Duration.ofSeconds(60);
+    private static final Duration POLL = Duration.ofMillis(20);
+
+    /** Nodes speak to each other on another port, so much further up. */
+    private static final int BUS = 10_000;
+
+    /** From here on there are free ports, and their companions, below all those that systems give to whoever asks for any. */
+    private static final int FIRST_PORT = 10_000;
+
+    private static final int PORTS = 12_000;
+    private static final int PORT_TRIES = 1_000;
+
+    private static final List<String> ARGUMENTS = List.of(
+            "--cluster-enabled",
+            "yes",
+            "--cluster-node-timeout",
+            Integer.toString(NODE_TIMEOUT_MILLIS),
+            // However long a replica has heard nothing, it may take over: on a busy machine that is soon.
+            "--cluster-replica-validity-factor",
+            "0",
+            // Replicas stay with whom the test has given them to.
+            "--cluster-migration-barrier",
+            "1000",
+            "--repl-diskless-sync",
+            "yes",
+            "--repl-diskless-sync-delay",
+            "0");
+
+    private final RedisClient client = RedisNode.client();
+    private final List<RedisNode> nodes = new ArrayList<>();
+
+    private RedisClusterForTests() {}
+
+    /** Starts a cluster of the first binary at hand, and waits until all of its nodes agree that it is formed. */
+    public static RedisClusterForTests start(int primaries, int replicasOfEach) {
+        return start(RedisBinary.first(), primaries, replicasOfEach);
+    }
+
+    /**
+     * Starts a cluster, and waits until all of its nodes agree that it is formed.
+     *
+     * @param binary of which all nodes are
+     * @param primaries how many share the slots, in equal parts; a failover takes three, for most of them must agree
+     * @param replicasOfEach how many replicas each of them has
+     * @param more further arguments for every node, such as {@code --cluster-require-full-coverage no}
+     */
+    public static RedisClusterForTests start(RedisBinary binary, int primaries, int replicasOfEach, String... more) {
+        RedisClusterForTests cluster = new RedisClusterForTests();
+        try {
+            cluster.launch(binary, primaries * (1 + replicasOfEach), more);
+            cluster.form(primaries);
+            return cluster;
+        } catch (IOException e) {
+            cluster.close();
+            throw new UncheckedIOException(e.getMessage(), e);
+        } catch (RuntimeException e) {
+            cluster.close();
+            throw e;
+        }
+    }
+
+    private void launch(RedisBinary binary, int number, String... more) throws IOException {
+        List<String> arguments = new ArrayList<>(ARGUMENTS);
+        arguments.addAll(List.of(more));
+        for (int i = 0; i < number; i++) {
+            RedisProcess process = RedisProcess.start(binary.path(), RedisClusterForTests::freePort, arguments);
+            nodes.add(new RedisNode(process, client));
+        }
+    }
+
+    private static int freePort() throws IOException {
+        for (int tries = 0; tries < PORT_TRIES; tries++) {
+            int port = FIRST_PORT + ThreadLocalRandom.current().nextInt(PORTS);
+            if (isFree(port) && isFree(port + BUS)) {
+                return port;
+            }
+        }
+        throw new IOException("no free port of which the one " + BUS + " further up is free as well: expected one from "
+                + FIRST_PORT + " to " + (FIRST_PORT + PORTS - 1));
+    }
+
+    private static boolean isFree(int port) throws IOException {
+        try (ServerSocket socket = new ServerSocket()) {
+            socket.bind(new InetSocketAddress(InetAddress.getByAddress(new byte[] {127, 0, 0, 1}), port));
+            return true;
+        } catch (BindException e) {
+            return false;
+        }
+    }
+
+    private void form(int primaries) {
+        for (int i = 0; i < nodes.size(); i++) {
+            // Each its own from the start, or they would first have to sort that out among themselves.
+            nodes.get(i).commands().clusterSetConfigEpoch(i + 1);
+        }
+        for (int i = 0; i < primaries; i++) {
+            int[] slots = IntStream.range(SLOTS * i / primaries, SLOTS * (i + 1) / primaries)
+                    .toArray();
+            nodes.get(i).commands().clusterAddSlots(slots);
+        }
+        for (int i = 0; i < nodes.size(); i++) {
+            for (RedisNode other : nodes.subList(i + 1, nodes.size())) {
+                nodes.get(i).commands().clusterMeet("127.0.0.1", other.port());
+            }
+        }
+        waiting("all nodes know all nodes").until(() -> nodes.stream().allMatch(this::knowsAll));
+        for (int i = primaries; i < nodes.size(); i++) {
+            nodes.get(i).commands().clusterReplicate(nodes.get(i % primaries).id());
+        }
+        awaitAgreement();
+    }
+
+    private boolean knowsAll(RedisNode node) {
+        List<RedisClusterNode> known = viewOf(node);
+        return known.size() == nodes.size()
+                && known.stream().noneMatch(one -> one.is(NodeFlag.HANDSHAKE) || one.is(NodeFlag.NOADDR));
+    }
+
+    /** All nodes, those first that began as primaries; the replicas follow in turn, each round in the order of the primaries. */
+    public List<RedisNode> nodes() {
+        return List.copyOf(nodes);
+    }
+
+    /** The addresses of all nodes. */
+    public List<RedisURI> uris() {
+        return nodes.stream().map(RedisNode::uri).toList();
+    }
+
+    /** The node that has this slot, as it says itself; of several the one that has had it last. */
+    public RedisNode primaryOf(int slot) {
+        return findPrimaryOf(slot)
+                .orElseThrow(() ->
+                        new IllegalStateException("nobody who runs has slot " + slot + ": expected one of " + nodes));
+    }
+
+    /** The node that has the slot of this key. */
+    public RedisNode primaryOf(String key) {
+        return primaryOf(SlotHash.getSlot(key));
+    }
+
+    private Optional<RedisNode> findPrimaryOf(int slot) {
+        Map<RedisNode, Long> epochs = running()
+                .flatMap(node -> viewOf(node).stream()
+                        .filter(one -> one.is(NodeFlag.MYSELF) && one.is(NodeFlag.UPSTREAM) && one.hasSlot(slot))
+                        .map(myself -> Map.entry(node, myself.getConfigEpoch())))
+                .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
+        return epochs.entrySet().stream().max(Map.Entry.comparingByValue()).map(Map.Entry::getKey);
+    }
+
+    /** The replicas of this node that run, as they say themselves. */
+    public List<RedisNode> replicasOf(RedisNode primary) {
+        return running()
+                .filter(node -> viewOf(node).stream()
+                        .anyMatch(one -> one.is(NodeFlag.MYSELF) && primary.id().equals(one.getSlaveOf())))
+                .toList();
+    }
+
+    /** Waits until another node than this one, which may be dead, has the slot, and all who run know it. */
+    public RedisNode awaitNewPrimaryOf(int slot, RedisNode old) {
+        waiting("another primary than " + old + " has slot " + slot)
+                .until(() -> findPrimaryOf(slot).filter(now -> now != old).isPresent() && isAgreed());
+        return primaryOf(slot);
+    }
+
+    /** Waits until all nodes that run agree who has which slot, all slots are served, and all replicas follow. */
+    public void awaitAgreement() {
+        waiting("all nodes agree that all is well").until(this::isAgreed);
+    }
+
+    private boolean isAgreed() {
+        Set<String> ids = running().map(RedisNode::id).collect(Collectors.toSet());
+        Set<Set<Part>> views = new HashSet<>();
+        for (RedisNode node : running().toList()) {
+            if (!node.commands().clusterInfo().contains("cluster_state:ok") || !follows(node)) {
+                return false;
+            }
+            views.add(viewOf(node).stream()
+                    .filter(one -> ids.contains(one.getNodeId()))
+                    .map(Part::of)
+                    .collect(Collectors.toSet()));
+        }
+        Set<Part> parts = views.iterator().next();
+        return views.size() == 1
+                && parts.size() == ids.size()
+                && parts.stream().mapToInt(part -> part.slots().size()).sum() == SLOTS;
+    }
+
+    /** Whether it is a primary, or a replica that has its primary's data. */
+    private static boolean follows(RedisNode node) {
+        List<Object> role = node.commands().role();
+        return role.get(0).equals("master") || role.get(3).equals("connected");
+    }
+
+    private Stream<RedisNode> running() {
+        return nodes.stream().filter(RedisNode::isRunning);
+    }
+
+    private static List<RedisClusterNode> viewOf(RedisNode node) {
+        Partitions view = ClusterPartitionParser.parse(node.commands().clusterNodes());
+        return List.copyOf(view.getPartitions());
+    }
+
+    /** Gives a slot to another primary, with its keys, and does something when all its keys have gone but it has not. */
+    public void migrateSlot(int slot, RedisNode target, Runnable midway) {
+        beginMigration(slot, target);
+        moveKeys(slot, target);
+        midway.run();
+        endMigration(slot, target);
+    }
+
+    /**
+     * Begins to give a slot to another primary: from now on who asks for a key there that does not exist is sent on to the target
+     * (ASK).
+     */
+    public void beginMigration(int slot, RedisNode target) {
+        RedisNode source = primaryOf(slot);
+        target.commands().clusterSetSlotImporting(slot, source.id());
+        source.commands().clusterSetSlotMigrating(slot, target.id());
+    }
+
+    /** Moves all keys of a slot that is being migrated. */
+    public void moveKeys(int slot, RedisNode target) {
+        RedisCommands<String, String> source = primaryOf(slot).commands();
+        while (true) {
+            List<String> keys = source.clusterGetKeysInSlot(slot, 100);
+            if (keys.isEmpty()) {
+                return;
+            }
+            source.migrate("127.0.0.1", target.port(), 0, PATIENCE.toMillis(), MigrateArgs.Builder.keys(keys));
+        }
+    }
+
+    /** Ends it: the target has the slot (MOVED), and all nodes are told. */
+    public void endMigration(int slot, RedisNode target) {
+        RedisNode source = primaryOf(slot);
+        String id = target.id();
+        target.commands().clusterSetSlotNode(slot, id);
+        source.commands().clusterSetSlotNode(slot, id);
+        running()
+                .filter(node -> node != source && node != target && node.isPrimary())
+                .forEach(node -> node.commands().clusterSetSlotNode(slot, id));
+        awaitAgreement();
+    }
+
+    /** Makes this replica the primary, by agreement with the one that is it, and waits until all know. */
+    public void failover(RedisNode replica) {
+        replica.commands().clusterFailover(false);
+        waiting(replica + " is primary").until(() -> replica.isPrimary() && isAgreed());
+    }
+
+    private static ConditionFactory waiting(String what) {
+        return await(what).atMost(PATIENCE).pollDelay(Duration.ZERO).pollInterval(POLL);
+    }
+
+    /** Kills all nodes, and deletes what they have written. */
+    @Override
+    public void close() {
+        nodes.forEach(RedisNode::close);
+        client.shutdown(0, 2, TimeUnit.SECONDS);
+    }
+
+    @Override
+    public String toString() {
+        return "cluster of " + nodes;
+    }
+
+    /** What one node says of another, as far as all must say the same. */
+    private record Part(
+            String id, boolean isPrimary, @Nullable String of, List<Integer> slots) {
+
+        static Part of(RedisClusterNode node) {
+            return new Part(
+                    node.getNodeId(),
+                    node.is(NodeFlag.UPSTREAM),
+                    node.getSlaveOf(),
+                    node.getSlots().stream().sorted(Comparator.naturalOrder()).toList());
+        }
+    }
+}
