@@ -3,7 +3,10 @@ package io.github.spillgate;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import java.util.function.Predicate;
@@ -28,6 +31,10 @@ public final class Decision {
     private final long fitsAt;
     private final List<Usage> limits;
     private final List<Limit> violated;
+
+    /** What each of several servers has decided; empty if one has decided on everything. */
+    private final List<Decision> parts;
+
     private volatile int redeemed;
 
     private Decision(
@@ -37,7 +44,8 @@ public final class Decision {
             boolean charged,
             long fitsAt,
             List<Usage> limits,
-            List<Limit> violated) {
+            List<Limit> violated,
+            List<Decision> parts) {
         this.source = source;
         this.at = at;
         this.allowed = allowed;
@@ -45,6 +53,18 @@ public final class Decision {
         this.fitsAt = fitsAt;
         this.limits = limits;
         this.violated = violated;
+        this.parts = parts;
+    }
+
+    private Decision(
+            Source source,
+            long at,
+            boolean allowed,
+            boolean charged,
+            long fitsAt,
+            List<Usage> limits,
+            List<Limit> violated) {
+        this(source, at, allowed, charged, fitsAt, limits, violated, List.of());
     }
 
     /**
@@ -69,6 +89,45 @@ public final class Decision {
      */
     public static Decision ofPeek(Source source, long at, List<Usage> limits) {
         return ofStore(source, at, false, limits);
+    }
+
+    /**
+     * One decision over what several servers have decided, each for itself and by its own clock. It is allowed if all of them are.
+     * If one denied, the store gives back what the others have taken, and this tells of it as given back; but for limits that
+     * {@linkplain Limit#isCountingDenied() count denied} requests, of which the store leaves it. For stores.
+     *
+     * @param claims what was asked
+     * @param parts what each server has said, at least one, no two about the same claim
+     * @return the decision, with a usage for each claim that a part tells of, in the order of the claims; its times are those of the
+     *     parts, brought to one clock
+     */
+    public static Decision ofParts(List<Claim> claims, List<Decision> parts) {
+        boolean allowed = parts.stream().allMatch(Decision::isAllowed);
+        boolean charged = allowed && parts.stream().anyMatch(Decision::isCharged);
+        long at = parts.stream().mapToLong(part -> part.at).max().orElseThrow();
+        long fitsAt = at;
+        Map<Object, Usage> known = new HashMap<>();
+        for (Decision part : parts) {
+            for (Usage usage : part.limits) {
+                Usage told = usage.later(at - part.at, !allowed && part.charged);
+                known.put(usage.claim.handle(), told);
+                fitsAt = Math.max(fitsAt, told.fitsAtMillis);
+            }
+        }
+        List<Usage> limits = claims.stream()
+                .map(claim -> known.get(claim.handle()))
+                .filter(Objects::nonNull)
+                .toList();
+        Source source = parts.get(0).source;
+        return new Decision(
+                source,
+                at,
+                allowed,
+                charged,
+                fitsAt,
+                limits,
+                violatedIn(limits),
+                charged ? List.copyOf(parts) : List.of());
     }
 
     /**
@@ -229,10 +288,23 @@ public final class Decision {
         return source;
     }
 
+    /**
+     * Returns what is to be given back to each of the servers that have decided, each by its own clock. For stores.
+     *
+     * @return the parts that it was put together from, or nothing but itself
+     */
+    public List<Decision> parts() {
+        return parts.isEmpty() ? List.of(this) : parts;
+    }
+
     /** Returns what it says of some of its limits, to be given back by itself. */
     Decision only(Predicate<? super Usage> wanted) {
         List<Usage> some = limits.stream().filter(wanted).toList();
-        return new Decision(source, at, allowed, charged, fitsAt, some, violated);
+        List<Decision> someParts = parts.stream()
+                .map(part -> part.only(wanted))
+                .filter(part -> !part.limits.isEmpty())
+                .toList();
+        return new Decision(source, at, allowed, charged, fitsAt, some, violated, someParts);
     }
 
     /** Returns true to one caller only: what a decision took is given back at most once. */
@@ -297,6 +369,12 @@ public final class Decision {
             Limit limit = claim.limit();
             long fitsAt = denied ? state.fitsAt(limit, claim.permits(), now) : now;
             return new Usage(claim, state.used(limit, now), violated, fitsAt, state.wholeAt(limit, now));
+        }
+
+        /** The same by a clock that shows so much more, with what was asked given back or not. */
+        private Usage later(long millis, boolean givenBack) {
+            long left = givenBack && !claim.limit().isCountingDenied() ? Math.max(0, used - claim.permits()) : used;
+            return new Usage(claim, left, violated, fitsAtMillis + millis, wholeAtMillis + millis);
         }
 
         /**

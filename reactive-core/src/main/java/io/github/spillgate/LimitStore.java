@@ -90,6 +90,17 @@ public interface LimitStore {
     }
 
     /**
+     * Returns which part of the store decides on these claims, where it has parts that fail apart from each other, as the nodes of a
+     * cluster do. A breaker in front of the store keeps them apart then. Is asked often, and answers at once.
+     *
+     * @param claims what is to be decided; if there are none, it is the store as a whole that is asked
+     * @return the name of the part, for a log; by default always the empty one, because there are no parts
+     */
+    default String part(List<Claim> claims) {
+        return "";
+    }
+
+    /**
      * Returns how long an answer takes at most, if that is certain, whatever breaks. A store that does not know is asked by a
      * {@link RateLimiter} with a deadline, and with another store to fall back on.
      *

@@ -27,6 +27,7 @@ final class Asked implements Subscription {
     private static final int DONE = 3;
 
     private final List<Claim> claims;
+    private final int slot;
     private final boolean takes;
     private final Consumer<Asked> begin;
     private final CoreSubscriber<? super Decision> asker;
@@ -35,19 +36,25 @@ final class Asked implements Subscription {
     /** The next who asks the very same, where they are decided together; each batch has its own, and asks once. */
     private @Nullable Asked nextOfSame;
 
-    private Asked(List<Claim> claims, boolean takes, Consumer<Asked> begin, CoreSubscriber<? super Decision> asker) {
+    private Asked(
+            List<Claim> claims,
+            int slot,
+            boolean takes,
+            Consumer<Asked> begin,
+            CoreSubscriber<? super Decision> asker) {
         this.claims = claims;
+        this.slot = slot;
         this.takes = takes;
         this.begin = begin;
         this.asker = asker;
     }
 
     /** A decision for each subscriber, for which something begins when he requests it. */
-    static Mono<Decision> by(List<Claim> claims, boolean takes, Consumer<Asked> begin) {
+    static Mono<Decision> by(List<Claim> claims, int slot, boolean takes, Consumer<Asked> begin) {
         return new Mono<>() {
             @Override
             public void subscribe(CoreSubscriber<? super Decision> asker) {
-                asker.onSubscribe(new Asked(claims, takes, begin, asker));
+                asker.onSubscribe(new Asked(claims, slot, takes, begin, asker));
             }
         };
     }
@@ -66,6 +73,11 @@ final class Asked implements Subscription {
 
     List<Claim> claims() {
         return claims;
+    }
+
+    /** Where all of its counts are. */
+    int slot() {
+        return slot;
     }
 
     boolean takes() {

@@ -115,6 +115,23 @@ final class Batch {
         return name;
     }
 
+    /** The same, each question by itself, in their order; nobody is told twice. */
+    List<Batch> apart() {
+        List<Batch> apart = new ArrayList<>(questions.size());
+        for (Question question : questions) {
+            Batch one = new Batch(prefix, 1);
+            for (Asked asked = question.first; asked != null; asked = asked.takeNextOfSame()) {
+                one.add(asked);
+            }
+            apart.add(one);
+        }
+        return apart;
+    }
+
+    int numberOfQuestions() {
+        return questions.size();
+    }
+
     /** How many decisions. */
     int size() {
         return size;

@@ -2,18 +2,27 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
 import java.util.function.IntConsumer;
 import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 
 /**
- * Lets decisions that are asked for while others are at Redis leave together, in the next command on one connection.
+ * Lets decisions that are asked for while others are at Redis leave together on one connection: in one command, or in a cluster in
+ * one for each slot.
  *
- * <p>There is no timer. Who comes while no command is under way leaves at once. Else he waits until one is answered, or until
+ * <p>There is no timer. Who comes while nothing is under way leaves at once. Else he waits until something is answered, or until
  * somebody comes for whom it is time for the next one; then all leave who have come by then, as many as may leave together. Where
  * Redis is far away nobody waits for an answer to others, for that could take longer than he has.
  */
@@ -28,13 +37,26 @@ final class Coalescer {
     // Batches are made where commands are written, in the connection's turnstile: by one thread at a time, each of
     // which makes only a few, or an event loop that comes to ask would send for all the others.
     //
+    // What leaves at the same time is a flight. In a cluster it has a command for each slot, which are all answered at
+    // about
+    // the same time, so it counts as one; it has come back with the last of them.
+    //
+    // While a slot is being moved, some of its counts are on one node and some on the other, and a command that asks
+    // about both
+    // is refused, with nothing done. Then each question is asked by itself. One about several counts may still be
+    // refused; that
+    // is tried again a few times, for a move mostly takes less than a second, and then given up.
+    //
     // A connection that breaks needs no care: its commands fail, and whoever is sent after them fails as well. One that
     // has fallen silent is replaced by another one, which has a coalescer of its own; this one then ends.
 
     private static final long UNKNOWN = -1;
 
+    private static final int TRIES = 4;
+    private static final long BEFORE_NEXT_TRY_MILLIS = 10;
+
     private final OpenConnection connection;
-    private final ScriptRunner decide;
+    private final Function<Batch, Mono<Object>> decide;
     private final byte[] prefix;
     private final Coalescing bounds;
     private final AtomicInteger waiting;
@@ -51,11 +73,13 @@ final class Coalescer {
     /**
      * A coalescer for one connection.
      *
+     * @param decide has Redis decide on a batch
+     * @param prefix what the names of counts begin with
      * @param waiting how many wait, here and elsewhere; who leaves, or is told that he will not, is counted off
      */
     Coalescer(
             OpenConnection connection,
-            ScriptRunner decide,
+            Function<Batch, Mono<Object>> decide,
             byte[] prefix,
             Coalescing bounds,
             AtomicInteger waiting,
@@ -81,12 +105,12 @@ final class Coalescer {
     }
 
     private boolean isTimeForTheNext() {
-        int commands = underWay.get();
-        return commands == 0
-                || (commands < bounds.underWay()
+        int flights = underWay.get();
+        return flights == 0
+                || (flights < bounds.underWay()
                         && (waiting.get() >= bounds.together()
                                 || shortestTrip >= Coalescing.FAR
-                                || connection.now() - lastSentAt >= commands * bounds.pace()));
+                                || connection.now() - lastSentAt >= flights * bounds.pace()));
     }
 
     /** Nobody leaves from here any more, and those who wait are told why. */
@@ -100,12 +124,14 @@ final class Coalescer {
         if (why != null) {
             failAll(why);
         } else if (isTimeForTheNext()) {
-            Batch batch = nextBatch();
-            if (batch.size() > 0) {
+            List<Batch> flight = nextFlight();
+            if (!flight.isEmpty()) {
                 underWay.incrementAndGet();
                 lastSentAt = connection.now();
-                decide.run(connection, batch.keys(), new byte[][] {batch.argument()})
-                        .subscribe(new UnderWay(batch));
+                AtomicInteger left = new AtomicInteger(flight.size());
+                for (Batch batch : flight) {
+                    decide.apply(batch).subscribe(new UnderWay(batch, left, TRIES));
+                }
             }
             sendIfSomebodyWaits();
         }
@@ -117,22 +143,21 @@ final class Coalescer {
         }
     }
 
-    private Batch nextBatch() {
-        Batch batch = new Batch(prefix, Math.max(1, Math.min(bounds.decisions(), waiting.get())));
-        while (batch.size() < bounds.decisions() && batch.numberOfCounts() < bounds.together()) {
+    private List<Batch> nextFlight() {
+        Flight flight = new Flight(Math.max(1, Math.min(bounds.decisions(), waiting.get())));
+        while (flight.size < bounds.decisions() && flight.counts < bounds.together()) {
             Asked next = queue.peek();
             if (next == null
-                    || (batch.size() > 0
-                            && batch.numberOfCounts() + next.claims().size() > bounds.together())) {
+                    || (flight.size > 0 && flight.counts + next.claims().size() > bounds.together())) {
                 break;
             }
             queue.remove();
             waiting.decrementAndGet();
             if (next.leaves()) {
-                batch.add(next);
+                flight.add(next);
             }
         }
-        return batch;
+        return flight.batches;
     }
 
     private void failAll(LimitStoreException why) {
@@ -143,15 +168,75 @@ final class Coalescer {
         }
     }
 
+    /** Batches that leave at the same time, one for each slot. */
+    private final class Flight {
+
+        private final int likely;
+        private final List<Batch> batches = new ArrayList<>(1);
+        private @Nullable Map<Integer, Batch> others;
+        private int slot;
+        private int size;
+        private int counts;
+
+        Flight(int likely) {
+            this.likely = likely;
+        }
+
+        void add(Asked asked) {
+            Batch batch = batchOn(asked.slot());
+            int before = batch.numberOfCounts();
+            batch.add(asked);
+            counts += batch.numberOfCounts() - before;
+            size++;
+        }
+
+        private Batch batchOn(int wanted) {
+            if (batches.isEmpty()) {
+                slot = wanted;
+                return newBatch(likely);
+            }
+            if (wanted == slot) {
+                return batches.get(0);
+            }
+            Map<Integer, Batch> known = others;
+            if (known == null) {
+                known = new HashMap<>();
+                others = known;
+            }
+            Batch batch = known.get(wanted);
+            if (batch == null) {
+                batch = newBatch(1);
+                known.put(wanted, batch);
+            }
+            return batch;
+        }
+
+        private Batch newBatch(int size) {
+            Batch batch = new Batch(prefix, size);
+            batches.add(batch);
+            return batch;
+        }
+    }
+
     /** A batch at Redis. */
     private final class UnderWay implements CoreSubscriber<Object> {
 
         private final Batch batch;
-        private final long sentAt = lastSentAt;
+        private final AtomicInteger left;
+        private final int tries;
+        private final long sentAt = connection.now();
         private boolean answered;
 
-        UnderWay(Batch batch) {
+        /**
+         * A batch of a flight.
+         *
+         * @param left how many of the flight have not come back
+         * @param tries how often more it is asked while a slot is being moved
+         */
+        UnderWay(Batch batch, AtomicInteger left, int tries) {
             this.batch = batch;
+            this.left = left;
+            this.tries = tries;
         }
 
         @Override
@@ -172,9 +257,25 @@ final class Coalescer {
 
         @Override
         public void onError(Throwable e) {
-            if (!answered) {
-                end(piece -> batch.fail(e, piece));
+            if (answered) {
+                return;
             }
+            if (!Redirect.isTornApart(e) || tries == 0) {
+                end(piece -> batch.fail(e, piece));
+                return;
+            }
+            answered = true;
+            if (batch.numberOfQuestions() > 1) {
+                List<Batch> apart = batch.apart();
+                left.addAndGet(apart.size() - 1);
+                delivery.deliver(() -> apart.forEach(this::askAgain));
+            } else {
+                Schedulers.parallel().schedule(() -> askAgain(batch), BEFORE_NEXT_TRY_MILLIS, TimeUnit.MILLISECONDS);
+            }
+        }
+
+        private void askAgain(Batch again) {
+            decide.apply(again).subscribe(new UnderWay(again, left, tries - 1));
         }
 
         @Override
@@ -186,7 +287,9 @@ final class Coalescer {
 
         private void end(IntConsumer how) {
             answered = true;
-            underWay.decrementAndGet();
+            if (left.decrementAndGet() == 0) {
+                underWay.decrementAndGet();
+            }
             delivery.deliver(() -> {
                 // First the next batch, so that Redis has something to do meanwhile.
                 sendIfSomebodyWaits();

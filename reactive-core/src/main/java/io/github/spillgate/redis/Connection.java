@@ -6,6 +6,7 @@ import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisException;
+import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.reactive.RedisReactiveCommands;
 import io.lettuce.core.codec.ByteArrayCodec;
@@ -16,6 +17,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
@@ -46,7 +48,7 @@ final class Connection implements Asks {
 
     private static final long LONGEST_ATTEMPT = TimeUnit.SECONDS.toNanos(LONGEST_ATTEMPT_SECONDS);
 
-    private final RedisClient client;
+    private final Supplier<StatefulRedisConnection<byte[], byte[]>> connects;
     private final LongSupplier nanoTime;
     private final AtomicReference<@Nullable Opening> current = new AtomicReference<>();
     private final AtomicReference<@Nullable OpenConnection> aside = new AtomicReference<>();
@@ -54,13 +56,23 @@ final class Connection implements Asks {
     private final AtomicLong numbers = new AtomicLong();
     private volatile boolean closed;
 
+    /** A connection to the server that the client was made for. */
     Connection(RedisClient client) {
-        this(client, () -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
+        this(
+                () -> client.connect(ByteArrayCodec.INSTANCE),
+                () -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
     }
 
-    /** A connection by another time, for tests. */
-    Connection(RedisClient client, LongSupplier nanoTime) {
-        this.client = client;
+    /** A connection to one server of several, on a client that was made for none. */
+    Connection(RedisClient client, RedisURI uri) {
+        this(
+                () -> client.connect(ByteArrayCodec.INSTANCE, uri),
+                () -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
+    }
+
+    /** A connection that is opened so, by another time, for tests. */
+    Connection(Supplier<StatefulRedisConnection<byte[], byte[]>> connects, LongSupplier nanoTime) {
+        this.connects = connects;
         this.nanoTime = nanoTime;
     }
 
@@ -77,6 +89,13 @@ final class Connection implements Asks {
     @Nullable
     OpenConnection ifOpen() {
         return opening().open;
+    }
+
+    /** The connection, if it is open and Redis answers there; does nothing about it if it is not. */
+    @Nullable
+    OpenConnection ifWell() {
+        Opening known = current.get();
+        return known == null || known.hangs() ? null : known.open;
     }
 
     /** The connection, once it is open. */
@@ -184,7 +203,7 @@ final class Connection implements Asks {
 
         private StatefulRedisConnection<byte[], byte[]> connect() {
             checkNotClosed();
-            StatefulRedisConnection<byte[], byte[]> opened = client.connect(ByteArrayCodec.INSTANCE);
+            StatefulRedisConnection<byte[], byte[]> opened = connects.get();
             opened.addListener(this);
             if (closed || !opened.isOpen()) {
                 OpenConnection.unobserved(opened.closeAsync());

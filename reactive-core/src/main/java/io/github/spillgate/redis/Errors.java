@@ -8,11 +8,13 @@ import io.github.spillgate.LimitStoreUnreachableException;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisException;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import javax.net.ssl.SSLException;
 import org.jspecify.annotations.Nullable;
+import reactor.core.Exceptions;
 
 /**
  * Gives what Lettuce reports the type that says whether another try can help, and whether anything may have been done, once,
@@ -36,6 +38,8 @@ final class Errors {
             "TRYAGAIN",
             "NOREPLICAS",
             "MISCONF");
+
+    private static final Set<String> ELSEWHERE = Set.of("MOVED", "ASK");
 
     private static final Set<String> STRANGER = Set.of("NOAUTH", "WRONGPASS");
 
@@ -84,9 +88,25 @@ final class Errors {
         if (isRefusal(message)) {
             return new LimitStoreUnreachableException("Redis does not let us in: " + message + advice(message), e);
         }
+        if (hasCode(message, ELSEWHERE)) {
+            return new LimitStoreUnavailableException(
+                    "Redis cannot decide now: it is one node of a cluster, and has been asked for what another one has: expected"
+                            + " the store to know the cluster, for example"
+                            + " RedisStore.create(RedisClusterClient.create(uri)): " + message,
+                    e);
+        }
         return hasCode(message, PASSING)
                 ? new LimitStoreUnavailableException("Redis cannot decide now: " + message, e)
                 : new LimitStoreException("Redis refused the script: " + message, e);
+    }
+
+    /** Returns that of several exceptions of ours that says the most for another try. */
+    static Throwable oneOf(Throwable several) {
+        List<Throwable> all = Exceptions.unwrapMultiple(several);
+        return all.stream()
+                .filter(LimitStoreUnavailableException.class::isInstance)
+                .findFirst()
+                .orElse(all.get(0));
     }
 
     /** Returns the exception of ours that says that there is something else under this key. */

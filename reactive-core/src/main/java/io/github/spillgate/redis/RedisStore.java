@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.Algorithm;
+import io.github.spillgate.Charge;
 import io.github.spillgate.Claim;
 import io.github.spillgate.CounterState;
 import io.github.spillgate.Decision;
@@ -16,15 +17,23 @@ import io.github.spillgate.StoreState;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.ScriptOutputType;
+import io.lettuce.core.cluster.RedisClusterClient;
 import java.nio.charset.StandardCharsets;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.Set;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.BiFunction;
+import java.util.function.Function;
 import java.util.function.UnaryOperator;
 import java.util.regex.Pattern;
-import org.jspecify.annotations.Nullable;
+import reactor.core.Exceptions;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
@@ -50,34 +59,28 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     private static final int ARGUMENTS = 5;
     private static final int REPLIES = 4;
 
+    /** No verdict has more claims, and no more settlements are sent at once. */
+    private static final int MOST_SLOTS = 64;
+
     /** Stands between the name of a count and the id of a settlement; neither has one in it. */
     private static final String MARK = "!";
 
     /** What the script says of a settlement whose count is not ours. */
     private static final long FOREIGN = 3;
 
-    private final Connection connection;
-    private final ScriptRunner decide;
-    private final ScriptRunner refund;
-    private final ScriptRunner settle;
+    private final Servers servers;
+    private final AcrossSlots acrossSlots;
     private final String prefix;
     private final Delivery delivery;
     private final Coalescing coalescing;
     private final AtomicInteger waiting = new AtomicInteger();
-    private final AtomicReference<@Nullable Coalescer> coalescer = new AtomicReference<>();
 
     private RedisStore(Builder builder) {
-        connection = new Connection(builder.client);
-        decide = script("decide.lua", ScriptOutputType.VALUE, builder);
-        refund = script("refund.lua", ScriptOutputType.STATUS, builder);
-        settle = script("settle.lua", ScriptOutputType.MULTI, builder);
         coalescing = builder.coalescing;
         prefix = builder.namespace + ":" + FORMAT + ":";
         delivery = new Delivery(builder.deliverOn);
-    }
-
-    private ScriptRunner script(String name, ScriptOutputType output, Builder builder) {
-        return new ScriptRunner(connection, Script.named(name, output, builder.change));
+        servers = builder.servers.apply(new Server.Settings(prefix, builder.scripts(), coalescing, delivery));
+        acrossSlots = new AcrossSlots(this::take, this::peek, this::giveBack);
     }
 
     /**
@@ -109,29 +112,73 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     /**
+     * A store in Redis Cluster, with the settings that suit most.
+     *
+     * @param client the user's client; it says which nodes there are, and they are connected to as it would connect to them
+     * @return the store
+     */
+    public static RedisStore create(RedisClusterClient client) {
+        return builder(client).build();
+    }
+
+    /**
      * Starts a store.
      *
      * @param client the user's client; a connection of our own is opened on it
      * @return its builder
      */
     public static Builder builder(RedisClient client) {
-        return new Builder(
-                Objects.requireNonNull(client, "client is null: expected one, for example RedisClient.create(uri)"));
+        Objects.requireNonNull(client, "client is null: expected one, for example RedisClient.create(uri)");
+        return new Builder(settings -> Servers.only(client, settings));
     }
 
+    /**
+     * Starts a store in Redis Cluster.
+     *
+     * @param client the user's client; it says which nodes there are, and they are connected to as it would connect to them
+     * @return its builder
+     */
+    public static Builder builder(RedisClusterClient client) {
+        Objects.requireNonNull(client, "client is null: expected one, for example RedisClusterClient.create(uri)");
+        return new Builder(settings -> new Cluster(client, settings));
+    }
+
+    /**
+     * {@inheritDoc}
+     *
+     * <p>In Redis Cluster, where the counts lie in several slots, they are taken slot by slot, and given back when a later one denies:
+     * others may be denied meanwhile. {@link Charge#group} puts keys into one slot.
+     */
     @Override
     public Mono<Decision> take(List<Claim> claims) {
-        return Asked.by(claims, true, this::decide);
+        return decide(claims, true);
     }
 
     @Override
     public Mono<Decision> peek(List<Claim> claims) {
-        return Asked.by(claims, false, this::decide);
+        return decide(claims, false);
+    }
+
+    private Mono<Decision> decide(List<Claim> claims, boolean takes) {
+        if (claims.isEmpty()) {
+            return Mono.error(
+                    new LimitStoreException("Redis cannot be asked about no claim: expected at least one", null));
+        }
+        int slot = slotOf(claims.get(0));
+        for (int i = 1; i < claims.size(); i++) {
+            if (slotOf(claims.get(i)) != slot) {
+                List<List<Claim>> bySlot =
+                        List.copyOf(bySlot(claims, claim -> claim).values());
+                return takes ? acrossSlots.take(claims, bySlot) : acrossSlots.peek(claims, bySlot);
+            }
+        }
+        return Asked.by(claims, slot, takes, this::decide);
     }
 
     private void decide(Asked asked) {
-        if (asked.claims().isEmpty()) {
-            asked.fail(new LimitStoreException("Redis cannot be asked about no claim: expected at least one", null));
+        Server server = servers.known(asked.slot());
+        if (server != null) {
+            server.decide(asked);
             return;
         }
         if (waiting.incrementAndGet() > coalescing.waiting()) {
@@ -140,39 +187,27 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                     "Redis cannot be asked: " + coalescing.waiting() + " decisions are waiting for it already", null));
             return;
         }
-        OpenConnection open = connection.ifOpen();
-        if (open != null) {
-            coalescerOn(open).add(asked);
-        } else {
-            connection.opened().subscribe(opened -> coalescerOn(opened).add(asked), error -> {
-                waiting.decrementAndGet();
-                delivery.deliver(() -> asked.fail(Errors.translate(error)));
-            });
-        }
-    }
-
-    /** That of this connection, or, if there is another connection by now, of that one. */
-    private Coalescer coalescerOn(OpenConnection open) {
-        while (true) {
-            Coalescer known = coalescer.get();
-            if (known != null && !known.isOlderThan(open)) {
-                return known;
-            }
-            Coalescer next = new Coalescer(open, decide, ascii(prefix), coalescing, waiting, delivery);
-            if (coalescer.compareAndSet(known, next)) {
-                if (known != null) {
-                    known.end(new LimitStoreUnavailableException(
-                            "Redis cannot be asked: the connection was lost, or had fallen silent", null));
-                }
-                return next;
-            }
-        }
+        servers.find(asked.slot())
+                .doFinally(end -> waiting.decrementAndGet())
+                .subscribe(
+                        found -> found.decide(asked),
+                        error -> delivery.deliver(() -> asked.fail(Errors.translate(error))));
     }
 
     @Override
     public Mono<Void> refund(Decision decision) {
-        byte[] takenAt = number(decision.at().toEpochMilli());
-        return giveBack(takenAt, decision.limits().stream().map(Usage::claim).toList());
+        return Flux.fromIterable(decision.parts())
+                .flatMapDelayError(
+                        part -> giveBack(
+                                part.at(),
+                                part.limits().stream().map(Usage::claim).toList()),
+                        MOST_SLOTS,
+                        1)
+                .then();
+    }
+
+    private Mono<Void> giveBack(Instant takenAt, List<Claim> claims) {
+        return giveBack(number(takenAt.toEpochMilli()), claims);
     }
 
     @Override
@@ -180,13 +215,22 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return giveBack(OLDEST, claims);
     }
 
+    private Mono<Void> giveBack(byte[] takenAt, List<Claim> claims) {
+        return inEachSlot(claims, claim -> claim, (slot, some) -> {
+                    byte[][] keys = keys(some);
+                    byte[][] arguments = arguments(takenAt, some);
+                    return ask(
+                            slot, keys, (server, first, then) -> server.refund().run(first, then, keys, arguments));
+                })
+                .then();
+    }
+
     @Override
     public Mono<Void> reset(List<Claim> claims) {
-        byte[][] keys = keys(claims);
-        return connection
-                .ask(commands -> commands.unlink(keys))
-                .publishOn(delivery.scheduler())
-                .onErrorMap(e -> Errors.translate(e, keys))
+        return inEachSlot(claims, claim -> claim, (slot, some) -> {
+                    byte[][] keys = keys(some);
+                    return ask(slot, keys, (server, first, then) -> first.ask(commands -> commands.unlink(keys)));
+                })
                 .then();
     }
 
@@ -197,17 +241,64 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      */
     @Override
     public Mono<Decision> settle(List<Settlement> settlements) {
-        return Mono.defer(() -> run(settle, settledKeys(settlements), hits(settlements)))
+        if (settlements.isEmpty()) {
+            return settle(0, settlements);
+        }
+        return inEachSlot(settlements, Settlement::claim, this::settle)
+                .collectList()
+                .filter(parts -> !parts.isEmpty())
+                .map(parts -> parts.size() == 1
+                        ? parts.get(0)
+                        : Decision.ofParts(
+                                settlements.stream().map(Settlement::claim).toList(), parts));
+    }
+
+    private Mono<Decision> settle(int slot, List<Settlement> settlements) {
+        byte[][] keys = settledKeys(settlements);
+        // Their ages are those of the moment when it is sent.
+        return ask(
+                        slot,
+                        keys,
+                        (server, first, then) ->
+                                Mono.defer(() -> server.settle().run(first, then, keys, hits(settlements))))
                 .map(RedisStore::integers)
                 .map(reply -> Decision.ofPeek(Source.REDIS, at(reply), settledUsages(settlements, reply)));
+    }
+
+    /** Asks about each slot by itself, at the same time; one that fails keeps no other from being asked. */
+    private <E, T> Flux<T> inEachSlot(
+            List<E> all, Function<E, Claim> claim, BiFunction<Integer, List<E>, Mono<T>> ask) {
+        return Flux.defer(() -> Flux.fromIterable(bySlot(all, claim).entrySet())
+                        .flatMapDelayError(slot -> ask.apply(slot.getKey(), slot.getValue()), MOST_SLOTS, 1))
+                .onErrorMap(Exceptions::isMultiple, Errors::oneOf);
+    }
+
+    private <T> Mono<T> ask(int slot, byte[][] keys, Server.Errand<T> errand) {
+        Server known = servers.known(slot);
+        Mono<Server> server = known == null ? servers.find(slot) : Mono.just(known);
+        return server.flatMap(found -> found.ask(errand))
+                .publishOn(delivery.scheduler())
+                .onErrorMap(e -> Errors.translate(e, keys));
+    }
+
+    private int slotOf(Claim claim) {
+        return servers.areMany() ? servers.slotOf(claim) : 0;
+    }
+
+    /** In ascending order. */
+    private <E> SortedMap<Integer, List<E>> bySlot(List<E> all, Function<E, Claim> claim) {
+        SortedMap<Integer, List<E>> bySlot = new TreeMap<>();
+        for (E one : all) {
+            bySlot.computeIfAbsent(slotOf(claim.apply(one)), slot -> new ArrayList<>())
+                    .add(one);
+        }
+        return bySlot;
     }
 
     /** Connects, and loads the scripts. */
     @Override
     public Mono<Void> prepare() {
-        return Mono.when(decide.load(), refund.load(), settle.load())
-                .publishOn(delivery.scheduler())
-                .onErrorMap(e -> Errors.translate(e, new byte[0][]));
+        return servers.prepare().publishOn(delivery.scheduler()).onErrorMap(e -> Errors.translate(e, new byte[0][]));
     }
 
     @Override
@@ -215,18 +306,27 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return StoreState.of(Source.REDIS);
     }
 
-    /** Closes the store's connection, and nothing of the user's. Does not wait for it. */
+    /** In Redis Cluster each node is a part, and so are those together that have to decide on something. */
+    @Override
+    public String part(List<Claim> claims) {
+        if (!servers.areMany() || claims.isEmpty()) {
+            return "";
+        }
+        Set<String> names = new TreeSet<>();
+        for (Claim claim : claims) {
+            String name = servers.nameOf(slotOf(claim));
+            if (name.isEmpty()) {
+                return "";
+            }
+            names.add(name);
+        }
+        return String.join(" and ", names);
+    }
+
+    /** Closes the store's connections, and nothing of the user's. Does not wait for it. */
     @Override
     public void close() {
-        connection.close();
-    }
-
-    private Mono<Void> giveBack(byte[] takenAt, List<Claim> claims) {
-        return run(refund, keys(claims), arguments(takenAt, claims)).then();
-    }
-
-    private Mono<Object> run(ScriptRunner script, byte[][] keys, byte[][] arguments) {
-        return script.run(keys, arguments).publishOn(delivery.scheduler()).onErrorMap(e -> Errors.translate(e, keys));
+        servers.close();
     }
 
     private byte[][] keys(List<Claim> claims) {
@@ -341,14 +441,14 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
         private static final Pattern NAMESPACE = Pattern.compile("[A-Za-z0-9._:-]{1,64}");
 
-        private final RedisClient client;
+        private final Function<Server.Settings, Servers> servers;
         private String namespace = "spillgate";
         private Scheduler deliverOn = Schedulers.parallel();
         private Coalescing coalescing = Coalescing.AT_FIRST;
         private UnaryOperator<String> change = UnaryOperator.identity();
 
-        private Builder(RedisClient client) {
-            this.client = client;
+        private Builder(Function<Server.Settings, Servers> servers) {
+            this.servers = servers;
         }
 
         /**
@@ -413,6 +513,13 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         Builder scripts(UnaryOperator<String> change) {
             this.change = change;
             return this;
+        }
+
+        private Server.Scripts scripts() {
+            return new Server.Scripts(
+                    Script.named("decide.lua", ScriptOutputType.VALUE, change),
+                    Script.named("refund.lua", ScriptOutputType.STATUS, change),
+                    Script.named("settle.lua", ScriptOutputType.MULTI, change));
         }
 
         /**

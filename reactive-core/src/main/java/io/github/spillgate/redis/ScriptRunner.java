@@ -37,14 +37,14 @@ final class ScriptRunner {
         this.script = script;
     }
 
-    /** The script's reply, on the connection's thread. */
-    Mono<Object> run(byte[][] keys, byte[][] arguments) {
-        return run(connection, keys, arguments);
-    }
-
-    /** The script's reply, on the thread of this connection; or of the next one, if the script had to be loaded. */
-    Mono<Object> run(Asks first, byte[][] keys, byte[][] arguments) {
-        return run(first, keys, arguments, TRIES);
+    /**
+     * The script's reply, on the connection's thread.
+     *
+     * @param first where it is asked
+     * @param then where it is asked again, if it had to be loaded
+     */
+    Mono<Object> run(Asks first, Asks then, byte[][] keys, byte[][] arguments) {
+        return run(first, then, keys, arguments, TRIES);
     }
 
     /** Loads the script, whether Redis knows it or not. */
@@ -52,7 +52,7 @@ final class ScriptRunner {
         return Mono.defer(() -> loadAfter(through)).then();
     }
 
-    private Mono<Object> run(Asks asked, byte[][] keys, byte[][] arguments, int tries) {
+    private Mono<Object> run(Asks asked, Asks then, byte[][] keys, byte[][] arguments, int tries) {
         return Mono.defer(() -> {
             Load known = through;
             Mono<Object> reply = asked.ask(commands -> commands.evalsha(script.sha1(), script.output(), keys, arguments)
@@ -63,7 +63,7 @@ final class ScriptRunner {
                             RedisNoScriptException.class,
                             e -> loadAfter(known)
                                     .publishOn(Schedulers.parallel())
-                                    .then(run(connection, keys, arguments, tries - 1)));
+                                    .then(run(then, then, keys, arguments, tries - 1)));
         });
     }
 

@@ -1,9 +1,11 @@
 package io.github.spillgate.resilience;
 
+import io.github.spillgate.Claim;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
@@ -35,23 +37,28 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     // after as much time again. Whoever asks does not wait for that.
 
     final ResilientStore store;
+    final List<Claim> claims;
     private final Function<LimitStore, Mono<T>> what;
     private final boolean needsAnswer;
     private final CoreSubscriber<? super T> actual;
 
+    private Gate gate;
     private long sentAt;
     private volatile @Nullable Subscription upstream;
     private Gate.Passage passage = Gate.Passage.NO;
     private volatile boolean cancelled;
     private volatile @Nullable Disposable patience;
 
-    /** A question to which the answer is a decision, if one is needed, or else nothing but its end. */
+    /** A question about these claims, to which the answer is a decision, if one is needed, or else nothing but its end. */
     Question(
             ResilientStore store,
+            List<Claim> claims,
             Function<LimitStore, Mono<T>> what,
             boolean needsAnswer,
             CoreSubscriber<? super T> actual) {
         this.store = store;
+        this.claims = claims;
+        this.gate = store.gate();
         this.what = what;
         this.needsAnswer = needsAnswer;
         this.actual = actual;
@@ -116,7 +123,8 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     /** A gate that throws lets nobody pass; whoever asks is answered all the same. */
     private Gate.Passage pass() {
         try {
-            return store.gate().pass();
+            gate = store.gateTo(claims);
+            return gate.pass();
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
             Operators.onErrorDropped(e, actual.currentContext());
@@ -128,7 +136,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         long patienceLeft = store.patienceLeft(actual.currentContext());
         passage = patienceLeft > 0 ? pass() : Gate.Passage.NO;
         if (passage == Gate.Passage.ASK && mustBeSettledFirst()) {
-            store.gate().turnBack(passage);
+            gate.turnBack(passage);
             passage = Gate.Passage.NO;
         }
         if (passage == Gate.Passage.NO) {
@@ -192,11 +200,11 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         try {
             store.remember(answer);
             if (judges()) {
-                store.gate().answered(Deadlines.now() - sentAt);
+                gate.answered(Deadlines.now() - sentAt);
             }
         } finally {
             // Whatever happens to those who look on, who asks is told, and his place is free.
-            store.gate().leave(passage);
+            gate.leave(passage);
             if (serves()) {
                 stopPatience();
                 answered(answer);
@@ -214,12 +222,12 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         }
         try {
             if (judges()) {
-                store.gate().failed(Deadlines.now() - sentAt, error);
+                gate.failed(Deadlines.now() - sentAt, error);
             } else {
-                store.gate().failedLate(error);
+                gate.failedLate(error);
             }
         } finally {
-            store.gate().leave(passage);
+            gate.leave(passage);
             if (serves()) {
                 stopPatience();
                 fallBack(error);
@@ -255,7 +263,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
 
     private void judgeSilence() {
         if (judges()) {
-            store.gate().failed(store.deadlineNanos(), unanswered());
+            gate.failed(store.deadlineNanos(), unanswered());
         }
     }
 
@@ -279,7 +287,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
             if (asked != null) {
                 asked.cancel();
             }
-            store.gate().leave(passage);
+            gate.leave(passage);
             failedLate(unanswered());
         }
     }
@@ -312,7 +320,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     }
 
     private LimitStoreUnavailableException notAsked() {
-        String problem = store.gate().problem();
+        String problem = gate.problem();
         return new LimitStoreUnavailableException(
                 store.primary() + " is not asked for now"
                         + (problem == null

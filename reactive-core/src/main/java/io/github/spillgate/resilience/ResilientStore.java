@@ -65,7 +65,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     private final LimitStore primary;
     private final LimitStore fallback;
     private final @Nullable FallbackStore standIn;
-    private final Gate gate;
+    private final Gates gates;
     private final long deadlineNanos;
     private final Deadlines deadlines;
     private final Deadlines grace;
@@ -84,14 +84,14 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         deadlines = new Deadlines(deadlineNanos);
         grace = new Deadlines(deadlineNanos);
         denials = new Denials(builder.shortcut);
-        gate = new Gate(primary.toString(), fallback.toString(), builder.mostOpen, builder.breaker);
+        gates = new Gates(primary, fallback, builder.mostOpen, builder.breaker);
         standIn = fallback instanceof FallbackStore store ? store : null;
-        settler = standIn == null ? null : new Settler(primary, standIn, gate, doubts);
+        settler = standIn == null ? null : new Settler(primary, standIn, gates.whole(), doubts);
         if (standIn != null) {
             standIn.standInFor(primary);
         }
         // So that what is wrong is said at the start, and the first who asks is not the one who waits for a connection.
-        Mono.defer(primary::prepare).subscribe(null, error -> gate.failed(0, error));
+        Mono.defer(primary::prepare).subscribe(null, error -> gates.whole().failed(0, error));
     }
 
     /**
@@ -125,7 +125,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     @Override
     public Mono<Decision> peek(List<Claim> claims) {
-        return new Asking<>(actual -> new Question<Decision>(this, store -> store.peek(claims), true, actual) {
+        return new Asking<>(actual -> new Question<Decision>(this, claims, store -> store.peek(claims), true, actual) {
             @Override
             boolean mustBeSettledFirst() {
                 return mustSettle(claims);
@@ -189,13 +189,10 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     @Override
     public StoreState state() {
-        StoreState.Breaker breaker = gate.state();
-        Source decides = (breaker == StoreState.Breaker.CLOSED ? primary : fallback)
-                .state()
-                .decides();
+        Source decides = (gates.isAnyClosed() ? primary : fallback).state().decides();
         StoreState settling = fallback.state();
         return StoreState.of(decides)
-                .behind(breaker, gate.problem(), fellBack.sum())
+                .behind(gates.state(), gates.problem(), fellBack.sum())
                 .settling(settling.toSettle(), settling.settled(), settling.lost() + lost.sum(), unknown.sum());
     }
 
@@ -220,8 +217,14 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         return fallback;
     }
 
+    /** The gate to the store as a whole. */
     Gate gate() {
-        return gate;
+        return gates.whole();
+    }
+
+    /** The gate to that part of the store that decides on these claims. */
+    Gate gateTo(List<Claim> claims) {
+        return gates.to(claims);
     }
 
     Deadlines deadlines() {
@@ -316,15 +319,12 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     /** A change of counts: what is freed by it may be freed late. */
     private static class Changing extends Question<Void> {
 
-        private final List<Claim> claims;
-
         Changing(
                 ResilientStore store,
                 List<Claim> claims,
                 Function<LimitStore, Mono<Void>> what,
                 CoreSubscriber<? super Void> actual) {
-            super(store, what, false, actual);
-            this.claims = claims;
+            super(store, claims, what, false, actual);
         }
 
         @Override

@@ -27,15 +27,13 @@ final class Taking extends Question<Decision> {
     private static final Object NOTHING = new Object();
     private static final Object REFUSED = new Object();
 
-    private final List<Claim> claims;
     private volatile boolean doubted;
 
     /** What the first of the two has said, until the other one comes. */
     private final AtomicReference<@Nullable Object> first = new AtomicReference<>();
 
     Taking(ResilientStore store, List<Claim> claims, CoreSubscriber<? super Decision> actual) {
-        super(store, asked -> asked.take(claims), true, actual);
-        this.claims = claims;
+        super(store, claims, asked -> asked.take(claims), true, actual);
     }
 
     @Override

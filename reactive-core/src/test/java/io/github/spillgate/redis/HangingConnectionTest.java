@@ -9,6 +9,7 @@ import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.codec.ByteArrayCodec;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -36,7 +37,7 @@ class HangingConnectionTest {
         RedisURI named = redis.uri();
         named.setClientName(NAME);
         client = RedisClient.create(named);
-        connection = new Connection(client, nanos::get);
+        connection = new Connection(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get);
     }
 
     @AfterEach

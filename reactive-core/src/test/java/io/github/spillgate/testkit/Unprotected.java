@@ -54,6 +54,11 @@ public class Unprotected implements LimitStore {
     }
 
     @Override
+    public String part(List<Claim> claims) {
+        return store.part(claims);
+    }
+
+    @Override
     public Optional<Duration> deadline() {
         return Optional.of(Duration.ZERO);
     }

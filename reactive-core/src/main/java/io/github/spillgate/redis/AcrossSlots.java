@@ -1,0 +1,100 @@
+package io.github.spillgate.redis;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.BiFunction;
+import java.util.function.Function;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+/**
+ * Decides on counts that lie in several slots of a cluster, where no command can be about all of them: one slot after the other, and
+ * what was taken is given back when a later one denies.
+ */
+final class AcrossSlots {
+    // Design notes.
+    //
+    // What must not happen is that a permit is used that no count knows of. So a count is charged before anybody is
+    // told,
+    // and what is uncertain stays charged: where a slot does not answer, what was taken before is given back, and what
+    // it has
+    // done itself is left, for giving back what may not have been taken would give back what others have taken. Nor is
+    // a
+    // giving back repeated of which no answer has come.
+    //
+    // What must not happen either is that two decisions, each with what the other one needs, both are denied. All go
+    // through the slots in the same order, so whoever has the first of what two of them need finds the rest. Still,
+    // others may be
+    // denied for what is given back a moment later; a group of keys, which lies in one slot, avoids that.
+    //
+    // Once one has denied, the others are asked what they would say, so that who was denied is told everything that
+    // stands in
+    // his way, and when to come back. That costs no command more than taking would have.
+
+    private final Function<List<Claim>, Mono<Decision>> take;
+    private final Function<List<Claim>, Mono<Decision>> peek;
+    private final BiFunction<Instant, List<Claim>, Mono<Void>> refund;
+
+    /** Each is asked about counts of one slot only. */
+    AcrossSlots(
+            Function<List<Claim>, Mono<Decision>> take,
+            Function<List<Claim>, Mono<Decision>> peek,
+            BiFunction<Instant, List<Claim>, Mono<Void>> refund) {
+        this.take = take;
+        this.peek = peek;
+        this.refund = refund;
+    }
+
+    /** Takes what is asked of all slots, or nothing. */
+    Mono<Decision> take(List<Claim> claims, List<List<Claim>> bySlot) {
+        return Mono.defer(() -> takeNext(claims, bySlot, List.of()));
+    }
+
+    /** Tells what all slots would say. */
+    Mono<Decision> peek(List<Claim> claims, List<List<Claim>> bySlot) {
+        return Flux.fromIterable(bySlot).flatMap(peek).collectList().map(parts -> Decision.ofParts(claims, parts));
+    }
+
+    private Mono<Decision> takeNext(List<Claim> claims, List<List<Claim>> bySlot, List<Decision> before) {
+        int slot = before.size();
+        if (slot == bySlot.size()) {
+            return Mono.just(Decision.ofParts(claims, before));
+        }
+        return take.apply(bySlot.get(slot)).doOnError(error -> giveBack(before)).flatMap(part -> {
+            List<Decision> parts = new ArrayList<>(before);
+            parts.add(part);
+            if (part.isAllowed()) {
+                return takeNext(claims, bySlot, parts);
+            }
+            giveBack(before);
+            return denied(claims, parts, bySlot.subList(slot + 1, bySlot.size()));
+        });
+    }
+
+    /** Nobody waits for it: who is denied, is denied. What counts although it is denied, stays. */
+    private void giveBack(List<Decision> parts) {
+        for (Decision part : parts) {
+            if (part.isCharged()) {
+                List<Claim> taken = part.limits().stream()
+                        .map(Usage::claim)
+                        .filter(claim -> !claim.limit().isCountingDenied())
+                        .toList();
+                refund.apply(part.at(), taken).subscribe(done -> {}, error -> {});
+            }
+        }
+    }
+
+    private Mono<Decision> denied(List<Claim> claims, List<Decision> parts, List<List<Claim>> rest) {
+        return Flux.fromIterable(rest)
+                .flatMap(slot -> peek.apply(slot).onErrorResume(error -> Mono.empty()))
+                .collectList()
+                .map(others -> {
+                    parts.addAll(others);
+                    return Decision.ofParts(claims, parts);
+                });
+    }
+}

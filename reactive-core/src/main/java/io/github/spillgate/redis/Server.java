@@ -1,0 +1,180 @@
+package io.github.spillgate.redis;
+
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.lettuce.core.RedisCommandExecutionException;
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.BiFunction;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/** One Redis: the connection to it, the scripts that it knows, and the decisions that wait for it. */
+final class Server {
+
+    /** How often somebody is sent on. In a cluster that is well, once is enough. */
+    private static final int MOST_REDIRECTS = 5;
+
+    private final String name;
+    private final Connection connection;
+    private final BiFunction<Redirect, Server, Mono<Redirect.Target>> elsewhere;
+    private final byte[] prefix;
+    private final Coalescing coalescing;
+    private final Delivery delivery;
+    private final ScriptRunner decide;
+    private final ScriptRunner refund;
+    private final ScriptRunner settle;
+    private final AtomicInteger waiting = new AtomicInteger();
+    private final AtomicReference<@Nullable Coalescer> coalescer = new AtomicReference<>();
+
+    /**
+     * A server.
+     *
+     * @param name what tells it from the others
+     * @param elsewhere whom to ask instead, where this one says that another has what it was asked for; empty if there is no other
+     */
+    Server(
+            String name,
+            Connection connection,
+            Settings settings,
+            BiFunction<Redirect, Server, Mono<Redirect.Target>> elsewhere) {
+        this.name = name;
+        this.connection = connection;
+        this.elsewhere = elsewhere;
+        this.prefix = settings.prefix().getBytes(StandardCharsets.US_ASCII);
+        this.coalescing = settings.coalescing();
+        this.delivery = settings.delivery();
+        this.decide = new ScriptRunner(connection, settings.scripts().decide());
+        this.refund = new ScriptRunner(connection, settings.scripts().refund());
+        this.settle = new ScriptRunner(connection, settings.scripts().settle());
+    }
+
+    String name() {
+        return name;
+    }
+
+    Connection connection() {
+        return connection;
+    }
+
+    ScriptRunner refund() {
+        return refund;
+    }
+
+    ScriptRunner settle() {
+        return settle;
+    }
+
+    /** Has a decision made, together with others that come at the same time. */
+    void decide(Asked asked) {
+        if (waiting.incrementAndGet() > coalescing.waiting()) {
+            waiting.decrementAndGet();
+            asked.fail(new LimitStoreUnavailableException(
+                    "Redis cannot be asked: " + coalescing.waiting() + " decisions are waiting for it already", null));
+            return;
+        }
+        OpenConnection open = connection.ifOpen();
+        if (open != null) {
+            coalescerOn(open).add(asked);
+        } else {
+            connection.opened().subscribe(opened -> coalescerOn(opened).add(asked), error -> {
+                waiting.decrementAndGet();
+                delivery.deliver(() -> asked.fail(Errors.translate(error)));
+            });
+        }
+    }
+
+    /** That of this connection, or, if there is another connection by now, of that one. */
+    private Coalescer coalescerOn(OpenConnection open) {
+        while (true) {
+            Coalescer known = coalescer.get();
+            if (known != null && !known.isOlderThan(open)) {
+                return known;
+            }
+            Coalescer next = new Coalescer(open, batch -> decide(batch, open), prefix, coalescing, waiting, delivery);
+            if (coalescer.compareAndSet(known, next)) {
+                if (known != null) {
+                    known.end(new LimitStoreUnavailableException(
+                            "Redis cannot be asked: the connection was lost, or had fallen silent", null));
+                }
+                return next;
+            }
+        }
+    }
+
+    private Mono<Object> decide(Batch batch, OpenConnection open) {
+        byte[][] keys = batch.keys();
+        byte[][] argument = {batch.argument()};
+        return ask(open, connection, (server, first, then) -> server.decide.run(first, then, keys, argument));
+    }
+
+    /** Asks this server, or whichever it says is the one to ask. */
+    <T> Mono<T> ask(Errand<T> errand) {
+        return ask(connection, connection, errand);
+    }
+
+    private <T> Mono<T> ask(Asks first, Asks then, Errand<T> errand) {
+        return ask(first, then, errand, MOST_REDIRECTS);
+    }
+
+    private <T> Mono<T> ask(Asks first, Asks then, Errand<T> errand, int redirects) {
+        return errand.on(this, first, then).onErrorResume(RedisCommandExecutionException.class, said -> {
+            Redirect to = Redirect.in(said);
+            if (to == null) {
+                return Mono.error(said);
+            }
+            if (redirects == 0) {
+                return Mono.error(new LimitStoreUnavailableException(
+                        "Redis cannot decide now: its nodes do not agree on who has slot " + to.slot(), said));
+            }
+            // Off the connection's thread, which has replies to read.
+            return elsewhere
+                    .apply(to, this)
+                    .switchIfEmpty(Mono.error(said))
+                    .publishOn(Schedulers.parallel())
+                    .flatMap(target -> target.server().ask(target.asks(), target.asks(), errand, redirects - 1));
+        });
+    }
+
+    /** Connects, and loads the scripts. */
+    Mono<Void> prepare() {
+        return Mono.when(decide.load(), refund.load(), settle.load());
+    }
+
+    void close() {
+        connection.close();
+    }
+
+    @Override
+    public String toString() {
+        return name;
+    }
+
+    /** What a server is to be asked, or another one in its place. */
+    @FunctionalInterface
+    interface Errand<T> {
+
+        /** Asks, and if that takes more than one question, goes on there. */
+        Mono<T> on(Server server, Asks first, Asks then);
+    }
+
+    /**
+     * What all servers of one store have in common.
+     *
+     * @param prefix what the names of counts begin with
+     * @param scripts what is run there
+     * @param coalescing how far decisions are put together
+     * @param delivery where answers are delivered
+     */
+    record Settings(String prefix, Scripts scripts, Coalescing coalescing, Delivery delivery) {}
+
+    /**
+     * The scripts of a store.
+     *
+     * @param decide decides on a batch
+     * @param refund gives back
+     * @param settle charges what was admitted elsewhere
+     */
+    record Scripts(Script decide, Script refund, Script settle) {}
+}

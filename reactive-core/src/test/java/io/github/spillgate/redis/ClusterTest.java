@@ -1,0 +1,384 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.RedisClusterForTests;
+import io.github.spillgate.testkit.RedisNode;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.cluster.SlotHash;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+/** Decisions in a cluster that is well: who is asked, how often, and that several slots are still all or nothing. */
+class ClusterTest {
+
+    private static final Duration LONG = Duration.ofSeconds(60);
+    private static final Limit LIMIT = Limit.perHour(1_000);
+
+    private static RedisClusterForTests cluster;
+
+    private RedisClusterClient client;
+    private RedisStore store;
+
+    @BeforeAll
+    static void start() {
+        cluster = RedisClusterForTests.start(3, 0);
+    }
+
+    @AfterAll
+    static void stop() {
+        cluster.close();
+    }
+
+    @BeforeEach
+    void connect() {
+        client = RedisClusterClient.create(cluster.uris().subList(0, 1));
+        store = RedisStore.builder(client).namespace("t" + System.nanoTime()).build();
+    }
+
+    @AfterEach
+    void disconnect() {
+        store.close();
+        client.shutdown(0, 1, TimeUnit.SECONDS);
+    }
+
+    private RateLimiter limiter(Limit... limits) {
+        RateLimiter.Builder builder = RateLimiter.builder("api").store(new Unprotected(store));
+        for (Limit limit : limits) {
+            builder.limit(limit);
+        }
+        return builder.build();
+    }
+
+    // How often Redis is asked
+
+    @Test
+    void severalLimitsOfOneKeyAreOneCommand() {
+        RateLimiter limiter = limiter(Limit.perSecond(100), Limit.perMinute(500), Limit.perDay(10_000));
+        limiter.tryAcquire("a").block(LONG);
+        long before = calls();
+        limiter.tryAcquire("a").block(LONG);
+        assertThat(calls() - before).isEqualTo(1);
+    }
+
+    @Test
+    void keysOfOneGroupAreOneCommand() {
+        RateLimiter limiter = limiter(LIMIT);
+        Charge[] charges = IntStream.range(0, 8)
+                .mapToObj(i -> Charge.of("key-" + i).group("tenant"))
+                .toArray(Charge[]::new);
+        limiter.tryAcquire(charges).block(LONG);
+        long before = calls();
+        limiter.tryAcquire(charges).block(LONG);
+        assertThat(calls() - before).isEqualTo(1);
+    }
+
+    @Test
+    void keysOfSeveralSlotsAreOneCommandForEach() {
+        RateLimiter limiter = limiter(LIMIT);
+        Charge[] charges = {Charge.of("a"), Charge.of("b"), Charge.of("c")};
+        limiter.tryAcquire(charges).block(LONG);
+        long before = calls();
+        limiter.tryAcquire(charges).block(LONG);
+        assertThat(calls() - before).isEqualTo(3);
+    }
+
+    @Test
+    void whoComesTogetherForOneSlotLeavesTogether() {
+        RateLimiter limiter = limiter(LIMIT);
+        limiter.tryAcquire("hot").block(LONG);
+        RedisNode node = cluster.primaryOf("hot");
+        long before = calls(node);
+        node.pause();
+        List<Mono<Decision>> asked = new ArrayList<>();
+        try {
+            for (int i = 0; i < 300; i++) {
+                Mono<Decision> one = limiter.tryAcquire("hot").cache();
+                one.subscribe();
+                asked.add(one);
+            }
+        } finally {
+            node.resume();
+        }
+        assertThat(Flux.merge(asked).collectList().block(LONG)).hasSize(300).allMatch(Decision::isAllowed);
+        assertThat(calls(node) - before).isLessThan(20);
+    }
+
+    @Test
+    void aNodeThatStandsStillKeepsNoOtherFromDeciding() {
+        RateLimiter limiter = limiter(LIMIT);
+        warmUp(limiter);
+        RedisNode still = cluster.nodes().get(0);
+        still.pause();
+        try {
+            List<Decision> others = Flux.range(0, 200)
+                    .map(i -> "key-" + i)
+                    .filter(key -> cluster.nodes().get(0) != ownerOf(key))
+                    .flatMap(limiter::tryAcquire)
+                    .collectList()
+                    .block(LONG);
+            assertThat(others).hasSizeGreaterThan(50).allMatch(Decision::isAllowed);
+        } finally {
+            still.resume();
+        }
+    }
+
+    // All or nothing
+
+    @Test
+    void whatALaterSlotDeniesIsGivenBackToTheEarlierOnes() {
+        Limit small = Limit.perHour(3).named("small");
+        RateLimiter limiter = limiter();
+        String[] keys = inAscendingSlots();
+        Charge[] charges = {Charge.of(keys[0], LIMIT), Charge.of(keys[1], LIMIT), Charge.of(keys[2], small)};
+        for (int i = 0; i < 3; i++) {
+            assertThat(limiter.tryAcquire(charges).block(LONG).isAllowed()).isTrue();
+        }
+        Decision denied = limiter.tryAcquire(charges).block(LONG);
+        assertThat(denied.isAllowed()).isFalse();
+        assertThat(denied.violated()).containsExactly(small);
+        assertThat(denied.limits()).extracting(Decision.Usage::used).containsExactly(3L, 3L, 3L);
+        await().atMost(LONG)
+                .untilAsserted(
+                        () -> assertThat(limiter.peek(charges).block(LONG).limits())
+                                .extracting(Decision.Usage::used)
+                                .containsExactly(3L, 3L, 3L));
+    }
+
+    @Test
+    void whoIsDeniedIsToldEverythingThatStandsInHisWay() {
+        Limit minute = Limit.perMinute(1).named("minute");
+        Limit day = Limit.perDay(1).named("day");
+        RateLimiter limiter = limiter();
+        String[] keys = inAscendingSlots();
+        Charge[] charges = {Charge.of(keys[0], minute), Charge.of(keys[1], LIMIT), Charge.of(keys[2], day)};
+        limiter.tryAcquire(charges).block(LONG);
+        Decision denied = limiter.tryAcquire(charges).block(LONG);
+        assertThat(denied.violated()).containsExactly(minute, day);
+        assertThat(denied.retryAfter())
+                .hasValueSatisfying(wait -> assertThat(wait).isGreaterThan(Duration.ofHours(23)));
+        assertThat(denied.limits()).hasSize(3);
+    }
+
+    @Test
+    void aRefundGivesBackToEachSlotWhatWasTakenThere() {
+        RateLimiter limiter = limiter(LIMIT);
+        Charge[] charges = {
+            Charge.of("a").permits(2), Charge.of("b").permits(3), Charge.of("c").permits(4)
+        };
+        limiter.tryAcquire(charges).block(LONG);
+        Decision second = limiter.tryAcquire(charges).block(LONG);
+        limiter.refund(second).block(LONG);
+        limiter.refund(second).block(LONG);
+        assertThat(limiter.peek(charges).block(LONG).limits())
+                .extracting(Decision.Usage::used)
+                .containsExactly(2L, 3L, 4L);
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void ofAHundredThousandDecisionsOverSeveralSlotsNoPermitIsLostOrDoubled(boolean counter) {
+        int decisions = counter ? 20_000 : 100_000;
+        long permits = decisions / 150;
+        Limit few = counter ? Limit.perHour(permits).counter() : Limit.perHour(permits);
+        RateLimiter limiter = limiter(few);
+        int keys = 60;
+        AtomicLong[] granted = Stream.generate(AtomicLong::new).limit(keys).toArray(AtomicLong[]::new);
+        Random random = new Random(42);
+        Flux.range(0, decisions)
+                .map(i -> random.ints(0, keys).distinct().limit(1 + i % 3).toArray())
+                .flatMap(
+                        some -> limiter.tryAcquire(IntStream.of(some)
+                                        .mapToObj(key -> Charge.of("key-" + key).permits(1 + key % 2))
+                                        .toArray(Charge[]::new))
+                                .doOnNext(decision -> {
+                                    if (decision.isAllowed()) {
+                                        IntStream.of(some).forEach(key -> granted[key].addAndGet(1 + key % 2));
+                                    }
+                                }),
+                        256)
+                .then()
+                .block(LONG.multipliedBy(3));
+        assertThat(granted).allSatisfy(taken -> assertThat(taken.get()).isLessThanOrEqualTo(permits));
+        await().atMost(LONG).untilAsserted(() -> {
+            for (int key = 0; key < keys; key++) {
+                assertThat(limiter.peek("key-" + key)
+                                .block(LONG)
+                                .limits()
+                                .get(0)
+                                .used())
+                        .as("key " + key)
+                        .isEqualTo(granted[key].get());
+            }
+        });
+        assertThat(Stream.of(granted).mapToLong(AtomicLong::get).sum()).isGreaterThan(keys * permits * 9 / 10);
+    }
+
+    // When the cluster changes
+
+    @Test
+    void aNodeThatHasForgottenTheScriptsIsToldThem() {
+        RateLimiter limiter = limiter(LIMIT);
+        warmUp(limiter);
+        cluster.nodes().forEach(node -> node.commands().scriptFlush());
+        List<Decision> decisions = Flux.range(0, 200)
+                .flatMap(i -> limiter.tryAcquire("key-" + i))
+                .collectList()
+                .block(LONG);
+        assertThat(decisions).allMatch(Decision::isAllowed);
+    }
+
+    @Test
+    void aSlotIsMovedWhileItIsDecidedOnAndNotOnePermitTooManyIsGranted() {
+        String key = "moving";
+        int slot = SlotHash.getSlot(key);
+        RateLimiter limiter = limiter(Limit.perHour(5_000));
+        limiter.tryAcquire(key).block(LONG);
+        AtomicBoolean over = new AtomicBoolean();
+        AtomicInteger granted = new AtomicInteger(1);
+        Mono<Void> load = Flux.generate(sink -> {
+                    if (over.get()) {
+                        sink.complete();
+                    } else {
+                        sink.next(1);
+                    }
+                })
+                .flatMap(
+                        i -> limiter.tryAcquire(key).doOnNext(decision -> {
+                            if (decision.isAllowed()) {
+                                granted.incrementAndGet();
+                            }
+                        }),
+                        32)
+                .then()
+                .cache();
+        load.subscribe();
+        RedisNode source = cluster.primaryOf(slot);
+        RedisNode target = cluster.nodes().stream()
+                .filter(node -> node != source)
+                .findFirst()
+                .orElseThrow();
+        for (int i = 0; i < 3; i++) {
+            AtomicInteger then = new AtomicInteger();
+            cluster.migrateSlot(slot, i % 2 == 0 ? target : source, () -> {
+                then.set(granted.get());
+                await().atMost(LONG).until(() -> granted.get() > then.get() + 50 || granted.get() == 5_000);
+            });
+        }
+        await().atMost(LONG).until(() -> granted.get() >= 5_000);
+        over.set(true);
+        load.block(LONG);
+        assertThat(granted).hasValue(5_000);
+        assertThat(limiter.peek(key).block(LONG).limits().get(0).used()).isEqualTo(5_000);
+    }
+
+    @Test
+    void countsThatComeToBeWhileTheirSlotIsMovedAreDecidedOn() {
+        RateLimiter limiter = limiter(LIMIT);
+        String tag = "brand-new";
+        int slot = SlotHash.getSlot(tag);
+        RedisNode source = cluster.primaryOf(slot);
+        RedisNode target = cluster.nodes().stream()
+                .filter(node -> node != source)
+                .findFirst()
+                .orElseThrow();
+        limiter.tryAcquire(Charge.of("first").group(tag)).block(LONG);
+        cluster.beginMigration(slot, target);
+        // Some of one command are here, and some are there.
+        List<Decision> decisions = Flux.range(0, 100)
+                .flatMap(
+                        i -> limiter.tryAcquire(Charge.of(i % 10 == 0 ? "first" : "new-" + i % 10)
+                                .group(tag)),
+                        100)
+                .collectList()
+                .block(LONG);
+        assertThat(decisions).hasSize(100).allMatch(Decision::isAllowed);
+        cluster.moveKeys(slot, target);
+        cluster.endMigration(slot, target);
+        Map<String, Long> used = new HashMap<>();
+        for (int i = 0; i < 10; i++) {
+            String key = i == 0 ? "first" : "new-" + i;
+            used.put(
+                    key,
+                    limiter.peek(Charge.of(key).group(tag))
+                            .block(LONG)
+                            .limits()
+                            .get(0)
+                            .used());
+        }
+        assertThat(used)
+                .hasSize(10)
+                .allSatisfy((key, uses) -> assertThat(uses).isEqualTo(key.equals("first") ? 11 : 10));
+    }
+
+    @Test
+    void everyCountLeavesByItself() {
+        RateLimiter limiter =
+                limiter(Limit.perMinute(100), Limit.perMinute(50).counter().named("c"));
+        warmUp(limiter);
+        for (RedisNode node : cluster.nodes()) {
+            for (String key : node.commands()
+                    .keys(store.toString().replace("RedisStore[", "").replace("*]", "*"))) {
+                assertThat(node.commands().pttl(key)).as(key).isBetween(1L, 120_000L);
+            }
+        }
+    }
+
+    private void warmUp(RateLimiter limiter) {
+        List<Decision> decisions = Flux.range(0, 200)
+                .flatMap(i -> limiter.tryAcquire("key-" + i))
+                .collectList()
+                .block(LONG);
+        assertThat(decisions).allMatch(decision -> decision.isAllowed() && decision.source() == Source.REDIS);
+    }
+
+    /** By the place of their slots. */
+    private static RedisNode ownerOf(String key) {
+        return cluster.nodes().get(SlotHash.getSlot(key) * 3 / SlotHash.SLOT_COUNT);
+    }
+
+    private static String[] inAscendingSlots() {
+        return Stream.of("a", "b", "c")
+                .map(key -> key + System.nanoTime())
+                .sorted((one, other) -> Integer.compare(SlotHash.getSlot(one), SlotHash.getSlot(other)))
+                .toArray(String[]::new);
+    }
+
+    private static long calls() {
+        return cluster.nodes().stream().mapToLong(ClusterTest::calls).sum();
+    }
+
+    private static long calls(RedisNode node) {
+        Matcher matcher = Pattern.compile("cmdstat_evalsha:calls=(\\d+)")
+                .matcher(node.commands().info("commandstats"));
+        return matcher.find() ? Long.parseLong(matcher.group(1)) : 0;
+    }
+}
