@@ -40,7 +40,8 @@ public final class RoutePaths implements PathSyntax {
             throw refused(pattern, "has a star that is not its end");
         }
         List<String> names = new ArrayList<>();
-        Pattern compiled = Pattern.compile(regex(pattern, names));
+        // A star also stands for what ends a line: a client may send such a byte, and the router takes it as any other.
+        Pattern compiled = Pattern.compile(regex(pattern, names), Pattern.DOTALL);
         if (VARIABLE.matcher(pattern).replaceAll("").contains(":")) {
             throw refused(pattern, "has a variable without a name");
         }

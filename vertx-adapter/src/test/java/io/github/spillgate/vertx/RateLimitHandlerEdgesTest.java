@@ -401,6 +401,33 @@ class RateLimitHandlerEdgesTest {
     }
 
     @Test
+    void noWayAroundByACharacterThatEndsALine() throws Exception {
+        Rules rules = rules(local, address("api", 1_000).paths("/api/*"));
+        Queue<String> around = new ConcurrentLinkedQueue<>();
+        AtomicInteger reached = new AtomicInteger();
+        start(router -> {
+            router.route().handler(RateLimitHandler.create(rules));
+            router.route("/api/*").handler(ctx -> {
+                reached.incrementAndGet();
+                if (RateLimitHandler.decisions(ctx).isEmpty()) {
+                    around.add(ctx.request().uri());
+                }
+                end(ctx, "hello");
+            });
+        });
+        try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), server.actualPort())) {
+            socket.setSoTimeout(5_000);
+            socket.getOutputStream()
+                    .write("GET /api/\u0085x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+                            .getBytes(StandardCharsets.ISO_8859_1));
+            assertThat(new String(socket.getInputStream().readAllBytes(), StandardCharsets.ISO_8859_1))
+                    .startsWith("HTTP/1.1 200");
+        }
+        assertThat(around).isEmpty();
+        assertThat(reached).hasValue(1);
+    }
+
+    @Test
     void aNumberThatIsTooLargeIsNotAnotherNumber() {
         JsonObject json =
                 new JsonObject("{\"name\": \"x\", \"store\": \"local\", \"local\": {\"counts\": 4294967297}}");
