@@ -5,6 +5,7 @@ import static io.github.spillgate.http.WrongSettingException.checked;
 import io.github.spillgate.http.WrongSettingException;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
+import java.math.BigDecimal;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -90,10 +91,20 @@ final class Settings {
     }
 
     long number(String name, long otherwise) {
-        return read(name, otherwise, "a whole number, for example " + otherwise, value -> {
-            boolean whole = value instanceof Number number && number.doubleValue() == Math.rint(number.doubleValue());
-            return whole ? Long.valueOf(((Number) value).longValue()) : null;
-        });
+        return read(
+                name,
+                otherwise,
+                "a whole number, for example " + otherwise,
+                value -> value instanceof Number number ? whole(number) : null);
+    }
+
+    /** Null if it is none, or one that is too large: its last bits would be another number. */
+    private static @Nullable Long whole(Number number) {
+        try {
+            return new BigDecimal(number.toString()).longValueExact();
+        } catch (ArithmeticException | NumberFormatException e) {
+            return null;
+        }
     }
 
     int integer(String name, int otherwise) {
@@ -124,8 +135,12 @@ final class Settings {
                 otherwise,
                 "a time, for example \"100ms\" or 100",
                 value -> value instanceof Number millis
-                        ? Duration.ofMillis(millis.longValue())
+                        ? duration(whole(millis))
                         : value instanceof String text ? duration(text) : null);
+    }
+
+    private static @Nullable Duration duration(@Nullable Long millis) {
+        return millis == null ? null : Duration.ofMillis(millis);
     }
 
     private static @Nullable Duration duration(String text) {

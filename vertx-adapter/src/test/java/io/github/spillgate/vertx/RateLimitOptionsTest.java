@@ -15,6 +15,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Settings as JSON, with the names that they have in Spring Boot. */
 class RateLimitOptionsTest {
@@ -167,5 +168,20 @@ class RateLimitOptionsTest {
                     assertThat(e.setting()).isEqualTo(setting);
                     assertThat(e.getMessage() + e.value()).contains(why).doesNotContain("pw");
                 });
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"18446744073709551617", "9223372036854775808", "1e30", "0.5"})
+    void aNumberThatIsNoneOfOursIsNotRoundedToOne(String number) {
+        JsonObject cost = new JsonObject(
+                "{\"name\": \"x\", \"rules\": [{\"name\": \"a\", \"limits\": \"5/1m\", \"cost\": " + number + "}]}");
+        JsonObject deadline = new JsonObject("{\"name\": \"x\", \"deadline\": " + number + "}");
+
+        assertThatThrownBy(() -> new RateLimitOptions(cost))
+                .isInstanceOf(WrongSettingException.class)
+                .hasMessageContaining("rules[0].cost");
+        assertThatThrownBy(() -> new RateLimitOptions(deadline))
+                .isInstanceOf(WrongSettingException.class)
+                .hasMessageContaining("deadline");
     }
 }
