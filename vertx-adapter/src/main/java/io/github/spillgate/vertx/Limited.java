@@ -6,6 +6,7 @@ import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.ResponseFields;
 import io.github.spillgate.http.Verdict;
 import io.github.spillgate.http.Verdicts;
+import io.vertx.core.http.HttpServerRequest;
 import io.vertx.core.http.HttpServerResponse;
 import io.vertx.ext.web.RoutingContext;
 import java.util.List;
@@ -20,6 +21,9 @@ final class Limited {
     private final Verdicts verdicts = new Verdicts();
     private @Nullable RateLimitHeaders headers;
     private int tells;
+    private volatile boolean isPaused;
+    private boolean isAsking;
+    private @Nullable Runnable waiting;
 
     private Limited() {}
 
@@ -37,28 +41,84 @@ final class Limited {
         Limited limited = of(ctx);
         // A failure handler may reroute to a page that says so, and which the same rules are for.
         limited.verdicts.told();
+        return limited.keep(ctx, verdict, headers);
+    }
+
+    /** Notes a verdict that has come when the request had been taken elsewhere: it is told, and depends on the status, all the same. */
+    static void noteLate(RoutingContext ctx, Verdict verdict, RateLimitHeaders headers) {
+        Limited limited = of(ctx);
+        HttpServerResponse response = ctx.response();
+        if (response.ended()) {
+            Optional<Problem> unused = limited.verdicts.note(verdict);
+            limited.giveBack(response);
+        } else if (!response.closed()) {
+            Optional<Problem> unused = limited.keep(ctx, verdict, headers);
+        }
+    }
+
+    private Optional<Problem> keep(RoutingContext ctx, Verdict verdict, RateLimitHeaders fields) {
         if (verdict.decision().isEmpty() && !verdict.dependsOnStatus()) {
             return verdict.problem();
         }
-        if (limited.headers == null) {
-            limited.headers = headers;
-            limited.tells = limited.tell(ctx, headers);
+        if (headers == null) {
+            headers = fields;
+            tells = tell(ctx, fields);
             // This one stays where a request is rerouted past us. What has been given back is not given back again.
             ctx.addEndHandler(sent -> {
                 if (sent.succeeded()) {
-                    limited.giveBack(ctx.response());
+                    giveBack(ctx.response());
                 }
             });
         }
-        return limited.verdicts.note(verdict);
+        return verdicts.note(verdict);
     }
 
     /** A request that has been rerouted has lost those who wait for the end of its headers. */
-    static void tellAgain(RoutingContext ctx) {
-        Limited limited = ctx.get(KEY);
-        if (limited != null && limited.headers != null) {
-            ctx.removeHeadersEndHandler(limited.tells);
-            limited.tells = limited.tell(ctx, limited.headers);
+    void tellAgain(RoutingContext ctx) {
+        if (headers != null) {
+            ctx.removeHeadersEndHandler(tells);
+            tells = tell(ctx, headers);
+        }
+    }
+
+    synchronized void asks() {
+        isAsking = true;
+    }
+
+    synchronized boolean isAsking() {
+        return isAsking;
+    }
+
+    /** Puts off what is to be done until the limiter has answered; whoever has waited for that until now has been left. */
+    synchronized boolean waits(Runnable then) {
+        if (isAsking) {
+            waiting = then;
+        }
+        return isAsking;
+    }
+
+    /** Returns what has been put off, if anything has. */
+    synchronized @Nullable Runnable isAnswered() {
+        Runnable then = waiting;
+        isAsking = false;
+        waiting = null;
+        return then;
+    }
+
+    void pause(HttpServerRequest sent) {
+        if (!sent.isEnded()) {
+            isPaused = true;
+            sent.pause();
+        }
+    }
+
+    /** What somebody else has paused is his. */
+    void resume(HttpServerRequest sent) {
+        if (isPaused) {
+            isPaused = false;
+            if (!sent.isEnded()) {
+                sent.resume();
+            }
         }
     }
 
@@ -75,7 +135,7 @@ final class Limited {
         verdicts.completed(response.getStatusCode()).subscribe();
     }
 
-    private static Limited of(RoutingContext ctx) {
+    static Limited of(RoutingContext ctx) {
         Limited limited = ctx.get(KEY);
         if (limited == null) {
             limited = new Limited();

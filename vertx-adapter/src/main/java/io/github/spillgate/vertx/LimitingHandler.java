@@ -12,6 +12,7 @@ import io.vertx.ext.web.RoutingContext;
 import io.vertx.ext.web.handler.InputTrustHandler;
 import io.vertx.ext.web.handler.SecurityPolicyHandler;
 import java.util.Objects;
+import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
@@ -87,26 +88,56 @@ sealed class LimitingHandler implements RateLimitHandler {
             ctx.fail(400, e);
             return;
         }
-        Limited.tellAgain(ctx);
+        Limited limited = Limited.of(ctx);
+        if (limited.isAsking() && waits(ctx, limited)) {
+            return;
+        }
+        limited.tellAgain(ctx);
+        limited.asks();
         HttpServerRequest sent = ctx.request();
         Mono<Verdict> verdict = phase == null ? rules.decide(request) : rules.decide(request, phase);
-        boolean[] paused = new boolean[1];
-        boolean hadFailed = ctx.failed();
-        Runnable pause = () -> {
-            if (!sent.isEnded()) {
-                sent.pause();
-                paused[0] = true;
-            }
+        Place[] place = new Place[1];
+        Runnable turning = () -> {
+            place[0] = Place.of(ctx);
+            limited.pause(sent);
         };
-        Arrival.of(home(sent), verdict, pause, (decided, error) -> {
-            // What somebody else has paused is his.
-            if (paused[0] && !sent.isEnded()) {
-                sent.resume();
+        BiConsumer<@Nullable Verdict, @Nullable Throwable> then = (decided, error) -> {
+            boolean isLeft = place[0] != null && place[0].isLeft();
+            if (isLeft && decided != null) {
+                Limited.noteLate(ctx, decided, headers);
             }
-            if (ctx.failed() == hadFailed) {
+            Runnable waiting = limited.isAnswered();
+            if (waiting != null) {
+                waiting.run();
+                return;
+            }
+            limited.resume(sent);
+            if (!isLeft) {
                 goOn(ctx, decided, error);
             }
-        });
+        };
+        try {
+            Arrival.of(home(sent), verdict, turning, then);
+        } catch (Throwable e) {
+            // Of a class that a function of the user's does not find: there will be no answer to wait for.
+            limited.isAnswered();
+            throw e;
+        }
+    }
+
+    /** Somebody has rerouted the request while the limiter was asked about it: what it says then holds here as well. */
+    private boolean waits(RoutingContext ctx, Limited limited) {
+        HttpServerRequest sent = ctx.request();
+        Context home = home(sent);
+        Place place = Place.of(ctx);
+        limited.pause(sent);
+        return limited.waits(() -> home.runOnContext(now -> {
+            if (place.isLeft()) {
+                limited.resume(sent);
+            } else {
+                handle(ctx);
+            }
+        }));
     }
 
     /** Where we are; the request's own context, if a thread that is none of Vert.x's has passed it on. */
