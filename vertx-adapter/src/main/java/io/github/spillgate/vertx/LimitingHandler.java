@@ -40,7 +40,7 @@ sealed class LimitingHandler implements RateLimitHandler {
 
     static LimitingHandler of(Rules rules, @Nullable Phase phase) {
         Objects.requireNonNull(rules, "rules are null: expected some, for example Rules.of(limiter, syntax, rules)");
-        return of(rules, phase, RateLimitHeaders.all(), DenialWriter.ofProblem(), false);
+        return of(rules, phase, RateLimitHeaders.all(), DenialWriter.ofProblem(), true);
     }
 
     private static LimitingHandler of(

@@ -72,8 +72,10 @@ public sealed interface RateLimitHandler extends Handler<RoutingContext> permits
     RateLimitHandler denials(DenialWriter denials);
 
     /**
-     * The same handler with CORS preflights limited as all requests are, or not, as by default. What has an {@code Authorization} or a
-     * {@code Cookie} is none; where the service authenticates by another header, limit them.
+     * The same handler with CORS preflights limited as all requests are, as by default, or not. A {@code CorsHandler} before this one
+     * answers them, so that they do not come here. Leave them out only where one stands behind it and no route takes {@code OPTIONS}: a
+     * route without a method does, and anybody can send what looks like a preflight. What has an {@code Authorization} or a
+     * {@code Cookie} is none.
      *
      * @param limited whether they are
      * @return the handler

@@ -149,7 +149,7 @@ public final class RateLimitOptions {
                     headers.flag("rate-limit", true),
                     headers.flag("x-rate-limit", true),
                     headers.flag("retry-after", true),
-                    all.flag("preflights", false),
+                    all.flag("preflights", true),
                     all.choice("denials", Denials.class, Denials.RESPOND),
                     all.each("rules").stream().map(RuleOptions::of).toList());
             List.of(redis, local, client, headers, all).forEach(Settings::noMore);

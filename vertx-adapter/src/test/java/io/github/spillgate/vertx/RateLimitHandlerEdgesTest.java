@@ -401,6 +401,25 @@ class RateLimitHandlerEdgesTest {
     }
 
     @Test
+    void noWayAroundByWhatLooksLikeAPreflight() throws Exception {
+        RateLimitHandler limited = RateLimitHandler.create(rules(local, address("address", 1)));
+        // A route without a method takes all of them.
+        start(router -> router.route("/search").handler(limited).handler(ctx -> end(ctx, "found")));
+        String asking = String.join(
+                "\r\n",
+                "OPTIONS /search HTTP/1.1",
+                "Host: x",
+                "Origin: http://a.example",
+                "Access-Control-Request-Method: GET",
+                "Connection: close",
+                "",
+                "");
+
+        assertThat(raw(asking)).startsWith("HTTP/1.1 200");
+        assertThat(raw(asking)).startsWith("HTTP/1.1 429");
+    }
+
+    @Test
     void noWayAroundByACharacterThatEndsALine() throws Exception {
         Rules rules = rules(local, address("api", 1_000).paths("/api/*"));
         Queue<String> around = new ConcurrentLinkedQueue<>();

@@ -98,7 +98,9 @@ final class Service implements HttpContract.Server {
         }
 
         private RateLimitHandler limiting(Phase phase) {
-            return RateLimitHandler.create(setup.rules(), phase).headers(setup.headers());
+            return RateLimitHandler.create(setup.rules(), phase)
+                    .headers(setup.headers())
+                    .preflights(false);
         }
 
         private static User user(RoutingContext ctx) {
