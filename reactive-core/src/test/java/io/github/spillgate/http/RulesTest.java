@@ -262,6 +262,7 @@ class RulesTest {
                     SentRequest.syntax(),
                     List.of(Rule.named("a")
                             .key(match -> Mono.delay(Duration.ofMillis(1)).thenReturn("key"))
+                            .timeout(LONG)
                             .limit(Limit.perMinute(1))
                             .build()));
             assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
