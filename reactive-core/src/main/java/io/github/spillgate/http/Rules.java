@@ -24,7 +24,6 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
-import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 import reactor.util.Logger;
@@ -38,9 +37,6 @@ import reactor.util.context.ContextView;
  * has been counted stays, as {@link Rule} says.
  */
 public final class Rules {
-
-    /** What a question to the limiter is about at most. */
-    private static final int MOST_COUNTS = 16;
 
     private static final Logger LOG = Loggers.getLogger(Rules.class);
     private static final Mono<Verdict> NONE = Mono.just(Verdict.none());
@@ -172,37 +168,7 @@ public final class Rules {
                 charges.add(asked.charge());
             }
         }
-        return charges.isEmpty()
-                ? Mono.empty()
-                : Flux.fromIterable(portions(charges))
-                        .concatMap(limiter::peek)
-                        .collectList()
-                        .map(Rules::joined);
-    }
-
-    /** More than one question takes at once; nothing is taken, so they need not be one. */
-    private static List<List<Charge>> portions(List<Charge> charges) {
-        List<List<Charge>> portions = new ArrayList<>(1);
-        int counts = MOST_COUNTS;
-        for (Charge charge : charges) {
-            counts += charge.limits().size();
-            if (counts > MOST_COUNTS) {
-                portions.add(new ArrayList<>());
-                counts = charge.limits().size();
-            }
-            portions.get(portions.size() - 1).add(charge);
-        }
-        return portions;
-    }
-
-    private static Decision joined(List<Decision> portions) {
-        Decision last = portions.get(portions.size() - 1);
-        return portions.size() == 1
-                ? last
-                : Decision.ofPeek(
-                        last.source(),
-                        last.at().toEpochMilli(),
-                        portions.stream().flatMap(one -> one.limits().stream()).toList());
+        return charges.isEmpty() ? Mono.empty() : Peek.at(limiter, charges);
     }
 
     /**
