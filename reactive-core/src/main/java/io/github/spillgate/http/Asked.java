@@ -1,8 +1,11 @@
 package io.github.spillgate.http;
 
 import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.http.RuleListener.Outcome;
 import java.util.Collection;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -40,5 +43,16 @@ record Asked(Match match, @Nullable Charge charge, @Nullable Throwable why, bool
 
     Rule rule() {
         return match.rule();
+    }
+
+    /** Returns what a decision on this charge, and maybe on others, means for the rule. */
+    Outcome outcome(Decision decision) {
+        if (decision.isAllowed()) {
+            return Outcome.ALLOWED;
+        }
+        List<Limit> violated = decision.violated();
+        return charge == null || violated.isEmpty() || violated.stream().anyMatch(charge.limits()::contains)
+                ? Outcome.DENIED
+                : Outcome.DENIED_BY_OTHERS;
     }
 }

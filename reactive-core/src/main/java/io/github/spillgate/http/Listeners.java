@@ -5,9 +5,12 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
+import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
 import reactor.util.context.Context;
 import reactor.util.context.ContextView;
@@ -54,11 +57,43 @@ record Listeners(List<RuleListener> all) implements RuleListener {
         });
     }
 
-    static @Nullable Watch watch(RuleListener listener, List<Match> matches, ContextView context) {
+    /** Tells what a decision means for one of the rules that it was made for. */
+    static void decided(RuleListener listener, Asked asked, Decision decision, long tookNanos) {
+        Duration took = Duration.ofNanos(Math.max(0, tookNanos));
+        tell(() -> listener.decided(asked.match(), asked.outcome(decision), decision, took));
+    }
+
+    /**
+     * Lets a listener follow a decision, if he wants to. He hears how it has ended before the request goes on, so that what is done then
+     * is no part of it.
+     *
+     * @param decide decides, and tells whom it is given
+     */
+    static <T> Mono<T> watched(
+            RuleListener listener, List<Match> matches, ContextView context, Function<RuleListener, Mono<T>> decide) {
+        Watch watch = watch(listener, matches, context);
+        if (watch == null) {
+            return decide.apply(listener);
+        }
+        RuleListener both = new Listeners(List.of(listener, watch));
+        AtomicBoolean over = new AtomicBoolean();
+        return Mono.defer(() -> decide.apply(both))
+                .doOnTerminate(() -> once(over, watch::ended))
+                .doOnCancel(() -> once(over, watch::cancelled))
+                .contextWrite(asking -> context(watch, asking));
+    }
+
+    private static void once(AtomicBoolean over, Runnable told) {
+        if (over.compareAndSet(false, true)) {
+            tell(told);
+        }
+    }
+
+    private static @Nullable Watch watch(RuleListener listener, List<Match> matches, ContextView context) {
         return ask(() -> listener.watch(matches, context));
     }
 
-    static Context context(Watch watch, Context context) {
+    private static Context context(Watch watch, Context context) {
         return Objects.requireNonNullElse(ask(() -> watch.context(context)), context);
     }
 

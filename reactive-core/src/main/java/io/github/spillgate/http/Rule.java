@@ -443,7 +443,8 @@ public final class Rule {
         }
 
         /**
-         * Only tries the rule out: it decides and reports, and lets everybody pass. No client sees it, or waits for it.
+         * Only tries the rule out: it decides and reports, and lets everybody pass. No client sees it, or waits for it. Key, cost and
+         * limits are looked up together with those of the other rules, and are charged if these allow.
          *
          * @param shadow whether it does
          * @return this builder

@@ -95,7 +95,10 @@ public interface RuleListener {
         /** Hears that it is over, before the request goes on; also where there was nothing to decide, or nothing could be decided. */
         void ended();
 
-        /** Hears that nobody waits for it any more, as when a client has hung up. What it was about to take may have been taken. */
+        /**
+         * Hears that nobody waits for it any more, as when a client has hung up: what it was about to take may have been taken. A shadow
+         * rule ends so as well where the verdict of the others has not allowed; it has taken nothing then.
+         */
         void cancelled();
     }
 }

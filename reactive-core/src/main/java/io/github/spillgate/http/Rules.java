@@ -8,9 +8,6 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.PathSyntax.PathMatcher;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rule.WhenUndecided;
-import io.github.spillgate.http.RuleListener.Outcome;
-import io.github.spillgate.http.RuleListener.Watch;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
@@ -22,7 +19,6 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
-import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
@@ -154,7 +150,7 @@ public final class Rules {
                     .filter(rule -> !rule.isShadow())
                     .map(rule -> Lookup.look(new Match(rule, request, request.pathVariables())))
                     .toList();
-            return whenFound(lookups, now(), this::peek);
+            return whenFound(lookups, () -> {}, now(), this::peek);
         });
     }
 
@@ -212,9 +208,11 @@ public final class Rules {
                 LOG.warn("no rule can be found for a request: {}", Quoted.text(e.toString()));
                 return Mono.just(Verdict.refusal(Problem.undecided()));
             }
+            Trials trials = Trials.of(limiter, shadows, listener, context);
             AtomicBoolean heard = new AtomicBoolean();
-            return decide(enforced, () -> tryOut(shadows, context), context)
+            return decide(enforced, trials, context)
                     .doOnNext(verdict -> {
+                        trials.end();
                         if (!verdict.isAllowed()) {
                             enforced.forEach(match -> request.verdicts().denied(match.rule(), verdict));
                         }
@@ -222,6 +220,7 @@ public final class Rules {
                     })
                     .doOnCancel(() -> {
                         if (!heard.get()) {
+                            trials.end();
                             forget(request, enforced);
                             forget(request, shadows);
                         }
@@ -234,53 +233,39 @@ public final class Rules {
         matches.forEach(match -> request.verdicts().forget(match.rule()));
     }
 
-    private Mono<Verdict> decide(List<Match> enforced, Supplier<List<Verdict.Trial>> trials, ContextView context) {
+    private Mono<Verdict> decide(List<Match> enforced, Trials trials, ContextView context) {
         if (enforced.isEmpty()) {
-            return Mono.just(Verdict.withoutDecision(trials.get()));
+            trials.lookUp();
+            return Mono.just(Verdict.withoutDecision(trials.charge()));
         }
-        Watch watch = Listeners.watch(listener, enforced, context);
-        return watch == null
-                ? decide(enforced, trials, listener)
-                : watched(Mono.defer(() -> decide(enforced, trials, and(watch))), watch);
+        return Listeners.watched(listener, enforced, context, hearing -> decide(enforced, trials, hearing));
     }
 
-    private RuleListener and(Watch watch) {
-        return new Listeners(List.of(listener, watch));
-    }
-
-    /** Tells how a decision has ended before the request goes on, so that what is done then is no part of it. */
-    private static <T> Mono<T> watched(Mono<T> decision, Watch watch) {
-        AtomicBoolean over = new AtomicBoolean();
-        return decision.doOnTerminate(() -> once(over, watch::ended))
-                .doOnCancel(() -> once(over, watch::cancelled))
-                .contextWrite(context -> Listeners.context(watch, context));
-    }
-
-    private static void once(AtomicBoolean over, Runnable told) {
-        if (over.compareAndSet(false, true)) {
-            Listeners.tell(told);
-        }
-    }
-
-    private Mono<Verdict> decide(List<Match> enforced, Supplier<List<Verdict.Trial>> trials, RuleListener hearing) {
+    private Mono<Verdict> decide(List<Match> enforced, Trials trials, RuleListener hearing) {
         long since = now();
         return whenFound(
-                enforced.stream().map(Lookup::ask).toList(), since, asked -> decide(asked, trials, since, hearing));
+                enforced.stream().map(Lookup::ask).toList(),
+                trials::lookUp,
+                since,
+                asked -> decide(asked, trials, since, hearing));
     }
 
-    private static <T> Mono<T> whenFound(List<Mono<Asked>> lookups, long since, Function<List<Asked>, Mono<T>> next) {
+    /** Goes on when all is found; what is to be done meanwhile is done at once, on the thread that subscribes. */
+    private static <T> Mono<T> whenFound(
+            List<Mono<Asked>> lookups, Runnable meanwhile, long since, Function<List<Asked>, Mono<T>> next) {
         Mono<List<Asked>> all = AtOnce.all(lookups);
         if (AtOnce.is(all)) {
+            meanwhile.run();
             return next.apply(Objects.requireNonNull(AtOnce.get(all)));
         }
         // A user's function may answer wherever it likes, for example on the thread that reads from his Redis.
-        return all.publishOn(Schedulers.parallel())
+        return all.zipWith(Mono.fromRunnable(meanwhile).thenReturn(true), (asked, done) -> asked)
+                .publishOn(Schedulers.parallel())
                 .flatMap(asked ->
                         next.apply(asked).contextWrite(context -> context.put(LimitStore.WAITING_SINCE, since)));
     }
 
-    private Mono<Verdict> decide(
-            List<Asked> all, Supplier<List<Verdict.Trial>> trials, long since, RuleListener hearing) {
+    private Mono<Verdict> decide(List<Asked> all, Trials trials, long since, RuleListener hearing) {
         List<Asked> charging = new ArrayList<>(all.size());
         List<Limit> refused = new ArrayList<>(0);
         boolean isDenied = false;
@@ -303,17 +288,18 @@ public final class Rules {
             return Mono.just(Verdict.refusal(Problem.withoutKey(refused)));
         }
         return charging.isEmpty()
-                ? Mono.just(Verdict.withoutDecision(trials.get()))
+                ? Mono.just(Verdict.withoutDecision(trials.charge()))
                 : charge(charging, trials, since, hearing);
     }
 
-    private Mono<Verdict> charge(
-            List<Asked> charging, Supplier<List<Verdict.Trial>> trials, long since, RuleListener hearing) {
-        List<Charge> charges = charging.stream().map(Rules::chargeOf).toList();
+    private Mono<Verdict> charge(List<Asked> charging, Trials trials, long since, RuleListener hearing) {
+        List<Charge> charges = charging.stream()
+                .map(asked -> Objects.requireNonNull(asked.charge()))
+                .toList();
         return Mono.defer(() -> limiter.tryAcquire(charges))
                 .map(decision -> {
-                    charging.forEach(asked -> tell(hearing, asked, decision, since));
-                    return Verdict.of(limiter, decision, charging, decision.isAllowed() ? trials.get() : List.of());
+                    charging.forEach(asked -> Listeners.decided(hearing, asked, decision, now() - since));
+                    return Verdict.of(limiter, decision, charging, decision.isAllowed() ? trials.charge() : List.of());
                 })
                 .onErrorResume(why -> Mono.just(undecided(why, charging, hearing)));
     }
@@ -328,61 +314,7 @@ public final class Rules {
         return isDenied ? Verdict.refusal(Problem.undecided()) : Verdict.none();
     }
 
-    /** Each by itself, and nobody waits for it: a rule that is tried out must not change anything. */
-    private List<Verdict.Trial> tryOut(List<Match> shadows, ContextView context) {
-        List<Verdict.Trial> trials = new ArrayList<>(shadows.size());
-        for (Match match : shadows) {
-            Mono<Decision> decision =
-                    tryOut(match, context).contextWrite(context).cache();
-            decision.subscribe(made -> {}, why -> {});
-            trials.add(new Verdict.Trial(match.rule(), limiter, decision));
-        }
-        return trials;
-    }
-
-    private Mono<Decision> tryOut(Match match, ContextView context) {
-        Watch watch = Listeners.watch(listener, List.of(match), context);
-        return watch == null ? tryOut(match, listener) : watched(Mono.defer(() -> tryOut(match, and(watch))), watch);
-    }
-
-    private Mono<Decision> tryOut(Match match, RuleListener hearing) {
-        long since = now();
-        return Lookup.ask(match)
-                .flatMap(asked -> {
-                    Throwable why = asked.why();
-                    if (why != null) {
-                        return Mono.<Decision>error(why);
-                    }
-                    if (asked.isRefused()) {
-                        Listeners.tell(() -> hearing.refused(match));
-                    }
-                    return asked.charge() == null
-                            ? Mono.<Decision>empty()
-                            : limiter.tryAcquire(asked.charge()).doOnNext(made -> tell(hearing, asked, made, since));
-                })
-                .doOnError(why -> Listeners.tell(() -> hearing.undecided(match, why)));
-    }
-
-    private static Charge chargeOf(Asked asked) {
-        return Objects.requireNonNull(asked.charge());
-    }
-
-    private static void tell(RuleListener hearing, Asked asked, Decision decision, long since) {
-        Duration took = Duration.ofNanos(Math.max(0, now() - since));
-        Listeners.tell(() -> hearing.decided(asked.match(), outcome(asked, decision), decision, took));
-    }
-
-    private static Outcome outcome(Asked asked, Decision decision) {
-        if (decision.isAllowed()) {
-            return Outcome.ALLOWED;
-        }
-        List<Limit> violated = decision.violated();
-        return violated.isEmpty() || violated.stream().anyMatch(chargeOf(asked).limits()::contains)
-                ? Outcome.DENIED
-                : Outcome.DENIED_BY_OTHERS;
-    }
-
-    private static long now() {
+    static long now() {
         return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
     }
 

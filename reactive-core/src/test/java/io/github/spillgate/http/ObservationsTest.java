@@ -99,6 +99,35 @@ class ObservationsTest {
     }
 
     @Test
+    void aShadowRuleIsObservedFromBeforeItIsLookedUpAndCancelledWhereTheOthersDeny() {
+        AtomicReference<Object> seen = new AtomicReference<>();
+        Rules rules = rules(
+                rule("all", 1),
+                rule("tried", 5)
+                        .key(match -> Mono.deferContextual(context -> {
+                            seen.set(context.get(CURRENT));
+                            return Mono.just("k");
+                        }))
+                        .shadow(true));
+        decide(rules, "k");
+        seen.set(null);
+        registry.clear();
+        stopped.clear();
+
+        decide(rules, "k");
+
+        assertThat(stopped).hasSize(2);
+        DecisionObservationContext tried = (DecisionObservationContext) ((Observation) seen.get()).getContext();
+        assertThat(tried.isShadow()).isTrue();
+        assertThat(registry)
+                .hasNumberOfObservationsEqualTo(2)
+                .hasAnObservation(observation -> observation
+                        .doesNotHaveError()
+                        .hasLowCardinalityKeyValue("rules", "tried")
+                        .hasLowCardinalityKeyValue("outcome", "cancelled"));
+    }
+
+    @Test
     void whoHasNoKeyIsRefusedOrPassedOver() {
         decide(rules(rule("key", 5).whenMissing(WhenMissing.DENY)), "");
         assertKeys("rules", "key", "outcome", "refused", "source", "none", "shadow", "false", "denied.by", "key");

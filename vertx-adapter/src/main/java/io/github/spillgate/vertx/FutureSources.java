@@ -15,8 +15,7 @@ import reactor.core.publisher.Mono;
 
 /**
  * Keys, costs and limits that functions of the user's find. They are called on the context of the request, must not block, and have the
- * time that {@link Rule.Builder#timeout the rule} gives them. Those of a rule that is only tried out may be called elsewhere, after the
- * verdict.
+ * time that {@link Rule.Builder#timeout the rule} gives them. So are those of a rule that is only tried out, for which nobody waits.
  */
 public final class FutureSources {
 

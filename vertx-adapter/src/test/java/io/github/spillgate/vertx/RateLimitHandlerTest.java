@@ -104,6 +104,45 @@ class RateLimitHandlerTest {
     }
 
     @Test
+    void functionsOfARuleThatIsTriedOutAreCalledThereToo() throws Exception {
+        Queue<Context> home = new ConcurrentLinkedQueue<>();
+        Queue<Context> asked = new ConcurrentLinkedQueue<>();
+        Queue<String> threads = new ConcurrentLinkedQueue<>();
+        Rule.Builder tried = Rule.named("tried")
+                .timeout(LONG)
+                .key(FutureSources.key(ctx -> {
+                    asked.add(vertx.getOrCreateContext());
+                    threads.add(Thread.currentThread().getName());
+                    return elsewhere("k");
+                }))
+                .limits(FutureSources.limits((ctx, key) -> {
+                    asked.add(vertx.getOrCreateContext());
+                    threads.add(Thread.currentThread().getName());
+                    return elsewhere(List.of(Limit.perMinute(7)));
+                }))
+                .limit(Limit.perMinute(5))
+                .shadow(true);
+        Rules rules = rules(limiter, address("address", 100), tried);
+        start(router -> router.route()
+                .handler(ctx -> {
+                    home.add(Vertx.currentContext());
+                    home.add(Vertx.currentContext());
+                    ctx.next();
+                })
+                .handler(RateLimitHandler.create(rules))
+                .handler(this::hello));
+
+        for (int i = 1; i <= 5; i++) {
+            get("/");
+            int calls = 2 * i;
+            await().atMost(LONG).until(() -> asked.size() == calls);
+        }
+
+        assertThat(asked).containsExactlyElementsOf(home);
+        assertThat(threads).allMatch(name -> name.startsWith("vert.x-eventloop"));
+    }
+
+    @Test
     void aDenialIsWrittenThereToo() throws Exception {
         Queue<String> threads = new ConcurrentLinkedQueue<>();
         RateLimitHandler limited = RateLimitHandler.create(rules(limiter, address("address", 1)))
@@ -413,6 +452,13 @@ class RateLimitHandlerTest {
     private <T> Future<T> later(T value) {
         Promise<T> promise = Promise.promise();
         vertx.runOnContext(now -> promise.complete(value));
+        return promise.future();
+    }
+
+    /** As from a client that knows nothing of Vert.x. */
+    private static <T> Future<T> elsewhere(T value) {
+        Promise<T> promise = Promise.promise();
+        CompletableFuture.delayedExecutor(1, TimeUnit.MILLISECONDS).execute(() -> promise.complete(value));
         return promise.future();
     }
 

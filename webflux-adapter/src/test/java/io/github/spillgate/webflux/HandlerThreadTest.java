@@ -15,6 +15,8 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.time.Duration;
 import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.web.bind.annotation.GetMapping;
@@ -61,6 +63,22 @@ class HandlerThreadTest {
             String thread = threadOfHandler(limiters.rules(Limiters.address("address", 100)));
             assertThat(thread).startsWith("reactor-http");
         }
+    }
+
+    @Test
+    void andSoDoFunctionsOfARuleThatIsTriedOutThoughRedisDecides() {
+        Queue<String> threads = new ConcurrentLinkedQueue<>();
+        Rule.Builder tried = Rule.named("tried")
+                .key(match -> {
+                    threads.add(Thread.currentThread().getName());
+                    return Mono.just("k");
+                })
+                .limit(Limit.perMinute(100))
+                .shadow(true);
+        try (Limiters limiters = Limiters.onRedis()) {
+            threadOfHandler(limiters.rules(Limiters.address("address", 100), tried));
+        }
+        assertThat(threads).hasSize(1).allMatch(name -> name.startsWith("reactor-http"));
     }
 
     private String threadOfHandler(KeySource key) {

@@ -1,0 +1,352 @@
+package io.github.spillgate.http;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.Rule.WhenMissing;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.Disposable;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+import reactor.core.scheduler.Schedulers;
+import reactor.test.publisher.TestPublisher;
+
+/** When rules that are tried out are looked up, and when they charge: the verdict of the others comes when a test lets it. */
+class TrialsTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+
+    /** The verdict of the enforced rules waits for this. */
+    private final Sinks.Empty<Void> let = Sinks.empty();
+
+    private final Held store = new Held();
+    private final RateLimiter limiter = RateLimiter.builder("held").store(store).build();
+    private final Queue<String> called = new ConcurrentLinkedQueue<>();
+    private final Queue<String> heard = new ConcurrentLinkedQueue<>();
+    private final AtomicReference<Verdict> verdict = new AtomicReference<>();
+
+    @AfterEach
+    void close() {
+        limiter.close();
+    }
+
+    // Looking up.
+
+    @Test
+    void functionsOfAShadowAreCalledWhereTheRequestIsAndAfterThoseOfTheOthers() {
+        Rules rules = rules(calling("tried").shadow(true), calling("real"));
+        decide(rules, SentRequest.get("/"));
+        String here = " on " + Thread.currentThread().getName();
+        String[] expected = {
+            "unless of real" + here,
+            "key of real" + here,
+            "limits of real" + here,
+            "cost of real" + here,
+            "unless of tried" + here,
+            "key of tried" + here,
+            "limits of tried" + here,
+            "cost of tried" + here
+        };
+        assertThat(called).containsExactly(expected);
+
+        letElsewhere();
+
+        assertThat(called).containsExactly(expected);
+        assertThat(heard).containsExactly("ALLOWED real", "ALLOWED tried");
+    }
+
+    @Test
+    void whatIsSubscribedToIsSubscribedToThereToo() {
+        Sinks.One<String> realKey = Sinks.one();
+        Rules rules = rules(
+                rule("tried").key(match -> lazily("tried", Mono.just("k"))).shadow(true),
+                rule("real").key(match -> lazily("real", realKey.asMono())));
+        decide(rules, SentRequest.get("/"));
+        String here = " on " + Thread.currentThread().getName();
+        assertThat(called).containsExactly("real" + here, "tried" + here);
+
+        realKey.tryEmitValue("k");
+        letElsewhere();
+
+        assertThat(heard).containsExactly("ALLOWED real", "ALLOWED tried");
+    }
+
+    @Test
+    void aLookUpSeesTheContextOfWhoeverAsks() {
+        AtomicReference<Object> seen = new AtomicReference<>();
+        Rules rules = rules(
+                rule("real").key(match -> Mono.just("k").publishOn(Schedulers.single())),
+                rule("tried")
+                        .key(match -> Mono.deferContextual(context -> {
+                            seen.set(context.get("trace"));
+                            return Mono.just("k");
+                        }))
+                        .shadow(true));
+        Disposable unused = rules.decide(SentRequest.get("/"))
+                .contextWrite(context -> context.put("trace", "t"))
+                .subscribe(verdict::set);
+        assertThat(seen).hasValue("t");
+    }
+
+    @Test
+    void aLookUpThatNeverEndsDelaysNobodyAndEndsWithADenial() {
+        TestPublisher<String> first = TestPublisher.create();
+        TestPublisher<String> second = TestPublisher.create();
+        Queue<TestPublisher<String>> keys = new ConcurrentLinkedQueue<>(List.of(first, second));
+        Rules rules = rules(
+                rule("real"), rule("tried").key(match -> keys.remove().mono()).shadow(true));
+        let.tryEmitEmpty();
+        assertThat(decide(rules, SentRequest.get("/"))).isNotNull();
+        assertThat(verdict.get().isAllowed()).isTrue();
+        // It may still come, and is waited for.
+        first.assertSubscribers(1);
+
+        decide(rules, SentRequest.get("/"));
+
+        assertThat(verdict.get().isAllowed()).isFalse();
+        second.assertWasSubscribed();
+        second.assertCancelled();
+        assertThat(heard).containsExactly("ALLOWED real", "DENIED real");
+    }
+
+    @Test
+    void aLookUpEndsWithWhoeverGoesBeforeTheVerdict() {
+        TestPublisher<String> key = TestPublisher.create();
+        Queue<Mono<String>> keys = new ConcurrentLinkedQueue<>(List.of(key.mono(), Mono.just("k")));
+        Rules rules =
+                rules(rule("real"), rule("tried").key(match -> keys.remove()).shadow(true));
+        SentRequest request = SentRequest.get("/").remembering();
+        Disposable asking = decide(rules, request);
+        key.assertSubscribers(1);
+
+        asking.dispose();
+
+        key.assertCancelled();
+        // Who asks again is another one, and tried again.
+        decide(rules, request);
+        letElsewhere();
+        assertThat(heard).containsExactly("ALLOWED real", "ALLOWED tried");
+    }
+
+    // Charging.
+
+    @Test
+    void aShadowIsChargedWhenTheOthersHaveAllowed() {
+        Rules rules = rules(rule("real"), rule("tried").shadow(true));
+        decide(rules, SentRequest.get("/"));
+        assertThat(store.taken).containsOnlyKeys("real-1m");
+
+        letElsewhere();
+        assertThat(store.taken).containsOnlyKeys("real-1m", "tried-1m");
+
+        store.taken.clear();
+        decide(rules, SentRequest.get("/"));
+        assertThat(verdict.get().isAllowed()).isFalse();
+        assertThat(store.taken).containsOnlyKeys("real-1m");
+    }
+
+    @Test
+    void aShadowWhoseKeyIsFoundAfterTheVerdictIsChargedThenAndGivesBack() {
+        Sinks.One<String> key = Sinks.one();
+        Rules rules = rules(
+                rule("real"),
+                rule("tried").key(match -> key.asMono()).refundWhen("2xx").shadow(true));
+        decide(rules, SentRequest.get("/"));
+        letElsewhere();
+        verdict.get().completed(200).block(LONG);
+        assertThat(store.taken).containsOnlyKeys("real-1m");
+
+        key.tryEmitValue("k");
+
+        assertThat(heard).containsExactly("ALLOWED real", "ALLOWED tried");
+        assertThat(store.refunds).containsExactly("tried-1m");
+    }
+
+    @Test
+    void aShadowHasTheWholeDeadlineOfTheLimiter() {
+        Rules rules = rules(
+                rule("real").key(match -> Mono.just("k").publishOn(Schedulers.single())),
+                rule("tried").shadow(true));
+        let.tryEmitEmpty();
+        decide(rules, SentRequest.get("/"));
+        await().untilAsserted(() -> assertThat(store.taken).containsOnlyKeys("real-1m", "tried-1m"));
+        assertThat(store.taken).containsEntry("real-1m", true).containsEntry("tried-1m", false);
+    }
+
+    @Test
+    void howLongTheOthersTakeIsNoPartOfHowLongAShadowTakes() {
+        try (VirtualTime time = new VirtualTime()) {
+            Rules rules = rules(
+                    rule("real"),
+                    rule("tried")
+                            .key(match -> Mono.delay(Duration.ofMillis(20)).thenReturn("k"))
+                            .shadow(true));
+            decide(rules, SentRequest.get("/"));
+            time.passMillis(500);
+            let.tryEmitEmpty();
+            assertThat(store.took)
+                    .containsEntry("real", Duration.ofMillis(500))
+                    .containsEntry("tried", Duration.ofMillis(20));
+        }
+    }
+
+    // Telling.
+
+    @Test
+    void whatIsWrongWithAShadowIsToldWhenTheOthersHaveAllowedAndOnlyThen() {
+        Rules rules = rules(
+                rule("real"),
+                rule("throws")
+                        .key(match -> {
+                            throw new IllegalStateException("broken");
+                        })
+                        .shadow(true),
+                rule("fails")
+                        .key(match -> Mono.error(new IllegalStateException("broken")))
+                        .shadow(true),
+                rule("hangs")
+                        .key(match -> Mono.never())
+                        .timeout(Duration.ofMillis(1))
+                        .shadow(true),
+                rule("keyless")
+                        .key(match -> Mono.empty())
+                        .whenMissing(WhenMissing.DENY)
+                        .shadow(true),
+                rule("excepted").unless(match -> true).shadow(true));
+        decide(rules, SentRequest.get("/"));
+        assertThat(heard).isEmpty();
+
+        letElsewhere();
+        await().untilAsserted(() -> assertThat(heard)
+                .containsExactlyInAnyOrder(
+                        "ALLOWED real",
+                        "undecided throws: broken",
+                        "undecided fails: broken",
+                        "undecided hangs: key, cost and limits of rule hangs were not found within PT0.001S",
+                        "refused keyless"));
+        assertThat(verdict.get().isAllowed()).isTrue();
+
+        heard.clear();
+        decide(rules, SentRequest.get("/"));
+        assertThat(verdict.get().isAllowed()).isFalse();
+        assertThat(heard).containsExactly("DENIED real");
+    }
+
+    /** The verdict comes on another thread, as that of Redis does. */
+    private void letElsewhere() {
+        Mono.fromRunnable(let::tryEmitEmpty).subscribeOn(Schedulers.single()).block(LONG);
+        await().until(() -> verdict.get() != null);
+    }
+
+    private Disposable decide(Rules rules, SentRequest request) {
+        return rules.decide(request).subscribe(verdict::set);
+    }
+
+    private static Rule.Builder rule(String name) {
+        return Rule.named(name).key(KeySource.constant("k")).timeout(LONG).limit(Limit.perMinute(1));
+    }
+
+    private Rule.Builder calling(String name) {
+        return rule(name)
+                .unless(match -> {
+                    call("unless of " + name);
+                    return false;
+                })
+                .key(match -> {
+                    call("key of " + name);
+                    return Mono.just("k");
+                })
+                .limits((match, key) -> {
+                    call("limits of " + name);
+                    return Mono.empty();
+                })
+                .cost(match -> {
+                    call("cost of " + name);
+                    return Mono.just(1L);
+                });
+    }
+
+    private <T> Mono<T> lazily(String name, Mono<T> value) {
+        return Mono.defer(() -> {
+            call(name);
+            return value;
+        });
+    }
+
+    private void call(String what) {
+        called.add(what + " on " + Thread.currentThread().getName());
+    }
+
+    private Rules rules(Rule.Builder... rules) {
+        return Rules.of(
+                limiter,
+                SentRequest.syntax(),
+                List.of(rules).stream().map(Rule.Builder::build).toList(),
+                new Hearing());
+    }
+
+    private final class Hearing implements RuleListener {
+
+        @Override
+        public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
+            heard.add(outcome + " " + match.rule().name());
+            store.took.put(match.rule().name(), took);
+        }
+
+        @Override
+        public void refused(Match match) {
+            heard.add("refused " + match.rule().name());
+        }
+
+        @Override
+        public void undecided(Match match, Throwable why) {
+            heard.add("undecided " + match.rule().name() + ": " + why.getMessage());
+        }
+    }
+
+    /** Answers when it is let, where that is; but those that are tried out at once. */
+    private final class Held extends Unprotected {
+
+        /** What has been asked for, and whether it had waited before. */
+        private final Map<String, Boolean> taken = new ConcurrentHashMap<>();
+
+        private final Map<String, Duration> took = new ConcurrentHashMap<>();
+        private final Queue<String> refunds = new ConcurrentLinkedQueue<>();
+
+        Held() {
+            super(LocalStore.bounded(100));
+        }
+
+        @Override
+        public Mono<Decision> take(List<Claim> claims) {
+            String name = claims.get(0).limit().name();
+            return Mono.deferContextual(context -> {
+                taken.put(name, context.hasKey(LimitStore.WAITING_SINCE));
+                Mono<Decision> decision = Mono.defer(() -> super.take(claims));
+                return name.startsWith("real") ? let.asMono().then(decision) : decision;
+            });
+        }
+
+        @Override
+        public Mono<Void> refund(Decision decision) {
+            decision.limits().forEach(usage -> refunds.add(usage.limit().name()));
+            return super.refund(decision);
+        }
+    }
+}
