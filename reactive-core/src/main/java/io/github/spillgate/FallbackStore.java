@@ -50,10 +50,10 @@ public interface FallbackStore extends LimitStore {
      * it, and nothing more of that count is handed over before.
      *
      * @param most how many counts at most
-     * @param undecided tells, by the identity, which counts are to be left alone for now
+     * @param left tells, of one claim on it, which counts are to be left alone for now
      * @return the settlements; empty if there is nothing to hand over
      */
-    List<Settlement> toSettle(int most, Predicate<String> undecided);
+    List<Settlement> toSettle(int most, Predicate<Claim> left);
 
     /**
      * Hears what has become of a settlement.

@@ -90,6 +90,16 @@ public interface LimitStore {
     }
 
     /**
+     * Makes ready what the first question to one part would have to wait for.
+     *
+     * @param part as {@link #part} names it
+     * @return empty, when it is done; an error, if it cannot be; by default, as {@link #prepare()} of all
+     */
+    default Mono<Void> prepare(String part) {
+        return prepare();
+    }
+
+    /**
      * Returns which part of the store decides on these claims, where it has parts that fail apart from each other, as the nodes of a
      * cluster do. A breaker in front of the store keeps them apart then. Is asked often, and answers at once.
      *

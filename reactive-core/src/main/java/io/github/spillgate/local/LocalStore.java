@@ -287,8 +287,8 @@ public final class LocalStore implements FallbackStore {
     }
 
     @Override
-    public List<Settlement> toSettle(int most, Predicate<String> undecided) {
-        return owed.handOver(most, undecided);
+    public List<Settlement> toSettle(int most, Predicate<Claim> left) {
+        return owed.handOver(most, left);
     }
 
     @Override

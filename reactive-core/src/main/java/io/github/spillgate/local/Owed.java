@@ -100,18 +100,18 @@ final class Owed {
         forgive(count);
     }
 
-    List<Settlement> handOver(int most, Predicate<String> undecided) {
+    List<Settlement> handOver(int most, Predicate<Claim> left) {
         List<Settlement> batch = new ArrayList<>(Math.min(most, owing.size()));
-        handOver(urgent, most, undecided, batch);
-        handOver(owing, most, undecided, batch);
+        handOver(urgent, most, left, batch);
+        handOver(owing, most, left, batch);
         return batch;
     }
 
-    private void handOver(Set<Count> from, int most, Predicate<String> undecided, List<Settlement> batch) {
+    private void handOver(Set<Count> from, int most, Predicate<Claim> left, List<Settlement> batch) {
         for (Iterator<Count> all = from.iterator(); all.hasNext() && batch.size() < most; ) {
             Count count = all.next();
             synchronized (count) {
-                Settlement settlement = handOver(count, undecided);
+                Settlement settlement = handOver(count, left);
                 if (settlement != null) {
                     batch.add(settlement);
                 }
@@ -119,9 +119,9 @@ final class Owed {
         }
     }
 
-    private @Nullable Settlement handOver(Count count, Predicate<String> undecided) {
+    private @Nullable Settlement handOver(Count count, Predicate<Claim> left) {
         Claim claim = count.carried().owedBy();
-        if (claim == null || count.carried().isHandedOver() || undecided.test(claim.identity())) {
+        if (claim == null || count.carried().isHandedOver() || left.test(claim)) {
             return null;
         }
         count.look(claim.limit(), clock.millis());

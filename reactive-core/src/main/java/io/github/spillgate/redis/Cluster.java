@@ -17,6 +17,7 @@ import java.util.HashSet;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -142,10 +143,29 @@ final class Cluster implements Servers {
     }
 
     @Override
-    public Mono<Void> prepare() {
-        return look().then(Mono.defer(() -> Flux.fromIterable(owners())
-                .flatMapDelayError(Server::prepare, Integer.MAX_VALUE, 1)
-                .then()));
+    public Mono<Void> prepare(String name) {
+        return Mono.defer(() -> {
+            Server server = servers.get(name);
+            return server == null ? look().then(Mono.defer(this::prepareAll)) : server.prepare();
+        });
+    }
+
+    /** It is well if one can be reached: the others are found out by whoever asks them. */
+    private Mono<Void> prepareAll() {
+        return Flux.fromIterable(owners())
+                .flatMap(
+                        server -> server.prepare()
+                                .then(Mono.just(Optional.<Throwable>empty()))
+                                .onErrorResume(error -> Mono.just(Optional.of(error))),
+                        Integer.MAX_VALUE)
+                .collectList()
+                .flatMap(errors -> errors.stream().allMatch(Optional::isPresent)
+                        ? Mono.error(errors.stream()
+                                .findFirst()
+                                .flatMap(error -> error)
+                                .orElseGet(() -> new LimitStoreUnavailableException(
+                                        "Redis cannot decide now: no node of the cluster has a slot", null)))
+                        : Mono.empty());
     }
 
     @Override

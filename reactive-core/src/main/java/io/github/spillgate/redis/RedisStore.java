@@ -295,10 +295,17 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return bySlot;
     }
 
-    /** Connects, and loads the scripts. */
+    /** Connects, and loads the scripts; in Redis Cluster on every node, and it is an error if none can be reached. */
     @Override
     public Mono<Void> prepare() {
-        return servers.prepare().publishOn(delivery.scheduler()).onErrorMap(e -> Errors.translate(e, new byte[0][]));
+        return prepare("");
+    }
+
+    @Override
+    public Mono<Void> prepare(String part) {
+        return servers.prepare(part)
+                .publishOn(delivery.scheduler())
+                .onErrorMap(e -> Errors.translate(e, new byte[0][]));
     }
 
     @Override

@@ -24,8 +24,8 @@ interface Servers {
     /** The server that has the slot, once that is known; never empty. */
     Mono<Server> find(int slot);
 
-    /** Connects to every server, and loads the scripts. */
-    Mono<Void> prepare();
+    /** Connects to this server, or, if there is none of this name, to all, and loads the scripts. */
+    Mono<Void> prepare(String name);
 
     /** Closes all connections; does not wait for it. */
     void close();
@@ -60,7 +60,7 @@ interface Servers {
             }
 
             @Override
-            public Mono<Void> prepare() {
+            public Mono<Void> prepare(String name) {
                 return server.prepare();
             }
 

@@ -62,7 +62,8 @@ final class Gates {
         return name.isEmpty() ? whole : to(name);
     }
 
-    private Gate to(String name) {
+    /** The gate to a part. */
+    Gate to(String name) {
         long now = Deadlines.now();
         Part known = parts.get(name);
         if (known == null || known.isForgotten(now)) {

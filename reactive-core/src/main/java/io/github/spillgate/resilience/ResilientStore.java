@@ -72,7 +72,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     private final Deadlines late = new Deadlines(LATEST);
     private final Doubts doubts = new Doubts();
     private final Denials denials;
-    private final @Nullable Settler settler;
+    private final @Nullable Settlers settlers;
     private final LongAdder fellBack = new LongAdder();
     private final LongAdder unknown = new LongAdder();
     private final LongAdder lost = new LongAdder();
@@ -86,7 +86,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         denials = new Denials(builder.shortcut);
         gates = new Gates(primary, fallback, builder.mostOpen, builder.breaker);
         standIn = fallback instanceof FallbackStore store ? store : null;
-        settler = standIn == null ? null : new Settler(primary, standIn, gates.whole(), doubts);
+        settlers = standIn == null ? null : new Settlers(primary, standIn, gates, doubts);
         if (standIn != null) {
             standIn.standInFor(primary);
         }
@@ -204,7 +204,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     @Override
     public Mono<Void> closeLater() {
-        return settler == null ? Mono.empty() : settler.end();
+        return settlers == null ? Mono.empty() : settlers.end();
     }
 
     // What questions need.
@@ -273,19 +273,19 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     /** The fallback has granted something that is to be charged in the store. */
     void owes(Decision granted) {
-        if (settler != null) {
-            settler.wake();
+        if (settlers != null) {
+            settlers.wake(granted);
         } else {
             lost.add(permits(granted));
         }
     }
 
     boolean mustSettle(List<Claim> claims) {
-        // In this order: what is not owed any more because it has been handed over, the settler holds by then.
-        if (standIn == null || settler == null || !(standIn.owes(claims) || settler.holds(claims))) {
+        // In this order: what is not owed any more because it has been handed over, a settler holds by then.
+        if (standIn == null || settlers == null || !(standIn.owes(claims) || settlers.hold(claims))) {
             return false;
         }
-        settler.hurry();
+        settlers.hurry(claims);
         return true;
     }
 

@@ -17,14 +17,13 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
-import reactor.util.Logger;
-import reactor.util.Loggers;
 
 /**
  * Charges in the store what the fallback has admitted in its place: in small batches, one at a time, with a pause after each as
@@ -33,12 +32,13 @@ import reactor.util.Loggers;
  *
  * <p>It runs once a second while something is to be settled, and not at all else. As it passes the same gate as all questions, it
  * also finds out by itself that the store is back when nobody asks for decisions.
+ *
+ * <p>Each part of a store has one of its own, so that what cannot be charged in one holds up no other.
  */
 final class Settler {
 
     static final int BATCH = 64;
 
-    private static final Logger LOG = Loggers.getLogger(ResilientStore.class);
     private static final long PAUSE = TimeUnit.SECONDS.toNanos(1);
     private static final long SHORTEST_PAUSE = TimeUnit.MILLISECONDS.toNanos(1);
     private static final long LONGEST_PAUSE = TimeUnit.MILLISECONDS.toNanos(5);
@@ -48,7 +48,9 @@ final class Settler {
 
     private final LimitStore primary;
     private final FallbackStore fallback;
-    private final Gate gate;
+    private final String part;
+    private final Supplier<Gate> gates;
+    private final Predicate<Claim> isOurs;
     private final Doubts doubts;
     private final AtomicBoolean awake = new AtomicBoolean();
     private final AtomicLong alarms = new AtomicLong();
@@ -70,10 +72,25 @@ final class Settler {
 
     private volatile long restsSince = Deadlines.now() - SHORTEST_REST;
 
-    Settler(LimitStore primary, FallbackStore fallback, Gate gate, Doubts doubts) {
+    /**
+     * A settler.
+     *
+     * @param part which part of the store is charged
+     * @param gates has the gate to it
+     * @param isOurs whether a count is one of its own
+     */
+    Settler(
+            LimitStore primary,
+            FallbackStore fallback,
+            String part,
+            Supplier<Gate> gates,
+            Predicate<Claim> isOurs,
+            Doubts doubts) {
         this.primary = primary;
         this.fallback = fallback;
-        this.gate = gate;
+        this.part = part;
+        this.gates = gates;
+        this.isOurs = isOurs;
         this.doubts = doubts;
     }
 
@@ -123,19 +140,20 @@ final class Settler {
             return;
         }
         hurried.set(false);
+        Gate gate = gates.get();
         Gate.Passage passage = fallback.state().toSettle() == 0 ? Gate.Passage.NO : gate.pass();
         if (passage == Gate.Passage.NO) {
             rest();
         } else if (ready) {
-            send(passage);
+            send(gate, passage);
         } else {
             // What is handed over is for the store to decide as soon as it is sent. So it must not be held up there for
             // want of a script. That this goes well says nothing: also a store that cannot write gets ready.
-            ask(primary::prepare, new Reply<Void>(passage) {
+            ask(() -> primary.prepare(part), new Reply<Void>(gate, passage) {
                 @Override
                 void answered(@Nullable Void nothing) {
                     ready = true;
-                    send(passage);
+                    send(gate, passage);
                 }
 
                 @Override
@@ -144,7 +162,7 @@ final class Settler {
         }
     }
 
-    private void send(Gate.Passage passage) {
+    private void send(Gate gate, Gate.Passage passage) {
         List<Settlement> batch = new ArrayList<>(sent);
         batch.removeIf(this::isOver);
         if (batch.isEmpty()) {
@@ -158,7 +176,7 @@ final class Settler {
             rest();
             return;
         }
-        Reply<Decision> reply = new Reply<>(passage) {
+        Reply<Decision> reply = new Reply<>(gate, passage) {
             @Override
             void answered(@Nullable Decision known) {
                 try {
@@ -192,11 +210,11 @@ final class Settler {
     }
 
     /** From here on the count is held, until its settlement is on its way. */
-    private boolean isToBeLeft(String identity) {
-        if (doubts.on(identity)) {
+    private boolean isToBeLeft(Claim claim) {
+        if (!isOurs.test(claim) || doubts.on(claim.identity())) {
             return true;
         }
-        held.add(identity);
+        held.add(claim.identity());
         return false;
     }
 
@@ -242,10 +260,6 @@ final class Settler {
     private void finish() {
         if (over.compareAndSet(false, true)) {
             ended.tryEmitEmpty();
-            long left = fallback.state().toSettle();
-            if (left > 0) {
-                LOG.warn("{} permits that {} has granted will not be charged in {}", left, fallback, primary);
-            }
         }
     }
 
@@ -272,12 +286,14 @@ final class Settler {
     /** Hears what has become of what the store was asked, and tells the gate if that was not well. */
     private abstract class Reply<T> extends BaseSubscriber<T> {
 
+        private final Gate gate;
         private final Gate.Passage passage;
         private final long start = Deadlines.now();
         private final AtomicBoolean ends = new AtomicBoolean();
         private @Nullable T answer;
 
-        Reply(Gate.Passage passage) {
+        Reply(Gate gate, Gate.Passage passage) {
+            this.gate = gate;
             this.passage = passage;
         }
 

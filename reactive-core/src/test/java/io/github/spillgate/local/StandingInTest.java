@@ -129,7 +129,7 @@ class StandingInTest {
             for (int step = 0; step < 6; step++) {
                 switch (random.nextInt(4)) {
                     case 0 -> remember(limiter, key, random.nextInt(9), 1 + random.nextInt(190));
-                    case 1 -> store.toSettle(1, identity -> false);
+                    case 1 -> store.toSettle(1, claim -> false);
                     default -> now(limiter.tryAcquire(key, 1 + random.nextInt(most)));
                 }
                 clock.advanceMillis(random.nextInt(60));
@@ -166,7 +166,7 @@ class StandingInTest {
                 .build()
                 .tryAcquire("a", 4));
         assertThat(alone.state().toSettle()).isZero();
-        assertThat(alone.toSettle(10, identity -> false)).isEmpty();
+        assertThat(alone.toSettle(10, claim -> false)).isEmpty();
     }
 
     @Test
@@ -176,7 +176,7 @@ class StandingInTest {
         clock.advanceMillis(1_000);
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(500);
-        List<Settlement> settlements = store.toSettle(10, identity -> false);
+        List<Settlement> settlements = store.toSettle(10, claim -> false);
         assertThat(settlements).hasSize(1);
         assertThat(settlements.get(0).permits()).isEqualTo(5);
         assertThat(settlements.get(0).ages())
@@ -191,19 +191,19 @@ class StandingInTest {
     void aCountIsHandedOverOnceUntilItsFateIsKnown() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
-        Settlement first = store.toSettle(10, identity -> false).get(0);
+        Settlement first = store.toSettle(10, claim -> false).get(0);
         now(limiter.tryAcquire("a", 3));
-        assertThat(store.toSettle(10, identity -> false)).isEmpty();
+        assertThat(store.toSettle(10, claim -> false)).isEmpty();
         remember(limiter, "a", 2, WINDOW);
         store.settled(first, true);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
-        Settlement second = store.toSettle(10, identity -> false).get(0);
+        Settlement second = store.toSettle(10, claim -> false).get(0);
         assertThat(second.permits()).isEqualTo(3);
         assertThat(second.id()).isNotEqualTo(first.id());
         store.settled(second, true);
         assertThat(store.state().toSettle()).isZero();
         assertThat(store.state().settled()).isEqualTo(5);
-        assertThat(store.toSettle(10, identity -> false)).isEmpty();
+        assertThat(store.toSettle(10, claim -> false)).isEmpty();
     }
 
     @Test
@@ -211,7 +211,8 @@ class StandingInTest {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
         now(limiter.tryAcquire("b", 3));
-        List<Settlement> settlements = store.toSettle(10, identity -> identity.contains("{a}"));
+        List<Settlement> settlements =
+                store.toSettle(10, claim -> claim.identity().contains("{a}"));
         assertThat(settlements.stream().map(Settlement::permits)).containsExactly(3L);
     }
 
@@ -223,7 +224,7 @@ class StandingInTest {
         }
         List<String> ids = new ArrayList<>();
         for (int batch = 0; batch < 5; batch++) {
-            List<Settlement> settlements = store.toSettle(10, identity -> false);
+            List<Settlement> settlements = store.toSettle(10, claim -> false);
             assertThat(settlements).hasSize(10);
             settlements.forEach(one -> {
                 ids.add(one.id());
@@ -231,7 +232,7 @@ class StandingInTest {
             });
         }
         assertThat(ids).doesNotHaveDuplicates();
-        assertThat(store.toSettle(10, identity -> false)).isEmpty();
+        assertThat(store.toSettle(10, claim -> false)).isEmpty();
     }
 
     @Test
@@ -241,7 +242,7 @@ class StandingInTest {
         clock.advanceMillis(30_000);
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(30_001);
-        assertThat(store.toSettle(10, identity -> false).get(0).permits()).isEqualTo(3);
+        assertThat(store.toSettle(10, claim -> false).get(0).permits()).isEqualTo(3);
         assertThat(store.state().toSettle()).isEqualTo(3);
     }
 
@@ -252,7 +253,7 @@ class StandingInTest {
         clock.advanceMillis(WINDOW + 30_000);
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(1_000);
-        assertThat(store.toSettle(10, identity -> false).get(0).ages())
+        assertThat(store.toSettle(10, claim -> false).get(0).ages())
                 .containsExactly(
                         new Settlement.Hits(WINDOW + 31_000, 31_001, 4), new Settlement.Hits(31_000, 1_000, 3));
     }
@@ -264,7 +265,7 @@ class StandingInTest {
             now(limiter.tryAcquire("a"));
             clock.advanceMillis(3);
         }
-        Settlement settlement = store.toSettle(10, identity -> false).get(0);
+        Settlement settlement = store.toSettle(10, claim -> false).get(0);
         assertThat(settlement.permits()).isEqualTo(1_000);
         assertThat(settlement.ages()).hasSizeLessThanOrEqualTo(64);
         long seenSoFar = 0;
@@ -288,7 +289,7 @@ class StandingInTest {
         small.counts().cleanUp();
         assertThat(small.state().lost()).isGreaterThan(900);
         assertThat(small.state().lost() + small.state().toSettle()).isEqualTo(1_000);
-        long handedOver = small.toSettle(1_000, identity -> false).stream()
+        long handedOver = small.toSettle(1_000, claim -> false).stream()
                 .mapToLong(Settlement::permits)
                 .sum();
         assertThat(handedOver).isEqualTo(small.state().toSettle());
@@ -301,7 +302,7 @@ class StandingInTest {
         remember(limiter, "a", 5, WINDOW);
         limiter.reset("a").block();
         assertThat(store.state().toSettle()).isZero();
-        assertThat(store.toSettle(10, identity -> false)).isEmpty();
+        assertThat(store.toSettle(10, claim -> false)).isEmpty();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
 
@@ -319,7 +320,7 @@ class StandingInTest {
     void aSettlementThatIsLostWasNeverChargedAndIsNotGivenBackElsewhere() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Decision decision = now(limiter.tryAcquire("a", 2));
-        Settlement settlement = store.toSettle(10, identity -> false).get(0);
+        Settlement settlement = store.toSettle(10, claim -> false).get(0);
         assertThat(store.takeBack(decision)).hasSize(1);
         store.settled(settlement, false);
         assertThat(store.takeBack(decision)).isEmpty();
@@ -330,7 +331,7 @@ class StandingInTest {
     void whatIsTakenBackOfASettledDecisionIsToBeGivenBackElsewhereOnlyAsLongAsItCounts() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Decision decision = now(limiter.tryAcquire("a", 2));
-        store.settled(store.toSettle(10, identity -> false).get(0), true);
+        store.settled(store.toSettle(10, claim -> false).get(0), true);
         List<Claim> rest = store.takeBack(decision);
         assertThat(rest).hasSize(1);
         assertThat(rest.get(0).permits()).isEqualTo(2);
@@ -344,7 +345,7 @@ class StandingInTest {
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(10_000);
         assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
-        Settlement settlement = store.toSettle(10, identity -> false).get(0);
+        Settlement settlement = store.toSettle(10, claim -> false).get(0);
         assertThat(settlement.permits()).isEqualTo(3);
         assertThat(store.state().toSettle()).isEqualTo(3);
         assertThat(settlement.ages().get(1)).isEqualTo(new Settlement.Hits(0, 0, 2));
@@ -361,7 +362,7 @@ class StandingInTest {
         for (int step = 0; step < 20_000; step++) {
             String key = "key-" + random.nextInt(8);
             switch (random.nextInt(10)) {
-                case 0 -> open.addAll(store.toSettle(random.nextInt(4), identity -> random.nextBoolean()));
+                case 0 -> open.addAll(store.toSettle(random.nextInt(4), claim -> random.nextBoolean()));
                 case 1, 2 -> {
                     if (!open.isEmpty()) {
                         store.settled(open.remove(random.nextInt(open.size())), random.nextInt(4) > 0);
@@ -384,7 +385,7 @@ class StandingInTest {
             assertThat(store.state().toSettle()).isNotNegative();
         }
         open.forEach(one -> store.settled(one, true));
-        store.toSettle(1_000, identity -> false).forEach(one -> store.settled(one, true));
+        store.toSettle(1_000, claim -> false).forEach(one -> store.settled(one, true));
         assertThat(store.state().toSettle()).isZero();
     }
 

@@ -1,0 +1,120 @@
+package io.github.spillgate.resilience;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.FallbackStore;
+import io.github.spillgate.LimitStore;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
+import reactor.util.Logger;
+import reactor.util.Loggers;
+
+/** A {@link Settler} for each part of the store; one, where it has no parts. */
+final class Settlers {
+
+    private static final Logger LOG = Loggers.getLogger(ResilientStore.class);
+
+    /** For more parts than that, one serves the rest. */
+    private static final int MOST = 1_000;
+
+    private static final String REST = "";
+
+    private final LimitStore primary;
+    private final FallbackStore fallback;
+    private final Gates gates;
+    private final Doubts doubts;
+    private final ConcurrentMap<String, Settler> byPart = new ConcurrentHashMap<>();
+    private final Settler rest;
+
+    private volatile boolean over;
+    private @Nullable Mono<Void> end;
+
+    Settlers(LimitStore primary, FallbackStore fallback, Gates gates, Doubts doubts) {
+        this.primary = primary;
+        this.fallback = fallback;
+        this.gates = gates;
+        this.doubts = doubts;
+        this.rest = settler(REST);
+    }
+
+    private Settler settler(String part) {
+        return new Settler(
+                primary,
+                fallback,
+                part,
+                () -> part.equals(REST) ? gates.whole() : gates.to(part),
+                claim -> isOf(claim, part),
+                doubts);
+    }
+
+    /** A count whose slot has moved is another one's by now, which may be asleep. */
+    private boolean isOf(Claim claim, String part) {
+        Settler settler = of(claim);
+        boolean isOurs = settler == (part.equals(REST) ? rest : byPart.get(part));
+        if (!isOurs) {
+            settler.wake();
+        }
+        return isOurs;
+    }
+
+    private Settler of(Claim claim) {
+        String part = primary.part(List.of(claim));
+        Settler known = part.equals(REST) ? rest : byPart.get(part);
+        if (known != null) {
+            return known;
+        }
+        return over || byPart.size() >= MOST ? rest : byPart.computeIfAbsent(part, this::settler);
+    }
+
+    /** There is something to settle. */
+    void wake(Decision granted) {
+        for (Decision.Usage usage : granted.limits()) {
+            of(usage.claim()).wake();
+        }
+    }
+
+    /** Somebody asks for what the store must not decide before it is settled. */
+    void hurry(List<Claim> claims) {
+        for (Claim claim : claims) {
+            of(claim).hurry();
+        }
+    }
+
+    /** Whether something of this has been handed over and is not on its way. */
+    boolean hold(List<Claim> claims) {
+        if (rest.holds(claims)) {
+            return true;
+        }
+        for (Settler settler : byPart.values()) {
+            if (settler.holds(claims)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** Has all of them try once more what is left, and ends them. */
+    synchronized Mono<Void> end() {
+        Mono<Void> known = end;
+        if (known == null) {
+            over = true;
+            List<Mono<Void>> all = new ArrayList<>(List.of(rest.end()));
+            byPart.values().forEach(settler -> all.add(settler.end()));
+            known = Mono.when(all).doOnSuccess(ended -> tellWhatIsLeft()).cache();
+            end = known;
+            known.subscribe();
+        }
+        return known;
+    }
+
+    private void tellWhatIsLeft() {
+        long left = fallback.state().toSettle();
+        if (left > 0) {
+            LOG.warn("{} permits that {} has granted will not be charged in {}", left, fallback, primary);
+        }
+    }
+}
