@@ -197,6 +197,13 @@ final class Batch {
         }
     }
 
+    /** Why something could not be written, as Redis says; empty where all was. */
+    String whyUnwritten(byte[] reply) {
+        return reply.length <= replyLength
+                ? ""
+                : new String(reply, replyLength, reply.length - replyLength, StandardCharsets.UTF_8);
+    }
+
     /** Tells those in one of the pieces that the command has failed. */
     void fail(Throwable e, int piece) {
         for (Question question : questionsIn(piece)) {
@@ -271,8 +278,7 @@ final class Batch {
                     return;
                 }
                 if (verdict == UNWRITTEN) {
-                    String why = new String(reply, replyLength, reply.length - replyLength, StandardCharsets.UTF_8);
-                    fail(new RedisCommandExecutionException(why));
+                    fail(new RedisCommandExecutionException(whyUnwritten(reply)));
                     return;
                 }
             }

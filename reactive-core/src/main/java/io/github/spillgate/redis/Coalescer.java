@@ -252,6 +252,10 @@ final class Coalescer {
                     shortestTrip = trip;
                 }
                 end(piece -> batch.answer((byte[]) reply, piece));
+                String why = batch.whyUnwritten((byte[]) reply);
+                if (!why.isEmpty()) {
+                    connection.noteRefusal(why);
+                }
             }
         }
 

@@ -38,7 +38,9 @@ import reactor.core.scheduler.Schedulers;
  * {@value #LONGEST_ATTEMPT_SECONDS} s is given up, and another one begins; there are at most {@value #MOST_ATTEMPTS} at a time,
  * because each holds a thread until Lettuce ends it; should one succeed after all, it is closed. A connection on which Redis has
  * fallen silent is laid aside: others are asked on a new one, or a Redis that has come back elsewhere would be kept waiting until
- * the network gives up. The old one stays open for a minute, because a Redis that has only been busy still answers there.
+ * the network gives up. The old one stays open for a minute, because a Redis that has only been busy still answers there. So it
+ * is where Redis says that it takes no writes, as one does that has become a replica, and that breaks no connection: the next one
+ * is opened to whoever is the primary now. There is at most one new one a second.
  */
 final class Connection implements Asks {
 
@@ -230,7 +232,7 @@ final class Connection implements Asks {
         boolean hangs() {
             OpenConnection opened = open;
             if (opened != null) {
-                return opened.isSilent();
+                return opened.isSilent() || opened.isMisled();
             }
             return nanoTime.getAsLong() - since > LONGEST_ATTEMPT
                     && attempts.get() < MOST_ATTEMPTS

@@ -39,7 +39,11 @@ final class Errors {
             "NOREPLICAS",
             "MISCONF");
 
-    private static final Set<String> ELSEWHERE = Set.of("MOVED", "ASK");
+    /** What a replica says, or a primary whose replicas have gone, perhaps to another one. */
+    private static final Set<String> ELSEWHERE = Set.of("READONLY", "MASTERDOWN", "NOREPLICAS");
+
+    /** What one node of a cluster says where another one is meant. */
+    private static final Set<String> OTHER_NODE = Set.of("MOVED", "ASK");
 
     private static final Set<String> STRANGER = Set.of("NOAUTH", "WRONGPASS");
 
@@ -88,7 +92,7 @@ final class Errors {
         if (isRefusal(message)) {
             return new LimitStoreUnreachableException("Redis does not let us in: " + message + advice(message), e);
         }
-        if (hasCode(message, ELSEWHERE)) {
+        if (hasCode(message, OTHER_NODE)) {
             return new LimitStoreUnavailableException(
                     "Redis cannot decide now: it is one node of a cluster, and has been asked for what another one has: expected"
                             + " the store to know the cluster, for example"
@@ -154,6 +158,11 @@ final class Errors {
                 : new LimitStoreUnavailableException(
                         "Redis cannot be asked: it has not answered when it was to load the script: " + messageOf(e),
                         e);
+    }
+
+    /** Whether the primary may be another server by now than the one that says this. */
+    static boolean isToldElsewhere(@Nullable String message) {
+        return message != null && hasCode(message, ELSEWHERE);
     }
 
     /** Redis's own words, if it has said any, or else what Lettuce has met with. */

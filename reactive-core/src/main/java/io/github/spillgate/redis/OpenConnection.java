@@ -41,9 +41,13 @@ final class OpenConnection implements Asks {
     /** How long something may be under way while nothing at all comes back. */
     static final long LONGEST_SILENCE = TimeUnit.SECONDS.toNanos(2);
 
+    /** How long a connection is kept that does not lead to the primary: the next one may lead to the same server. */
+    static final long SHORTEST_STAY = TimeUnit.SECONDS.toNanos(1);
+
     private final StatefulRedisConnection<byte[], byte[]> connection;
     private final LongSupplier nanoTime;
     private final long number;
+    private final long openedAt;
     private final Turnstile turnstile = new Turnstile(this::wouldOvertake);
 
     /** The number of the newest command; written inside the turnstile. */
@@ -61,10 +65,13 @@ final class OpenConnection implements Asks {
     /** When the newest answer came, or when the first command left that none has come after. */
     private volatile long heardAt;
 
+    private volatile boolean mayBeMisled;
+
     OpenConnection(StatefulRedisConnection<byte[], byte[]> connection, LongSupplier nanoTime, long number) {
         this.connection = connection;
         this.nanoTime = nanoTime;
         this.number = number;
+        this.openedAt = nanoTime.getAsLong();
     }
 
     /** The greater, the newer. */
@@ -92,6 +99,18 @@ final class OpenConnection implements Asks {
     /** Whether something has been under way for long, and nothing at all has come back in that time. */
     boolean isSilent() {
         return sent != answered && nanoTime.getAsLong() - heardAt > LONGEST_SILENCE;
+    }
+
+    /** Hears why Redis has refused something: it may be the primary no more, and that breaks no connection. */
+    void noteRefusal(@Nullable String why) {
+        if (Errors.isToldElsewhere(why)) {
+            mayBeMisled = true;
+        }
+    }
+
+    /** Whether another connection may lead to the primary, where this one does not. */
+    boolean isMisled() {
+        return mayBeMisled && nanoTime.getAsLong() - openedAt > SHORTEST_STAY;
     }
 
     /** Closes the connection, with all that is under way; does not wait for it. In turn, because it takes the lock of writing. */
@@ -193,6 +212,7 @@ final class OpenConnection implements Asks {
         public void onError(Throwable e) {
             if (e instanceof RedisCommandExecutionException) {
                 countAnswered(number);
+                noteRefusal(e.getMessage());
             }
             fail(e);
         }

@@ -1,0 +1,171 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.api.sync.RedisCommands;
+import io.lettuce.core.codec.ByteArrayCodec;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.regex.MatchResult;
+import java.util.regex.Pattern;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** A connection whose other end takes no writes is replaced, for the next one may lead to the primary; the time is set by the test. */
+class DemotedTest {
+
+    private static final String NAME = "demoted";
+    private static final Duration LONG = Duration.ofSeconds(30);
+
+    /** Where nobody listens. */
+    private static final int NOBODY = 1;
+
+    private final AtomicLong nanos = new AtomicLong(-5);
+    private RedisForTests redis;
+    private RedisClient client;
+    private RedisClient ofTheTest;
+    private StatefulRedisConnection<String, String> administrator;
+    private Connection connection;
+
+    @BeforeEach
+    void start() {
+        redis = RedisForTests.startOwn();
+        RedisURI named = redis.uri();
+        named.setClientName(NAME);
+        client = RedisClient.create(named);
+        ofTheTest = RedisClient.create(redis.uri());
+        administrator = ofTheTest.connect();
+        connection = new Connection(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get);
+    }
+
+    @AfterEach
+    void end() {
+        client.shutdown();
+        ofTheTest.shutdown();
+        redis.close();
+    }
+
+    @Test
+    void whoComesAfterARefusedWriteIsAskedOnANewConnection() {
+        long first = id();
+        pass(Duration.ofSeconds(1).plusNanos(1));
+        redis().replicaof("127.0.0.1", NOBODY);
+        assertRefused("READONLY");
+        assertThat(id()).isGreaterThan(first);
+    }
+
+    @Test
+    void aReplicaWithoutItsPrimaryIsARefusalToo() {
+        long first = id();
+        pass(Duration.ofSeconds(1).plusNanos(1));
+        redis().configSet("replica-serve-stale-data", "no");
+        redis().replicaof("127.0.0.1", NOBODY);
+        assertThatExceptionOfType(RedisCommandExecutionException.class)
+                .isThrownBy(() ->
+                        connection.ask(commands -> commands.get(bytes("key"))).block(LONG))
+                .withMessageStartingWith("MASTERDOWN");
+        assertThat(id()).isGreaterThan(first);
+    }
+
+    @Test
+    void aPrimaryWhoseReplicasHaveGoneMayBeNoneAnyMore() {
+        long first = id();
+        pass(Duration.ofSeconds(1).plusNanos(1));
+        redis().configSet("min-replicas-to-write", "1");
+        assertRefused("NOREPLICAS");
+        assertThat(id()).isGreaterThan(first);
+    }
+
+    @Test
+    void aNewConnectionIsKeptForASecondForItMayLeadToAReplicaAsWell() {
+        redis().replicaof("127.0.0.1", NOBODY);
+        assertRefused("READONLY");
+        long first = id();
+        pass(Duration.ofSeconds(1));
+        assertRefused("READONLY");
+        assertThat(id()).isEqualTo(first);
+        pass(Duration.ofNanos(1));
+        assertThat(id()).isGreaterThan(first);
+    }
+
+    @Test
+    void aWriteThatIsRefusedByThePrimaryKeepsItsConnection() {
+        long first = id();
+        pass(Duration.ofMinutes(1));
+        redis().configSet("maxmemory", "1");
+        assertRefused("OOM");
+        assertThat(id()).isEqualTo(first);
+    }
+
+    @Test
+    void aDecisionThatCouldNotBeWrittenSaysItToo() {
+        try (RedisStore store = RedisStore.create(client)) {
+            RateLimiter limiter =
+                    RateLimiter.builder("demoted").store(new Unprotected(store)).build();
+            Charge charge = Charge.of("somebody", Limit.perHour(1_000_000));
+            limiter.tryAcquire(charge).block(LONG);
+            long first = newestOfOurs();
+            redis().replicaof("127.0.0.1", NOBODY);
+            await().atMost(LONG).untilAsserted(() -> {
+                assertThatExceptionOfType(LimitStoreUnavailableException.class)
+                        .isThrownBy(() -> limiter.tryAcquire(charge).block(LONG))
+                        .withMessageContaining("READONLY");
+                assertThat(newestOfOurs()).isGreaterThan(first);
+            });
+            redis().replicaofNoOne();
+            assertThat(limiter.tryAcquire(charge).block(LONG).isAllowed()).isTrue();
+        }
+    }
+
+    private void assertRefused(String code) {
+        assertThatExceptionOfType(RedisCommandExecutionException.class)
+                .isThrownBy(this::write)
+                .withMessageStartingWith(code);
+    }
+
+    private void write() {
+        connection.ask(commands -> commands.set(bytes("key"), bytes("value"))).block(LONG);
+    }
+
+    /** Asks something that a Redis answers in any state: the id of the connection. */
+    private long id() {
+        return connection.<Long>ask(commands -> commands.clientId()).block(LONG);
+    }
+
+    private void pass(Duration time) {
+        nanos.addAndGet(time.toNanos());
+    }
+
+    private RedisCommands<String, String> redis() {
+        return administrator.sync();
+    }
+
+    /** The id of the newest connection of our client. */
+    private long newestOfOurs() {
+        return Pattern.compile("id=(\\d+) .*name=" + NAME + " ")
+                .matcher(redis().clientList())
+                .results()
+                .map((MatchResult found) -> found.group(1))
+                .mapToLong(Long::parseLong)
+                .max()
+                .orElseThrow();
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.US_ASCII);
+    }
+}
