@@ -18,6 +18,7 @@ import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.sync.RedisCommands;
 import java.time.Duration;
 import java.util.Locale;
+import java.util.Objects;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
@@ -38,7 +39,7 @@ final class Chaos implements AutoCloseable {
 
     private static final int CALLERS = 200;
 
-    private final RedisForTests redis;
+    private final @Nullable RedisForTests redis;
     private final @Nullable BadNetwork network;
     private final RedisClient client;
     private final RedisClient ofTheTest;
@@ -70,11 +71,16 @@ final class Chaos implements AutoCloseable {
         this(redis, network.uri(), network, 1);
     }
 
-    private Chaos(RedisForTests redis, RedisURI asked, @Nullable BadNetwork network, double share) {
+    /** A limiter whose Redis is several, which the test starts and closes itself. */
+    Chaos(RedisURI asked) {
+        this(null, asked, null, 1);
+    }
+
+    private Chaos(@Nullable RedisForTests redis, RedisURI asked, @Nullable BadNetwork network, double share) {
         this.redis = redis;
         this.network = network;
         this.client = RedisClient.create(asked);
-        this.ofTheTest = RedisClient.create(redis.uri());
+        this.ofTheTest = RedisClient.create(redis == null ? asked : redis.uri());
         this.redisStore = RedisStore.create(client);
         this.local = LocalStore.bounded(100_000).share(share);
         this.store = ResilientStore.builder(redisStore).fallback(local).build();
@@ -83,7 +89,11 @@ final class Chaos implements AutoCloseable {
     }
 
     RedisForTests redis() {
-        return redis;
+        return Objects.requireNonNull(redis, "of several the test knows which one it means");
+    }
+
+    Ledger ledger() {
+        return ledger;
     }
 
     ResilientStore store() {
@@ -135,14 +145,14 @@ final class Chaos implements AutoCloseable {
 
     /** Kills Redis, and all that it knows. */
     void kill() {
-        redis.kill();
+        redis().kill();
         ledger.redisIsGone();
     }
 
     /** Starts it again, empty. */
     void restart() {
         ledger.redisComesBackEmpty();
-        redis.restart();
+        redis().restart();
     }
 
     /** From now on it is asked how long it takes until Redis decides again. */
@@ -277,6 +287,8 @@ final class Chaos implements AutoCloseable {
         if (network != null) {
             network.close();
         }
-        redis.close();
+        if (redis != null) {
+            redis.close();
+        }
     }
 }

@@ -45,6 +45,9 @@ final class Ledger {
 
     private static final Duration LONG = Duration.ofHours(1);
 
+    /** In milliseconds. Who asks for such a count asks for no other, and is locked out if he gets nothing for long. */
+    private static final long SHORT = 100;
+
     private final Map<String, Page> pages = new ConcurrentHashMap<>();
 
     /** Since when Redis has had what it has: in milliseconds and nanoseconds. */
@@ -54,6 +57,9 @@ final class Ledger {
 
     /** Until when there was no new Redis that could have said that nothing is used. */
     private volatile long emptyAtNanos = Long.MIN_VALUE;
+
+    /** Until when all that a primary has granted was known to its replicas as well, if another one has taken its place. */
+    private volatile long replicatedUntil = Long.MIN_VALUE;
 
     private volatile boolean closed;
 
@@ -87,8 +93,42 @@ final class Ledger {
         emptyAtNanos = System.nanoTime();
     }
 
+    /**
+     * A replica is about to take the place of its primary, and it knows of all that was granted up to now. What is granted from
+     * now on may be lost.
+     */
+    void failoverBegins() {
+        replicatedUntil = System.currentTimeMillis();
+        emptyAtNanos = System.nanoTime();
+    }
+
+    /** Nobody can reach the old primary any more, and there is no new one yet: whoever asks is owed from now on. */
+    void nobodyIsPrimary() {
+        lostAtNanos = System.nanoTime();
+        emptyAtNanos = lostAtNanos;
+    }
+
+    /** The old primary grants nothing any more; from now on nothing is lost. */
+    void failoverIsOver() {
+        lostAt = System.currentTimeMillis();
+        if (hasLostNothing()) {
+            lostAtNanos = System.nanoTime();
+        }
+    }
+
     boolean hasLostNothing() {
         return lostAtNanos == Long.MIN_VALUE;
+    }
+
+    /** How many counts that forget soon there are, and of how many of them Redis has granted something since the failover. */
+    List<Long> shortOnesAndThoseThatRedisGrantsAgain() {
+        List<Page> some = pages.values().stream()
+                .filter(page -> page.claim.limit().window().toMillis() <= SHORT)
+                .toList();
+        long again = some.stream()
+                .filter(page -> page.grants(Source.REDIS).stream().anyMatch(grant -> grant.at > lostAt))
+                .count();
+        return List.of((long) some.size(), again);
     }
 
     /** The counts that forget nothing while a test runs. */
@@ -96,9 +136,21 @@ final class Ledger {
         return pages.values().stream().filter(Page::isLasting).toList();
     }
 
+    /**
+     * What one Redis has granted, by what it knew. After a failover there are two who have granted: each of them keeps to the limit,
+     * and the new one counts all that was replicated. What the old one has granted after that may be lost: then nobody knows of it.
+     */
     void assertRedisHasNeverGrantedTooMuch() {
         for (Page page : pages.values()) {
             List<Grant> granted = page.grants(Source.REDIS);
+            if (replicatedUntil != Long.MIN_VALUE) {
+                assertNoWindowHoldsMore(
+                        page,
+                        filter(granted, grant -> grant.at < replicatedUntil || grant.at > lostAt),
+                        page.permits());
+                assertNoWindowHoldsMore(page, granted, 2 * page.permits());
+                continue;
+            }
             assertNoWindowHoldsMore(page, filter(granted, grant -> grant.at <= lostAt), page.permits());
             assertNoWindowHoldsMore(page, filter(granted, grant -> grant.at > lostAt), page.permits());
         }
@@ -165,7 +217,9 @@ final class Ledger {
     }
 
     private boolean isKnownToNewRedis(Grant grant) {
-        return grant.source == Source.REDIS ? grant.at > lostAt : grant.asked >= lostAtNanos;
+        return grant.source == Source.REDIS
+                ? grant.at > lostAt || grant.at < replicatedUntil
+                : grant.asked >= lostAtNanos;
     }
 
     /**

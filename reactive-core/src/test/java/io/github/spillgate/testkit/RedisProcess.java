@@ -200,7 +200,9 @@ final class RedisProcess {
         try (Socket socket = new Socket()) {
             socket.setSoTimeout(1_000);
             socket.connect(loopback(port), 1_000);
-            socket.getOutputStream().write("PING\r\nINFO server\r\nQUIT\r\n".getBytes(StandardCharsets.US_ASCII));
+            socket.getOutputStream().write("PING\r\nINFO server\r\n".getBytes(StandardCharsets.US_ASCII));
+            // It hangs up when it has answered; not every Sentinel knows QUIT.
+            socket.shutdownOutput();
             String answer = new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
             return answer.startsWith("+PONG") ? Optional.of(Info.parse(answer)) : Optional.empty();
         } catch (IOException e) {

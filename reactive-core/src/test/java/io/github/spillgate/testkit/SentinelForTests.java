@@ -1,0 +1,257 @@
+package io.github.spillgate.testkit;
+
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.testkit.RedisProcess.Leftovers;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisException;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.codec.StringCodec;
+import io.lettuce.core.output.ArrayOutput;
+import io.lettuce.core.output.StatusOutput;
+import io.lettuce.core.protocol.CommandArgs;
+import io.lettuce.core.protocol.CommandType;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import org.awaitility.core.ConditionFactory;
+
+/**
+ * A primary, its replicas, and three Sentinels that watch them, for tests: processes of the same {@code redis-server} as elsewhere.
+ *
+ * <p>A primary that says nothing for {@value #DOWN_MILLIS} ms is down, and a replica takes its place about 2 s after that.
+ */
+public final class SentinelForTests implements AutoCloseable {
+
+    private static final String NAME = "primary";
+    private static final int SENTINELS = 3;
+    private static final int QUORUM = 2;
+    private static final int DOWN_MILLIS = 1_000;
+    private static final int NEVER_MILLIS = 3_600_000;
+
+    /** Where a vote is split, twice as long passes before the next. */
+    private static final int FAILOVER_MILLIS = 5_000;
+
+    private static final Duration PATIENCE = Duration.ofSeconds(60);
+    private static final Duration POLL = Duration.ofMillis(20);
+
+    private final RedisClient client = RedisNode.client();
+    private final List<RedisNode> servers = new ArrayList<>();
+    private final List<RedisNode> sentinels = new ArrayList<>();
+    private final List<Path> directories = new ArrayList<>();
+
+    private SentinelForTests() {}
+
+    /** Starts them, and waits until the Sentinels know each other and the replicas. */
+    public static SentinelForTests start(RedisBinary binary, int replicas) {
+        SentinelForTests sentinel = new SentinelForTests();
+        try {
+            sentinel.launchServers(binary, replicas);
+            sentinel.launchSentinels(binary, replicas);
+            return sentinel;
+        } catch (IOException e) {
+            sentinel.close();
+            throw new UncheckedIOException(e.getMessage(), e);
+        } catch (RuntimeException e) {
+            sentinel.close();
+            throw e;
+        }
+    }
+
+    private void launchServers(RedisBinary binary, int replicas) throws IOException {
+        for (int i = 0; i <= replicas; i++) {
+            RedisProcess process = RedisProcess.start(
+                    binary.path(),
+                    RedisProcess::freePort,
+                    List.of("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"));
+            servers.add(new RedisNode(process, client));
+        }
+        RedisNode primary = servers.get(0);
+        for (RedisNode replica : servers.subList(1, servers.size())) {
+            replica.commands().replicaof("127.0.0.1", primary.port());
+        }
+        awaitAllFollow(primary);
+    }
+
+    private void launchSentinels(RedisBinary binary, int replicas) throws IOException {
+        for (int i = 0; i < SENTINELS; i++) {
+            // A Sentinel keeps what it finds out in the file that it is started with.
+            Path directory = Leftovers.newDirectory("sentinel");
+            directories.add(directory);
+            Path file = Files.writeString(
+                    directory.resolve("sentinel.conf"),
+                    String.format(
+                            "sentinel monitor %1$s 127.0.0.1 %2$d %3$d%n"
+                                    + "sentinel down-after-milliseconds %1$s %4$d%n"
+                                    + "sentinel failover-timeout %1$s %5$d%n"
+                                    + "sentinel parallel-syncs %1$s %6$d%n",
+                            NAME, servers.get(0).port(), QUORUM, DOWN_MILLIS, FAILOVER_MILLIS, replicas));
+            RedisProcess process =
+                    RedisProcess.start(binary.path(), RedisProcess::freePort, List.of(file.toString(), "--sentinel"));
+            sentinels.add(new RedisNode(process, client));
+        }
+        awaitSentinelsKnowAll();
+    }
+
+    /**
+     * Where a client asks for the primary: all Sentinels, and the name that they know it by; with a timeout of 2 s, for each of them
+     * as well.
+     */
+    public RedisURI uri() {
+        RedisURI.Builder builder = RedisURI.builder().withSentinelMasterId(NAME).withTimeout(Duration.ofSeconds(2));
+        sentinels.forEach(one -> builder.withSentinel("127.0.0.1", one.port()));
+        return builder.build();
+    }
+
+    /** The primary and its replicas; the one that began as primary first. */
+    public List<RedisNode> servers() {
+        return List.copyOf(servers);
+    }
+
+    /** The Sentinels. */
+    public List<RedisNode> sentinels() {
+        return List.copyOf(sentinels);
+    }
+
+    /** The primary, as a Sentinel says that runs. */
+    public RedisNode primary() {
+        return primaryAsSaidBy(runningSentinels().get(0));
+    }
+
+    private RedisNode primaryAsSaidBy(RedisNode sentinel) {
+        List<Object> address = ask(sentinel, "GET-MASTER-ADDR-BY-NAME", NAME);
+        int port = Integer.parseInt(address.get(1).toString());
+        return servers.stream()
+                .filter(server -> server.port() == port)
+                .findFirst()
+                .orElseThrow(() -> new IllegalStateException(
+                        sentinel + " says that the primary is on port " + port + ": expected one of " + servers));
+    }
+
+    /** Keeps the Sentinels from taking a primary for down, whatever happens, until {@link #allowFailover()}. */
+    public void holdFailover() {
+        setDownAfter(NEVER_MILLIS);
+    }
+
+    /** Lets them take a primary for down again. */
+    public void allowFailover() {
+        setDownAfter(DOWN_MILLIS);
+    }
+
+    private void setDownAfter(int millis) {
+        runningSentinels().forEach(one -> tell(one, "SET", NAME, "down-after-milliseconds", Integer.toString(millis)));
+    }
+
+    /** Has a replica take the primary's place, though nothing is wrong with that. */
+    public void failover() {
+        tell(runningSentinels().get(0), "FAILOVER", NAME);
+    }
+
+    /** Tells the Sentinels by hand that this server is the primary, whatever they have known. */
+    public void monitor(RedisNode primary) {
+        for (RedisNode one : runningSentinels()) {
+            tell(one, "REMOVE", NAME);
+            tell(one, "MONITOR", NAME, "127.0.0.1", Integer.toString(primary.port()), Integer.toString(QUORUM));
+        }
+    }
+
+    /** Waits until all Sentinels name another primary than this one, and that one, if it runs, knows it. */
+    public RedisNode awaitNewPrimary(RedisNode old) {
+        waiting("another primary than " + old)
+                .until(() -> runningSentinels().stream().allMatch(one -> primaryAsSaidBy(one) != old)
+                        && (!old.isRunning() || !old.isPrimary()));
+        return primary();
+    }
+
+    /** Waits until all servers that run are replicas of this one, and have its data. */
+    public void awaitAllFollow(RedisNode primary) {
+        waiting("all follow " + primary)
+                .until(() -> servers.stream()
+                        .filter(server -> server != primary && server.isRunning())
+                        .allMatch(server -> follows(server, primary)));
+    }
+
+    private static boolean follows(RedisNode replica, RedisNode primary) {
+        List<Object> role = replica.commands().role();
+        return role.get(0).equals("slave")
+                && role.get(2).equals((long) primary.port())
+                && role.get(3).equals("connected");
+    }
+
+    /** Waits until each Sentinel knows the others and all replicas, and finds nothing wrong with any. */
+    public void awaitSentinelsKnowAll() {
+        waiting("all Sentinels know all")
+                .until(() -> runningSentinels().stream().allMatch(this::knowsAll));
+    }
+
+    private boolean knowsAll(RedisNode sentinel) {
+        Map<String, String> master = fields(ask(sentinel, "MASTER", NAME));
+        return "master".equals(master.get("flags"))
+                && Integer.toString(SENTINELS - 1).equals(master.get("num-other-sentinels"))
+                && Integer.toString(servers.size() - 1).equals(master.get("num-slaves"))
+                && ask(sentinel, "SLAVES", NAME).stream()
+                        .map(SentinelForTests::fields)
+                        .allMatch(slave ->
+                                "slave".equals(slave.get("flags")) && "ok".equals(slave.get("master-link-status")));
+    }
+
+    private static Map<String, String> fields(Object reply) {
+        List<?> list = (List<?>) reply;
+        Map<String, String> fields = new TreeMap<>();
+        for (int i = 0; i + 1 < list.size(); i += 2) {
+            fields.put(list.get(i).toString(), list.get(i + 1).toString());
+        }
+        return fields;
+    }
+
+    private List<RedisNode> runningSentinels() {
+        return sentinels.stream().filter(RedisNode::isRunning).toList();
+    }
+
+    private static List<Object> ask(RedisNode sentinel, String... arguments) {
+        return sentinel.commands()
+                .dispatch(CommandType.SENTINEL, new ArrayOutput<>(StringCodec.UTF8), arguments(arguments));
+    }
+
+    private static void tell(RedisNode sentinel, String... arguments) {
+        sentinel.commands().dispatch(CommandType.SENTINEL, new StatusOutput<>(StringCodec.UTF8), arguments(arguments));
+    }
+
+    private static CommandArgs<String, String> arguments(String... arguments) {
+        CommandArgs<String, String> args = new CommandArgs<>(StringCodec.UTF8);
+        for (String argument : arguments) {
+            args.add(argument);
+        }
+        return args;
+    }
+
+    private static ConditionFactory waiting(String what) {
+        // Sentinel hangs up on all clients of a server that it makes a replica, on the test as well.
+        return await(what)
+                .atMost(PATIENCE)
+                .pollDelay(Duration.ZERO)
+                .pollInterval(POLL)
+                .ignoreExceptionsInstanceOf(RedisException.class);
+    }
+
+    /** Kills them all, and deletes what they have written. */
+    @Override
+    public void close() {
+        sentinels.forEach(RedisNode::close);
+        servers.forEach(RedisNode::close);
+        directories.forEach(Leftovers::delete);
+        client.shutdown(0, 2, TimeUnit.SECONDS);
+    }
+
+    @Override
+    public String toString() {
+        return servers + " watched by " + sentinels;
+    }
+}
