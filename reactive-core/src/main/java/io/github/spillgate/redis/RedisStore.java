@@ -14,10 +14,13 @@ import io.github.spillgate.Settlement;
 import io.github.spillgate.Settlement.Hits;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.ScriptOutputType;
 import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.cluster.RedisClusterURIUtil;
+import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -92,12 +95,30 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      *     may be a password, and neither does anything that it was caused by
      */
     public static RedisURI uri(String text) {
+        return read(text, RedisURI::create, "redis://user:pass%40word@localhost:6379");
+    }
+
+    /**
+     * Reads where some nodes of a cluster are, as settings say it; the others are found by these.
+     *
+     * @param text such as {@code redis://user:password@node-1:6379,node-2:6379}
+     * @return the same, for {@code RedisClusterClient.create}
+     * @throws IllegalArgumentException if it cannot be read, as by {@link #uri(String)}
+     */
+    public static List<RedisURI> clusterUris(String text) {
+        return read(
+                text,
+                nodes -> RedisClusterURIUtil.toRedisURIs(URI.create(nodes)),
+                "redis://user:pass%40word@node-1:6379,node-2:6379");
+    }
+
+    private static <T> T read(String text, Function<String, T> how, String example) {
         try {
-            return RedisURI.create(text);
-        } catch (IllegalArgumentException e) {
+            return how.apply(text);
+        } catch (RuntimeException e) {
             throw new IllegalArgumentException("\"" + text.replaceAll("^([^:/]*:/*).*@", "$1…@")
-                    + "\" is no URI of a Redis: expected one, with what is special in a password as %XX, for example"
-                    + " redis://user:pass%40word@localhost:6379");
+                    + "\" is no URI of a Redis: expected one, with what is special in a password as %XX, for example "
+                    + example);
         }
     }
 
@@ -130,6 +151,24 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     public static Builder builder(RedisClient client) {
         Objects.requireNonNull(client, "client is null: expected one, for example RedisClient.create(uri)");
         return new Builder(settings -> Servers.only(client, settings));
+    }
+
+    /**
+     * Starts a store on a client of either kind.
+     *
+     * @param client the user's {@link RedisClient} or {@link RedisClusterClient}
+     * @return its builder
+     * @throws IllegalArgumentException if it is neither
+     */
+    public static Builder builder(AbstractRedisClient client) {
+        if (client instanceof RedisClusterClient cluster) {
+            return builder(cluster);
+        }
+        if (client instanceof RedisClient one) {
+            return builder(one);
+        }
+        throw new IllegalArgumentException(
+                client + " is no client that is known: expected one, for example RedisClient.create(uri)");
     }
 
     /**

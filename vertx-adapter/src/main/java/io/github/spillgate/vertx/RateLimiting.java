@@ -20,8 +20,9 @@ import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.resilience.Fallback;
 import io.github.spillgate.vertx.RateLimitOptions.Denials;
 import io.github.spillgate.vertx.RateLimitOptions.Keeps;
+import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
-import io.lettuce.core.RedisURI;
+import io.lettuce.core.cluster.RedisClusterClient;
 import io.vertx.core.Future;
 import io.vertx.core.Promise;
 import io.vertx.core.Vertx;
@@ -59,14 +60,14 @@ public final class RateLimiting {
     private final RateLimitHeaders headers;
     private final DenialWriter denials;
     private final boolean preflights;
-    private final @Nullable RedisClient client;
+    private final @Nullable AbstractRedisClient client;
 
     private RateLimiting(
             Vertx vertx,
             RateLimiter limiter,
             Rules rules,
             RateLimitOptions.Read options,
-            @Nullable RedisClient client) {
+            @Nullable AbstractRedisClient client) {
         this.vertx = vertx;
         this.limiter = limiter;
         this.rules = rules;
@@ -260,7 +261,7 @@ public final class RateLimiting {
             List<Rule> read = RuleReader.of(keys(), RoutePaths.ofVertx(), new Given(named))
                     .read("rules", options.rules());
             String uri = store == null && options.store() == Keeps.AUTO ? options.redisUri() : null;
-            RedisClient client = uri == null ? null : client(uri);
+            AbstractRedisClient client = uri == null ? null : client(uri);
             try {
                 LimitStore primary = store != null ? store : client != null ? redis(client) : local();
                 limiter.store(primary);
@@ -313,12 +314,16 @@ public final class RateLimiting {
             return checked("client-address.max-hops", options.maxHops(), cut::maxHops);
         }
 
-        private static RedisClient client(String text) {
-            RedisURI uri = checked("redis.uri", "…", any -> RedisStore.uri(text));
-            return RedisClient.create(uri);
+        private AbstractRedisClient client(String text) {
+            return checked(
+                    "redis.uri",
+                    "…",
+                    any -> options.isCluster()
+                            ? RedisClusterClient.create(RedisStore.clusterUris(text))
+                            : RedisClient.create(RedisStore.uri(text)));
         }
 
-        private LimitStore redis(RedisClient redis) {
+        private LimitStore redis(AbstractRedisClient redis) {
             return checked("redis.namespace", options.namespace(), RedisStore.builder(redis)::namespace)
                     .build();
         }

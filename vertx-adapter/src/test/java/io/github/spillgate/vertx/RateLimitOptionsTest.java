@@ -33,7 +33,7 @@ class RateLimitOptionsTest {
                         {
                           "name": "orders",
                           "store": "local",
-                          "redis": {"uri": "redis://localhost:6379", "namespace": "shop"},
+                          "redis": {"uri": "redis://localhost:6379", "cluster": true, "namespace": "shop"},
                           "deadline": "80ms",
                           "shortcut": 500,
                           "fallback": "deny",
@@ -42,7 +42,7 @@ class RateLimitOptionsTest {
                             {"header": "x-forwarded-for", "trusted-proxies": ["10.0.0.0/8"], "ipv6-prefix": 56, "max-hops": 3},
                           "secret": "0123456789abcdef",
                           "headers": {"rate-limit": false, "x-rate-limit": false, "retry-after": false},
-                          "preflights": true,
+                          "preflights": false,
                           "denials": "fail",
                           "rules": [
                             {
@@ -60,6 +60,7 @@ class RateLimitOptionsTest {
                         "orders",
                         RateLimitOptions.Keeps.LOCAL,
                         "redis://localhost:6379",
+                        true,
                         "shop",
                         Duration.ofMillis(80),
                         Duration.ofMillis(500),
@@ -74,7 +75,7 @@ class RateLimitOptionsTest {
                         false,
                         false,
                         false,
-                        true,
+                        false,
                         RateLimitOptions.Denials.FAIL,
                         read.rules()));
         RateLimitOptions.RuleOptions rule = read.rules().get(0);

@@ -8,7 +8,9 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Source;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.metrics.RuleMetrics;
+import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisURI;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.vertx.core.Future;
 import io.vertx.core.Vertx;
@@ -26,6 +28,7 @@ import java.time.Duration;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -69,6 +72,16 @@ class RateLimitingTest {
                             .timer()
                             .count())
                     .isEqualTo(2);
+            done(limiting.close());
+        }
+    }
+
+    @Test
+    void aClusterNeedsOneSettingMore() throws Exception {
+        try (RedisClusterForTests cluster = RedisClusterForTests.start(3, 0)) {
+            RateLimiting limiting = RateLimiting.of(vertx, options(cluster)).start();
+            awaitRedis(limiting);
+            await().atMost(LONG).until(() -> ask(limiting).source() == Source.REDIS);
             done(limiting.close());
         }
     }
@@ -120,15 +133,22 @@ class RateLimitingTest {
     }
 
     private static RateLimitOptions options(RedisForTests redis) {
+        return options(new JsonObject().put("uri", "redis://" + place(redis.uri())));
+    }
+
+    private static RateLimitOptions options(RedisClusterForTests cluster) {
+        String places = cluster.uris().stream().map(RateLimitingTest::place).collect(Collectors.joining(","));
+        return options(new JsonObject().put("uri", "redis://" + places).put("cluster", true));
+    }
+
+    private static String place(RedisURI uri) {
+        return uri.getHost() + ":" + uri.getPort();
+    }
+
+    private static RateLimitOptions options(JsonObject redis) {
         return new RateLimitOptions(new JsonObject()
                 .put("name", "test-" + UUID.randomUUID())
-                .put(
-                        "redis",
-                        new JsonObject()
-                                .put(
-                                        "uri",
-                                        "redis://" + redis.uri().getHost() + ":"
-                                                + redis.uri().getPort()))
+                .put("redis", redis)
                 .put("deadline", "500ms")
                 .put("headers", new JsonObject().put("x-rate-limit", false))
                 .put(

@@ -98,10 +98,13 @@ public record SpillgateProperties(
      * Where counts are kept. Without a URI that is the Redis of {@code spring.data.redis}, if there is one; else this process.
      *
      * @param uri a Redis for the limiter alone, such as redis://localhost:6379
+     * @param cluster whether that is a cluster, of which the URI names some nodes, such as redis://node-1:6379,node-2:6379
      * @param namespace what its keys begin with
      */
     public record Redis(
-            @Nullable String uri, @DefaultValue("spillgate") String namespace) {}
+            @Nullable String uri,
+            @DefaultValue("false") boolean cluster,
+            @DefaultValue("spillgate") String namespace) {}
 
     /**
      * The store in this process.

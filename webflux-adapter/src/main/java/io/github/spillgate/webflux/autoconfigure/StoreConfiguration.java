@@ -6,8 +6,9 @@ import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Keeps;
+import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
-import io.lettuce.core.RedisURI;
+import io.lettuce.core.cluster.RedisClusterClient;
 import java.time.Duration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
@@ -33,7 +34,7 @@ final class StoreConfiguration {
                 "spillgate.local.share", settings.local().share(), store::share);
     }
 
-    private static RedisStore redis(RedisClient client, SpillgateProperties settings) {
+    private static RedisStore redis(AbstractRedisClient client, SpillgateProperties settings) {
         RedisStore.Builder store = RedisStore.builder(client);
         return WrongSettingException.checked(
                         "spillgate.redis.namespace", settings.redis().namespace(), store::namespace)
@@ -50,8 +51,12 @@ final class StoreConfiguration {
         @Bean
         OwnClient spillgateRedisClient(SpillgateProperties settings) {
             String text = String.valueOf(settings.redis().uri());
-            RedisURI uri = WrongSettingException.checked("spillgate.redis.uri", "…", any -> RedisStore.uri(text));
-            return new OwnClient(RedisClient.create(uri));
+            return new OwnClient(WrongSettingException.checked(
+                    "spillgate.redis.uri",
+                    "…",
+                    any -> settings.redis().cluster()
+                            ? RedisClusterClient.create(RedisStore.clusterUris(text))
+                            : RedisClient.create(RedisStore.uri(text))));
         }
 
         /** Not closed by itself: its connection is closed with the client, and Lettuce warns of one that is closed twice. */
@@ -62,7 +67,7 @@ final class StoreConfiguration {
     }
 
     /** Not a client that somebody else of the application would find. */
-    record OwnClient(RedisClient client) implements AutoCloseable {
+    record OwnClient(AbstractRedisClient client) implements AutoCloseable {
 
         private static final Duration LONGEST_END = Duration.ofSeconds(2);
 
@@ -82,15 +87,7 @@ final class StoreConfiguration {
 
         @Bean
         RedisStore spillgateStore(LettuceConnectionFactory connections, SpillgateProperties settings) {
-            if (connections.getRequiredNativeClient() instanceof RedisClient client) {
-                return redis(client, settings);
-            }
-            throw new WrongSettingException(
-                    "spring.data.redis.cluster",
-                    "a cluster",
-                    "the limiter does not decide on a Redis Cluster yet: expected a single Redis for it, for example"
-                            + " spillgate.redis.uri=redis://localhost:6379",
-                    null);
+            return redis(connections.getRequiredNativeClient(), settings);
         }
     }
 

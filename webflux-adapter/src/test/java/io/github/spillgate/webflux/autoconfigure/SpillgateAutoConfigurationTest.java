@@ -19,6 +19,7 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.metrics.RuleMetrics;
 import io.github.spillgate.metrics.RuleObservations;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.webflux.RateLimitWebFilter;
 import io.micrometer.core.instrument.MeterRegistry;
@@ -27,6 +28,7 @@ import io.micrometer.observation.ObservationRegistry;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.Predicate;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -82,6 +84,25 @@ class SpillgateAutoConfigurationTest {
                     assertRedisDecides(context.getBean(RateLimiter.class));
                     assertThat(context.getBean(RedisStore.class).toString()).contains("shop:test");
                 });
+    }
+
+    @Test
+    void aClusterIsUsedThatOfTheApplicationAndOneOfItsOwn() {
+        try (RedisClusterForTests cluster = RedisClusterForTests.start(3, 0)) {
+            String nodes = cluster.uris().stream()
+                    .map(uri -> uri.getHost() + ":" + uri.getPort())
+                    .collect(Collectors.joining(","));
+            runner.withPropertyValues("spring.data.redis.cluster.nodes=" + nodes)
+                    .run(context -> assertRedisDecides(context.getBean(RateLimiter.class)));
+            runner.withPropertyValues("spillgate.redis.uri=redis://" + nodes, "spillgate.redis.cluster=true")
+                    .run(context -> assertRedisDecides(context.getBean(RateLimiter.class)));
+            runner.withPropertyValues("spillgate.redis.uri=redis://not a node", "spillgate.redis.cluster=true")
+                    .run(context -> assertThat(context)
+                            .getFailure()
+                            .rootCause()
+                            .hasMessageContaining("expected one")
+                            .hasMessageContaining("redis://user:pass%40word@node-1:6379,node-2:6379"));
+        }
     }
 
     @Test
