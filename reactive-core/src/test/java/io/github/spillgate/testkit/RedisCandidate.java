@@ -12,6 +12,8 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Optional;
+import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.testcontainers.DockerClientFactory;
@@ -31,8 +33,10 @@ import redis.embedded.model.OsArchitecture;
 record RedisCandidate(String what, boolean required, Starter starter) {
 
     private static final String URI = "SPILLGATE_REDIS_URI";
+    private static final String BINARIES = "SPILLGATE_REDIS_BINARIES";
     private static final String DOCKER = "SPILLGATE_TEST_DOCKER";
-    private static final List<String> IMAGES = List.of("redis:7.4-alpine", "redis:8-alpine", "valkey/valkey:8-alpine");
+    private static final List<String> IMAGES =
+            List.of("redis:6.2-alpine", "redis:7.4-alpine", "redis:8-alpine", "valkey/valkey:8-alpine");
     private static final Duration PATIENCE = Duration.ofSeconds(20);
 
     private static @Nullable Path embedded;
@@ -44,9 +48,10 @@ record RedisCandidate(String what, boolean required, Starter starter) {
     /** All that a machine with this environment has to offer, the preferred first. */
     static List<RedisCandidate> all(Environment environment) {
         String uri = environment.get(URI);
-        List<RedisCandidate> all = new ArrayList<>();
-        all.add(uri == null || uri.isBlank() ? onThePath(environment) : named(uri));
-        all.add(embedded());
+        List<RedisCandidate> all = new ArrayList<>(binaries(environment));
+        if (uri != null && !uri.isBlank()) {
+            all.set(0, named(uri));
+        }
         boolean required = "true".equals(environment.get(DOCKER));
         boolean refused = "false".equals(environment.get(DOCKER));
         if (required || (!refused && hasDocker(environment))) {
@@ -57,7 +62,16 @@ record RedisCandidate(String what, boolean required, Starter starter) {
 
     /** Those of which we start as many processes as we like. */
     static List<RedisCandidate> binaries(Environment environment) {
-        return List.of(onThePath(environment), embedded());
+        String path = environment.get("PATH");
+        List<RedisCandidate> binaries = new ArrayList<>();
+        binaries.add(onThePath("redis-server", path));
+        // Nobody is told that he has no Valkey: most have none.
+        if (find("valkey-server", path).isPresent()) {
+            binaries.add(onThePath("valkey-server", path));
+        }
+        entries(environment.get(BINARIES)).forEach(named -> binaries.add(atThe(Path.of(named))));
+        binaries.add(embedded());
+        return binaries;
     }
 
     private static RedisCandidate named(String uri) {
@@ -79,29 +93,55 @@ record RedisCandidate(String what, boolean required, Starter starter) {
         }
     }
 
-    private static RedisCandidate onThePath(Environment environment) {
-        return new RedisCandidate("redis-server on the PATH", false, () -> {
-            RedisProcess process = RedisProcess.start(find("redis-server", environment.get("PATH")));
-            return RedisForTests.of(process.info().product() + " on the PATH", process);
-        });
+    private static RedisCandidate onThePath(String program, @Nullable String path) {
+        return of(
+                program + " on the PATH",
+                false,
+                () -> find(program, path)
+                        .orElseThrow(() -> new FileNotFoundException("there is none; the PATH is " + path)),
+                product -> product + " on the PATH");
     }
 
-    private static Path find(String program, @Nullable String path) throws FileNotFoundException {
-        String file = RedisProcess.isWindows() ? program + ".exe" : program;
-        return Arrays.stream((path == null ? "" : path).split(File.pathSeparator))
-                .filter(directory -> !directory.isBlank())
-                .map(directory -> Path.of(directory, file))
-                .filter(Files::isRegularFile)
-                .filter(Files::isExecutable)
-                .findFirst()
-                .orElseThrow(() -> new FileNotFoundException("there is none; the PATH is " + path));
+    private static RedisCandidate atThe(Path binary) {
+        return of(
+                BINARIES + " " + binary,
+                true,
+                () -> {
+                    if (!Files.isExecutable(binary)) {
+                        throw new FileNotFoundException("expected a program that may be run");
+                    }
+                    return binary;
+                },
+                product -> product + " at " + binary);
     }
 
     private static RedisCandidate embedded() {
-        return new RedisCandidate("redis-server of embedded-redis", false, () -> {
-            RedisProcess process = RedisProcess.start(embeddedBinary());
-            return RedisForTests.of("embedded " + process.info().product(), process);
+        return of(
+                "redis-server of embedded-redis",
+                false,
+                RedisCandidate::embeddedBinary,
+                product -> "embedded " + product);
+    }
+
+    private static RedisCandidate of(String what, boolean required, Located where, UnaryOperator<String> name) {
+        return new RedisCandidate(what, required, () -> {
+            RedisProcess process = RedisProcess.start(where.path());
+            return RedisForTests.of(name.apply(process.info().product()), process);
         });
+    }
+
+    private static Optional<Path> find(String program, @Nullable String path) {
+        String file = RedisProcess.isWindows() ? program + ".exe" : program;
+        return entries(path)
+                .map(directory -> Path.of(directory, file))
+                .filter(Files::isRegularFile)
+                .filter(Files::isExecutable)
+                .findFirst();
+    }
+
+    private static Stream<String> entries(@Nullable String list) {
+        return Arrays.stream((list == null ? "" : list).split(File.pathSeparator))
+                .filter(entry -> !entry.isBlank());
     }
 
     /** The binary out of the jar, once per JVM; and only that, so that all servers are started and told about alike. */
@@ -160,6 +200,12 @@ record RedisCandidate(String what, boolean required, Starter starter) {
     interface Environment {
         @Nullable
         String get(String variable);
+    }
+
+    /** Where a binary is, once it is looked for. */
+    @FunctionalInterface
+    private interface Located {
+        Path path() throws IOException;
     }
 
     /** Starts a server, or says why not, for whoever has to mend it. */

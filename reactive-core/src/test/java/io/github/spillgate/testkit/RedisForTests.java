@@ -20,13 +20,15 @@ import org.jspecify.annotations.Nullable;
  *
  * <ol>
  *   <li>the one that {@code SPILLGATE_REDIS_URI} names; if it is not set, a {@code redis-server} on the {@code PATH};
+ *   <li>a {@code valkey-server} on the {@code PATH}, if there is one;
+ *   <li>the programs that {@code SPILLGATE_REDIS_BINARIES} names, written as the {@code PATH} is;
  *   <li>the binary inside {@code com.github.codemonstur:embedded-redis};
  *   <li>Redis and Valkey images, where Docker is at hand and {@code SPILLGATE_TEST_DOCKER} is not {@code false}.
  * </ol>
  *
- * <p>What the environment asks for must be there: a server that {@code SPILLGATE_REDIS_URI} names, and the images where
- * {@code SPILLGATE_TEST_DOCKER} is {@code true}; a build that is to test those cannot pass without them. Any other that
- * does not start is told on {@code System.out} and left out, as long as one does.
+ * <p>What the environment asks for must be there: a server that {@code SPILLGATE_REDIS_URI} names, the programs of
+ * {@code SPILLGATE_REDIS_BINARIES}, and the images where {@code SPILLGATE_TEST_DOCKER} is {@code true}, as it is with
+ * {@code mvn -Pdocker}; a build that is to test those cannot pass without them. Any other that does not start is told on {@code System.out} and left out, as long as one does.
  *
  * <p>{@link #first()} and {@link #all()} hand out <em>shared</em> servers: started at the first call, once per JVM,
  * gone with it. Tests share their data as well and tell their keys apart by name. A test that stops, stalls or restarts
@@ -187,7 +189,8 @@ public final class RedisForTests implements AutoCloseable {
             """;
 
         private static final String AS_ASKED = """
-            Expected it to start, for SPILLGATE_REDIS_URI or SPILLGATE_TEST_DOCKER=true asks for it.
+            Expected it to start, for SPILLGATE_REDIS_URI, SPILLGATE_REDIS_BINARIES or SPILLGATE_TEST_DOCKER=true asks
+            for it.
             Start it, or unset the variable.
             """;
 

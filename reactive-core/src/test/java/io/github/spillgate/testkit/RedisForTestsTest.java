@@ -251,8 +251,54 @@ class RedisForTestsTest {
         String unused = "tcp://127.0.0.1:1";
         assertThat(docker(Map.of("DOCKER_HOST", unused, "SPILLGATE_TEST_DOCKER", "false")))
                 .isEmpty();
-        assertThat(docker(Map.of("DOCKER_HOST", unused))).hasSize(3).noneMatch(RedisCandidate::required);
-        assertThat(docker(Map.of("SPILLGATE_TEST_DOCKER", "true"))).hasSize(3).allMatch(RedisCandidate::required);
+        assertThat(docker(Map.of("DOCKER_HOST", unused))).isNotEmpty().noneMatch(RedisCandidate::required);
+        assertThat(docker(Map.of("SPILLGATE_TEST_DOCKER", "true")))
+                .allMatch(RedisCandidate::required)
+                .extracting(RedisCandidate::what)
+                .containsExactly(
+                        "redis:6.2-alpine in Docker",
+                        "redis:7.4-alpine in Docker",
+                        "redis:8-alpine in Docker",
+                        "valkey/valkey:8-alpine in Docker");
+    }
+
+    @Test
+    @DisabledOnOs(OS.WINDOWS)
+    void aValkeyOnThePathJoinsInAndNobodyIsToldThatThereIsNone(@TempDir Path bin) throws IOException {
+        assertThat(binaries(bin)).containsExactly("redis-server on the PATH", "redis-server of embedded-redis");
+
+        program(bin, "valkey-server", "");
+        assertThat(binaries(bin))
+                .containsExactly(
+                        "redis-server on the PATH", "valkey-server on the PATH", "redis-server of embedded-redis");
+    }
+
+    @Test
+    @DisabledOnOs(OS.WINDOWS)
+    void theBinariesOfTheEnvironmentAreStartedAndMustBeThere(@TempDir Path bin) throws IOException {
+        try (RedisForTests own = RedisForTests.startOwn()) {
+            Path binary = own.own().binary();
+            Path missing = bin.resolve("no-such-server");
+            List<RedisCandidate> named = RedisCandidate.binaries(
+                            Map.of("SPILLGATE_REDIS_BINARIES", binary + ":" + missing)::get)
+                    .subList(1, 3);
+
+            try (RedisForTests redis = named.get(0).start()) {
+                assertThat(ping(redis)).isEqualTo("PONG");
+                assertThat(redis.name()).endsWith("-server " + redis.version() + " at " + binary);
+            }
+            RedisCandidate working = new RedisCandidate("a working one", false, RedisForTests::first);
+            assertThatIllegalStateException()
+                    .isThrownBy(() -> attempts(List.of(working, named.get(1))).all())
+                    .withMessageContaining("SPILLGATE_REDIS_BINARIES " + missing + ": expected a program")
+                    .withMessageContaining("or unset the variable");
+        }
+    }
+
+    private static List<String> binaries(Path path) {
+        return RedisCandidate.binaries(Map.of("PATH", path.toString())::get).stream()
+                .map(RedisCandidate::what)
+                .toList();
     }
 
     private static List<RedisCandidate> docker(Map<String, String> environment) {
@@ -271,7 +317,11 @@ class RedisForTestsTest {
     }
 
     private static Path program(Path directory, String script) throws IOException {
-        Path program = Files.writeString(directory.resolve("redis-server"), "#!/bin/sh\n" + script + "\n");
+        return program(directory, "redis-server", script);
+    }
+
+    private static Path program(Path directory, String name, String script) throws IOException {
+        Path program = Files.writeString(directory.resolve(name), "#!/bin/sh\n" + script + "\n");
         Files.setPosixFilePermissions(program, PosixFilePermissions.fromString("rwx------"));
         return program;
     }
