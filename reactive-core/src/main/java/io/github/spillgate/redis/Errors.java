@@ -60,8 +60,19 @@ final class Errors {
             + "|Currently not connected\\. Commands are rejected\\."
             + "|(Request queue|Command buffer|Internal stack) size exceeded: .*");
 
-    /** What Lettuce says where the connection was closed so early that it could not ask why. */
-    private static final String CLOSED_EARLY = "RedisHandshakeHandler not registered";
+    /** What is said of a connection that was closed so early that nobody could ask why. */
+    private static final Pattern CLOSED_EARLY =
+            Pattern.compile("RedisHandshakeHandler not registered|.*Connection reset.*");
+
+    /** What the JDK says where the certificate is for another host. */
+    private static final Pattern OTHER_HOST = Pattern.compile("No subject alternative .*|No name matching .*");
+
+    /** What the server says to a client without a certificate, or with one that it does not trust. */
+    private static final Pattern CLIENT_UNKNOWN =
+            Pattern.compile(".*alert: (certificate_required|bad_certificate|handshake_failure|unknown_ca)");
+
+    /** What comes of it where the server does not speak TLS. */
+    private static final Pattern NO_TLS = Pattern.compile("handshake timed out .*|not an SSL/TLS record: .*");
 
     private static final Pattern PLACE = Pattern.compile("Unable to connect to (.+)");
 
@@ -141,9 +152,14 @@ final class Errors {
                             + withoutArguments + advice(withoutArguments),
                     withoutArguments.equals(said) ? e : null);
         }
-        String told = messageOf(reason).equals(CLOSED_EARLY)
-                ? "closed before Redis could say why, for example because it does not let us in"
-                : tls(reason) + messageOf(reason);
+        SSLException tls = tlsIn(e);
+        String told = tls != null
+                ? "TLS: " + messageOf(tls) + adviceOnTls(messageOf(tls))
+                : CLOSED_EARLY.matcher(messageOf(reason)).matches()
+                        ? "closed before Redis could say why, for example because it does not let us in, or because it"
+                                + " speaks TLS and the client does not: expected a URI such as"
+                                + " rediss://user:password@host:6379 then"
+                        : messageOf(reason);
         String why = reason == e && named.matches() ? "" : ": " + told;
         return new LimitStoreUnreachableException("Redis cannot be asked: no connection" + place + why, e);
     }
@@ -176,8 +192,32 @@ final class Errors {
         return cause == null ? e : cause;
     }
 
-    private static String tls(Throwable reason) {
-        return reason instanceof SSLException || reason.getCause() instanceof SSLException ? "TLS: " : "";
+    private static @Nullable SSLException tlsIn(Throwable e) {
+        for (Throwable cause = e; cause != null; cause = cause.getCause()) {
+            if (cause instanceof SSLException tls) {
+                return tls;
+            }
+        }
+        return null;
+    }
+
+    private static String adviceOnTls(String message) {
+        if (OTHER_HOST.matcher(message).matches()) {
+            return ": expected the client's URI to name the host that the server's certificate is for, for example"
+                    + " rediss://redis.example:6379";
+        }
+        if (CLIENT_UNKNOWN.matcher(message).matches()) {
+            return ": expected the client to show a certificate that the server trusts, for example with"
+                    + " SslOptions.builder().keyManager(new File(\"client.crt\"), new File(\"client.key\"), null)";
+        }
+        if (NO_TLS.matcher(message).matches()) {
+            return ": expected a server that speaks TLS at this place, or a URI without it, for example"
+                    + " redis://host:6379";
+        }
+        return message.startsWith("PKIX path building failed")
+                ? ": expected the client to trust whoever has signed the server's certificate, for example with"
+                        + " SslOptions.builder().trustManager(new File(\"ca.crt\"))"
+                : "";
     }
 
     private static boolean isSent(Throwable e) {

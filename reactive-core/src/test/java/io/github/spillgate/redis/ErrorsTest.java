@@ -10,13 +10,17 @@ import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisCommandTimeoutException;
 import io.lettuce.core.RedisConnectionException;
 import io.lettuce.core.RedisException;
+import io.netty.handler.codec.DecoderException;
+import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.net.SocketException;
 import java.util.List;
 import java.util.concurrent.CancellationException;
+import javax.net.ssl.SSLHandshakeException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class ErrorsTest {
@@ -107,14 +111,41 @@ class ErrorsTest {
 
     @Test
     void aConnectionThatIsClosedBeforeLettuceLooksIsExplained() {
-        Throwable said = new RedisConnectionException(
-                "Unable to connect to 10.0.0.7/<unresolved>:6379",
-                new IllegalStateException("RedisHandshakeHandler not registered"));
-        assertThat(Errors.unreachable(said))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessage(
-                        "Redis cannot be asked: no connection to 10.0.0.7:6379: closed before Redis could say why, for"
-                                + " example because it does not let us in");
+        for (Exception closed : List.of(
+                new IllegalStateException("RedisHandshakeHandler not registered"),
+                new SocketException("Connection reset"),
+                new IOException("recvAddress(..) failed: Connection reset by peer"))) {
+            Throwable said = new RedisConnectionException("Unable to connect to 10.0.0.7/<unresolved>:6379", closed);
+            assertThat(Errors.unreachable(said))
+                    .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                    .hasMessage(
+                            "Redis cannot be asked: no connection to 10.0.0.7:6379: closed before Redis could say why,"
+                                    + " for example because it does not let us in, or because it speaks TLS and the"
+                                    + " client does not: expected a URI such as rediss://user:password@host:6379 then");
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "No subject alternative DNS name matching redis found. | rediss://redis.example:6379",
+                "No name matching redis found | rediss://redis.example:6379",
+                "PKIX path building failed: unable to find valid certification path | trustManager(new File(\"ca.crt\"))",
+                "Received fatal alert: certificate_required | keyManager(new File(\"client.crt\")",
+                "Received fatal alert: unknown_ca | keyManager(new File(\"client.crt\")",
+                "handshake timed out after 10000ms | redis://host:6379",
+                "not an SSL/TLS record: 2d455252 | redis://host:6379"
+            })
+    void whatIsWrongWithTlsIsToldWithWhatIsExpected(String message, String example) {
+        for (Throwable reason :
+                List.of(new SSLHandshakeException(message), new DecoderException(new SSLHandshakeException(message)))) {
+            assertThat(Errors.unreachable(new RedisConnectionException("Unable to connect to redis:6379", reason)))
+                    .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                    .hasMessageStartingWith(
+                            "Redis cannot be asked: no connection to redis:6379: TLS: " + message + ": expected ")
+                    .hasMessageContaining(example);
+        }
     }
 
     /** Redis repeats what it does not understand, and a password must not get into a log. */

@@ -23,6 +23,11 @@ public final class AllowedToBlock implements BlockHoundIntegration {
         // under way, or the other way round.
         builder.allowBlockingCallsInside("io.lettuce.core.protocol.SharedLock", "incrementWriters");
         builder.allowBlockingCallsInside("io.lettuce.core.protocol.SharedLock", "doExclusive");
+        // A connection with TLS that is being opened: Lettuce reads the certificates anew each time, from the files
+        // that
+        // the user has named.
+        builder.allowBlockingCallsInside(
+                "io.lettuce.core.SslConnectionBuilder$SslChannelInitializer", "initializeSSLEngine");
         // A user's client that is being shut down: Lettuce ends its own threads from one of them, and nobody is waiting
         // for a decision any more.
         builder.allowBlockingCallsInside("io.lettuce.core.resource.DefaultClientResources", "shutdown");

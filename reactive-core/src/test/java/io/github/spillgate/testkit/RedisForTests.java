@@ -3,6 +3,7 @@ package io.github.spillgate.testkit;
 import io.lettuce.core.RedisURI;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -45,12 +46,15 @@ public final class RedisForTests implements AutoCloseable {
     private final String name;
     private final String version;
     private final String address;
+    private final @Nullable Path binary;
     private final @Nullable RedisProcess process;
 
-    private RedisForTests(String name, String version, String address, @Nullable RedisProcess process) {
+    private RedisForTests(
+            String name, String version, String address, @Nullable Path binary, @Nullable RedisProcess process) {
         this.name = name;
         this.version = version;
         this.address = address;
+        this.binary = binary;
         this.process = process;
     }
 
@@ -72,14 +76,38 @@ public final class RedisForTests implements AutoCloseable {
         return new Attempts(RedisCandidate.binaries(System::getenv), UnaryOperator.identity(), line -> {}).first();
     }
 
+    /** Those of {@link #all()} of which there can be {@link #another()}, because this machine has the program. */
+    public static List<RedisForTests> programs() {
+        return all().stream().filter(redis -> redis.binary != null).toList();
+    }
+
+    /** Those of {@link #programs()} that speak TLS; which do not is said. Never empty. */
+    public static List<RedisForTests> programsWithTls() {
+        List<RedisForTests> withTls = new ArrayList<>();
+        StringBuilder without = new StringBuilder();
+        for (RedisForTests redis : programs()) {
+            try {
+                redis.another(TlsForTests.ofServer()).close();
+                withTls.add(redis);
+            } catch (UncheckedIOException e) {
+                System.out.println("[spillgate] tests of TLS go without " + redis + ": " + e.getMessage());
+                without.append("\n  - ").append(e.getMessage());
+            }
+        }
+        if (withTls.isEmpty()) {
+            throw new IllegalStateException("Tests of TLS need a Redis that was built with it. Tried:" + without);
+        }
+        return withTls;
+    }
+
     /** A server somewhere else, of which we know nothing but the address. */
     static RedisForTests at(String name, String version, String address) {
-        return new RedisForTests(name, version, address, null);
+        return new RedisForTests(name, version, address, null, null);
     }
 
     /** A server that we started. */
     static RedisForTests of(String name, RedisProcess process) {
-        return new RedisForTests(name, process.info().version(), "redis://127.0.0.1:" + process.port(), process);
+        return new RedisForTests(name, process.info().version(), process.address(), process.binary(), process);
     }
 
     /** Which Redis this is, for people: {@code redis-server 7.0.15 on the PATH}. Holds no credentials. */
@@ -95,6 +123,16 @@ public final class RedisForTests implements AutoCloseable {
     /** Where it listens. A new object at each call, for a {@code RedisURI} can be changed by whoever holds it. */
     public RedisURI uri() {
         return RedisURI.create(address);
+    }
+
+    /** Starts a server that is the caller's alone, of the program that this one is of. */
+    public RedisForTests another() {
+        return another(RedisProcess.Listening.PLAINLY);
+    }
+
+    /** Starts a server that is the caller's alone, of the program that this one is of, and speaks TLS and nothing else. */
+    public RedisForTests another(TlsForTests tls) {
+        return another(tls.listening());
     }
 
     /** The process id of the own server; another one after {@link #restart()}. */
@@ -159,7 +197,20 @@ public final class RedisForTests implements AutoCloseable {
 
     /** The same server without the handle on its process, so that no test can take it away from the others. */
     private RedisForTests share() {
-        return at(name, version, address);
+        return new RedisForTests(name, version, address, binary, null);
+    }
+
+    private RedisForTests another(RedisProcess.Listening listening) {
+        Path program = binary;
+        if (program == null) {
+            throw new IllegalStateException(
+                    "expected a Redis of this machine's, from RedisForTests.programs(), but got " + name);
+        }
+        try {
+            return of(name, RedisProcess.start(program, listening));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e.getMessage(), e);
+        }
     }
 
     private String nameAndPlace() {

@@ -133,7 +133,7 @@ class RedisForTestsTest {
             Iterator<Integer> ports = List.of(taken, taken, free).iterator();
 
             // The other one answers PING on that port all the while.
-            RedisProcess redis = RedisProcess.start(other.own().binary(), ports::next);
+            RedisProcess redis = RedisProcess.start(other.own().binary(), RedisProcess.Listening.PLAINLY, ports::next);
 
             assertThat(redis.port()).isEqualTo(free);
             assertThat(redis.pid()).isNotEqualTo(other.pid());
@@ -187,6 +187,18 @@ class RedisForTestsTest {
                 .withMessageContaining("apt-get install libssl3")
                 .withMessageContaining("apt-get install redis-server")
                 .withMessageContaining("set SPILLGATE_REDIS_URI");
+    }
+
+    @Test
+    @DisabledOnOs(OS.WINDOWS)
+    void aBinaryWithoutTlsIsToldFromOneThatIsBroken(@TempDir Path bin) throws IOException {
+        Path program = program(
+                bin, "echo \"*** FATAL CONFIG FILE ERROR *** >>> 'tls-port' Bad directive or wrong number\"; exit 1");
+
+        assertThatExceptionOfType(IOException.class)
+                .isThrownBy(
+                        () -> RedisProcess.start(program, TlsForTests.ofServer().listening()))
+                .withMessageContaining("It was built without TLS");
     }
 
     @Test

@@ -14,7 +14,6 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.Comparator;
 import java.util.Deque;
 import java.util.List;
@@ -45,30 +44,38 @@ final class RedisProcess {
 
     private final Path binary;
     private final Path directory;
-    private final List<String> more;
+    private final Listening listening;
     private Running running;
 
-    private RedisProcess(Path binary, Path directory, List<String> more, Running running) {
+    private RedisProcess(Path binary, Path directory, Listening listening, Running running) {
         this.binary = binary;
         this.directory = directory;
-        this.more = more;
+        this.listening = listening;
         this.running = running;
     }
 
     static RedisProcess start(Path binary) throws IOException {
-        return start(binary, RedisProcess::freePort);
+        return start(binary, Listening.PLAINLY);
     }
 
-    /** Starts the binary on the first of these ports that it can have. */
+    static RedisProcess start(Path binary, Listening listening) throws IOException {
+        return start(binary, listening, RedisProcess::freePort);
+    }
+
     static RedisProcess start(Path binary, Ports ports) throws IOException {
-        return start(binary, ports, List.of());
+        return start(binary, Listening.PLAINLY, ports);
     }
 
     /** Starts the binary with more arguments, which come before ours: the first of them may be a file. */
     static RedisProcess start(Path binary, Ports ports, List<String> more) throws IOException {
+        return start(binary, Listening.plainly(more), ports);
+    }
+
+    /** Starts the binary on the first of these ports that it can have. */
+    static RedisProcess start(Path binary, Listening listening, Ports ports) throws IOException {
         Path directory = Leftovers.newDirectory("data");
         try {
-            return new RedisProcess(binary, directory, more, launch(binary, directory, more, ports));
+            return new RedisProcess(binary, directory, listening, launch(binary, directory, listening, ports));
         } catch (IOException e) {
             Leftovers.delete(directory);
             throw e;
@@ -81,6 +88,10 @@ final class RedisProcess {
 
     Path directory() {
         return directory;
+    }
+
+    synchronized String address() {
+        return listening.scheme() + "://" + LOOPBACK + ":" + running.port();
     }
 
     synchronized Info info() {
@@ -118,7 +129,7 @@ final class RedisProcess {
     synchronized void restart() throws IOException {
         kill();
         int port = running.port();
-        running = launch(binary, directory, more, () -> port);
+        running = launch(binary, directory, listening, () -> port);
     }
 
     synchronized void close() throws IOException {
@@ -126,10 +137,10 @@ final class RedisProcess {
         Leftovers.delete(directory);
     }
 
-    private static Running launch(Path binary, Path directory, List<String> more, Ports ports) throws IOException {
+    private static Running launch(Path binary, Path directory, Listening listening, Ports ports) throws IOException {
         for (int tries = 1; ; tries++) {
             try {
-                return launch(binary, directory, more, ports.next());
+                return launch(binary, directory, listening, ports.next());
             } catch (PortTakenException e) {
                 if (tries == TRIES) {
                     throw e;
@@ -138,12 +149,12 @@ final class RedisProcess {
         }
     }
 
-    private static Running launch(Path binary, Path directory, List<String> more, int port) throws IOException {
-        Process process = spawn(binary, directory, more, port);
+    private static Running launch(Path binary, Path directory, Listening listening, int port) throws IOException {
+        Process process = spawn(binary, directory, listening.options(port));
         Leftovers.add(process);
         Output output = Output.of(process);
         try {
-            return new Running(process, port, awaitAnswer(process, port));
+            return new Running(process, port, awaitAnswer(process, listening, port));
         } catch (IOException e) {
             boolean died = !process.isAlive();
             if (died) {
@@ -158,13 +169,11 @@ final class RedisProcess {
         }
     }
 
-    private static Process spawn(Path binary, Path directory, List<String> more, int port) throws IOException {
-        List<String> command = new ArrayList<>(List.of(binary.toString()));
-        command.addAll(more);
-        Collections.addAll(
-                command,
-                "--port",
-                Integer.toString(port),
+    private static Process spawn(Path binary, Path directory, List<String> listening) throws IOException {
+        List<String> command = new ArrayList<>();
+        command.add(binary.toString());
+        command.addAll(listening);
+        command.addAll(List.of(
                 "--bind",
                 LOOPBACK,
                 "--save",
@@ -174,7 +183,7 @@ final class RedisProcess {
                 "--dir",
                 directory.toString(),
                 "--daemonize",
-                "no");
+                "no"));
         try {
             return new ProcessBuilder(command).redirectErrorStream(true).start();
         } catch (IOException e) {
@@ -182,10 +191,10 @@ final class RedisProcess {
         }
     }
 
-    private static Info awaitAnswer(Process process, int port) throws IOException {
+    private static Info awaitAnswer(Process process, Listening listening, int port) throws IOException {
         long deadline = System.nanoTime() + PATIENCE.toNanos();
         while (process.isAlive()) {
-            Optional<Info> answer = ask(port);
+            Optional<Info> answer = ask(listening, port);
             if (answer.isPresent() && answer.get().processId().equals(Long.toString(process.pid()))) {
                 return answer.get();
             }
@@ -195,9 +204,9 @@ final class RedisProcess {
         throw new IOException("ended with exit code " + process.exitValue() + " before it answered PING");
     }
 
-    /** Over a plain socket, as long as nobody knows whether there is anything to connect a real client to. */
-    private static Optional<Info> ask(int port) {
-        try (Socket socket = new Socket()) {
+    /** Over a mere socket, as long as nobody knows whether there is anything to connect a real client to. */
+    private static Optional<Info> ask(Listening listening, int port) {
+        try (Socket socket = listening.socket()) {
             socket.setSoTimeout(1_000);
             socket.connect(loopback(port), 1_000);
             socket.getOutputStream().write("PING\r\nINFO server\r\n".getBytes(StandardCharsets.US_ASCII));
@@ -257,7 +266,7 @@ final class RedisProcess {
         Leftovers.remove(process);
     }
 
-    private static void awaitEnd(Process process) throws IOException {
+    static void awaitEnd(Process process) throws IOException {
         try {
             if (!process.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
                 throw new IOException("expected process " + process.pid() + " to end");
@@ -283,6 +292,10 @@ final class RedisProcess {
         if (said.contains("libssl") || said.contains("libcrypto")) {
             return "\nIt needs OpenSSL 3: apt-get install libssl3, dnf install openssl-libs, brew install openssl@3;"
                     + " Debian 11 and RHEL 8 have none, install their own redis-server there.";
+        }
+        if (said.contains("tls-") && said.contains("Bad directive")) {
+            return "\nIt was built without TLS: expected one that was built with it, as those of Debian are, or with"
+                    + " make BUILD_TLS=yes.";
         }
         if (said.contains("GLIBC_")) {
             return "\nIt needs glibc 2.34, and Debian 11 and RHEL 8 have less: install the system's own redis-server.";
@@ -317,6 +330,43 @@ final class RedisProcess {
         String product() {
             return server + "-server " + version;
         }
+    }
+
+    /** How a server listens, and how it is talked to. */
+    interface Listening {
+
+        Listening PLAINLY = plainly(List.of());
+
+        /** Without TLS, and with these arguments before all others. */
+        static Listening plainly(List<String> more) {
+            return new Listening() {
+                @Override
+                public String scheme() {
+                    return "redis";
+                }
+
+                @Override
+                public List<String> options(int port) {
+                    List<String> options = new ArrayList<>(more);
+                    options.addAll(List.of("--port", Integer.toString(port)));
+                    return options;
+                }
+
+                @Override
+                public Socket socket() {
+                    return new Socket();
+                }
+            };
+        }
+
+        /** What a URI of it begins with. */
+        String scheme();
+
+        /** What it is told when it is started. */
+        List<String> options(int port);
+
+        /** A socket that is not connected yet. */
+        Socket socket() throws IOException;
     }
 
     /** Where the next port comes from; a test gives one that is taken. */

@@ -1,0 +1,188 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.TlsForTests;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.ClientOptions;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.SslOptions;
+import java.time.Duration;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/**
+ * TLS by an authority that nobody knows, on every Redis that speaks it; and what those who ask are told where the two ends do not
+ * agree.
+ */
+@ParameterizedClass
+@MethodSource("everyRedis")
+class TlsTest {
+
+    private static final SslOptions AS_THE_JDK_TRUSTS = SslOptions.create();
+
+    @Parameter
+    RedisForTests program;
+
+    private @Nullable RedisForTests redis;
+    private @Nullable RedisClient client;
+
+    static List<RedisForTests> everyRedis() {
+        return RedisForTests.programsWithTls();
+    }
+
+    @AfterEach
+    void end() {
+        if (client != null) {
+            client.shutdown();
+        }
+        if (redis != null) {
+            redis.close();
+        }
+    }
+
+    @Test
+    void aClientThatTrustsThePrivateAuthorityIsDecidedFor() {
+        RedisURI uri = start(TlsForTests.ofServer());
+        RateLimiter limiter = limiter(new Unprotected(storeAt(uri, trusting(TlsForTests.ofServer()))));
+        assertThat(uri.isSsl()).isTrue();
+        assertThat(limiter.tryAcquire("a", 2).block())
+                .matches(Decision::isAllowed)
+                .extracting(Decision::source)
+                .isEqualTo(Source.REDIS);
+        assertThat(limiter.tryAcquire("a").block().isAllowed()).isFalse();
+    }
+
+    @Test
+    void aClientWithACertificateIsDecidedForWhereTheServerWantsOne() {
+        TlsForTests tls = TlsForTests.ofBoth();
+        SslOptions withCertificate = SslOptions.builder()
+                .trustManager(tls.authority())
+                .keyManager(tls.clientCertificate(), tls.clientKey(), null)
+                .build();
+        RateLimiter limiter = limiter(new Unprotected(storeAt(start(tls), withCertificate)));
+        assertThat(limiter.tryAcquire("a").block().source()).isEqualTo(Source.REDIS);
+    }
+
+    @Test
+    void aClientWithoutACertificateIsToldThatTheServerWantsOne() {
+        TlsForTests tls = TlsForTests.ofBoth();
+        RedisURI uri = start(tls);
+        // Redis breaks the connection as soon as it has said why, and then that may be lost.
+        await().untilAsserted(() -> assertThat(failureAt(uri, trusting(tls)))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageStartingWith(noConnectionTo(uri) + "TLS: ")
+                .hasMessageContaining("expected the client to show a certificate"));
+    }
+
+    @Test
+    void aClientThatDoesNotKnowTheAuthorityIsToldHowToTrustIt() {
+        RedisURI uri = start(TlsForTests.ofServer());
+        assertThat(failureAt(uri, AS_THE_JDK_TRUSTS))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageStartingWith(noConnectionTo(uri) + "TLS: PKIX path building failed")
+                .hasMessageEndingWith("for example with SslOptions.builder().trustManager(new File(\"ca.crt\"))");
+    }
+
+    @Test
+    void aServerThatIsSomebodyElseIsNotTrusted() {
+        TlsForTests tls = TlsForTests.ofServerElsewhere();
+        RedisURI uri = start(tls);
+        assertThat(failureAt(uri, trusting(tls)))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageStartingWith(noConnectionTo(uri) + "TLS: No subject alternative names matching")
+                .hasMessageEndingWith("for example rediss://redis.example:6379");
+    }
+
+    @Test
+    void aClientThatSpeaksPlainlyIsToldThatTheServerMaySpeakTls() {
+        RedisURI uri = plainly(start(TlsForTests.ofServer()));
+        assertThat(failureAt(uri, AS_THE_JDK_TRUSTS))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageStartingWith(noConnectionTo(uri))
+                .hasMessageContaining("rediss://user:password@host:6379");
+    }
+
+    /** It waits for the end of a line that does not come, and nobody would notice before the client gives up. */
+    @Test
+    void aServerThatSpeaksPlainlyIsToldFromOneThatSpeaksTls() {
+        redis = program.another();
+        RedisURI uri = redis.uri();
+        uri.setSsl(true);
+        SslOptions impatient =
+                SslOptions.builder().handshakeTimeout(Duration.ofMillis(200)).build();
+        assertThat(failureAt(uri, impatient))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageStartingWith(noConnectionTo(uri) + "TLS: handshake timed out")
+                .hasMessageEndingWith("for example redis://host:6379");
+    }
+
+    @Test
+    void whateverIsWrongWithTlsALimiterAnswersAndSaysSo() {
+        RedisURI uri = plainly(start(TlsForTests.ofServer()));
+        RateLimiter limiter = limiter(storeAt(uri, AS_THE_JDK_TRUSTS));
+        assertThat(limiter.tryAcquire("a").block().source()).isEqualTo(Source.LOCAL);
+        await().untilAsserted(() -> assertThat(limiter.state().problem())
+                .hasValueSatisfying(problem -> assertThat(problem)
+                        .contains("no connection to " + place(uri))
+                        .contains("rediss://")));
+        limiter.close();
+    }
+
+    private RedisURI start(TlsForTests tls) {
+        redis = program.another(tls);
+        return redis.uri();
+    }
+
+    private LimitStoreException failureAt(RedisURI uri, SslOptions tls) {
+        RateLimiter limiter = limiter(new Unprotected(storeAt(uri, tls)));
+        return catchThrowableOfType(
+                LimitStoreException.class, () -> limiter.tryAcquire("a").block());
+    }
+
+    private RedisStore storeAt(RedisURI uri, SslOptions tls) {
+        if (client != null) {
+            client.shutdown();
+        }
+        client = RedisClient.create(uri);
+        client.setOptions(ClientOptions.builder().sslOptions(tls).build());
+        return RedisStore.create(client);
+    }
+
+    private static RateLimiter limiter(LimitStore store) {
+        return RateLimiter.builder("api").store(store).limit(Limit.perHour(2)).build();
+    }
+
+    private static SslOptions trusting(TlsForTests tls) {
+        return SslOptions.builder().trustManager(tls.authority()).build();
+    }
+
+    private static RedisURI plainly(RedisURI uri) {
+        uri.setSsl(false);
+        return uri;
+    }
+
+    private static String noConnectionTo(RedisURI uri) {
+        return "Redis cannot be asked: no connection to " + place(uri) + ": ";
+    }
+
+    private static String place(RedisURI uri) {
+        return uri.getHost() + ":" + uri.getPort();
+    }
+}
