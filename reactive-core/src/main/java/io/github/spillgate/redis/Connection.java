@@ -212,6 +212,12 @@ final class Connection implements Asks {
                 checkNotClosed();
                 throw new RedisException("the connection broke as soon as it was open");
             }
+            try {
+                Role.expectPrimary(opened);
+            } catch (RuntimeException e) {
+                OpenConnection.unobserved(opened.closeAsync());
+                throw e;
+            }
             return opened;
         }
 

@@ -27,6 +27,11 @@ final class Errors {
     /** The code of what went wrong; within a script, Redis 6 says it somewhere in the middle. */
     private static final Pattern CODE = Pattern.compile("(?:^|: -)([A-Z]+) ");
 
+    /** The least that a user needs; the documentation says the same. */
+    static final String RIGHTS =
+            "~spillgate:* +role +script|load +evalsha +unlink +time +getrange +strlen +set +setrange"
+                    + " +del +pexpire";
+
     private static final Set<String> PASSING = Set.of(
             "NOSCRIPT",
             "OOM",
@@ -63,6 +68,8 @@ final class Errors {
     /** What is said of a connection that was closed so early that nobody could ask why. */
     private static final Pattern CLOSED_EARLY =
             Pattern.compile("RedisHandshakeHandler not registered|.*Connection reset.*");
+
+    private static final String NO_SUCH_DATABASE = "DB index is out of range";
 
     /** What the JDK says where the certificate is for another host. */
     private static final Pattern OTHER_HOST = Pattern.compile("No subject alternative .*|No name matching .*");
@@ -164,6 +171,16 @@ final class Errors {
         return new LimitStoreUnreachableException("Redis cannot be asked: no connection" + place + why, e);
     }
 
+    /** Returns the exception of ours that says that a server is a replica, and of whom. */
+    static LimitStoreException replica(String primary) {
+        return new LimitStoreUnreachableException(
+                "Redis cannot be asked: the server that the client leads to is a replica of " + primary
+                        + ", and only a primary decides: expected the client's URI to name that one, for example redis://"
+                        + primary + ", or Sentinels that know which one it is, for example"
+                        + " redis-sentinel://host:26379/0#name",
+                null);
+    }
+
     /**
      * Returns what says that nothing has been asked, where this went wrong before that. An answer of Redis stays what it is: it
      * is clear enough.
@@ -242,9 +259,12 @@ final class Errors {
 
     private static String advice(String message) {
         if (lacksRight(message)) {
-            return ": expected a user with the rights that the store needs, for example ACL SETUSER app on >password"
-                    + " ~spillgate:* +@connection +evalsha +script|load +unlink +time +getrange +strlen +set +setrange +del"
-                    + " +pexpire";
+            return ": expected a user with the rights that the store needs, for example ACL SETUSER app on >password "
+                    + RIGHTS + (message.contains("'select'") ? " +select" : "");
+        }
+        if (message.contains(NO_SUCH_DATABASE)) {
+            return ": expected the client's URI to name a database that this Redis has, 0 to 15 unless it is set up with"
+                    + " others, for example redis://host:6379/0";
         }
         return isStranger(message)
                 ? ": expected the client's URI to have a user and a password that Redis knows, for example"

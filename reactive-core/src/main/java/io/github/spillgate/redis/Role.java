@@ -1,0 +1,42 @@
+package io.github.spillgate.redis;
+
+import io.lettuce.core.LettuceFutures;
+import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.api.StatefulRedisConnection;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Finds out whether a server may decide. A replica takes no charge, and tells what was so a while ago; it would be asked for
+ * all that, as long as nobody is admitted.
+ */
+final class Role {
+
+    private static final String REPLICA = "slave";
+
+    private Role() {}
+
+    /**
+     * Asks the server, and waits for what it says. One that does not say is let pass, because the user may not ask, or because it
+     * has no such command, as proxies have none: if it is a replica, the first charge will tell.
+     *
+     * @throws io.github.spillgate.LimitStoreUnreachableException if it is a replica
+     */
+    static void expectPrimary(StatefulRedisConnection<byte[], byte[]> connection) {
+        List<Object> role;
+        try {
+            role = LettuceFutures.awaitOrCancel(
+                    connection.async().role(), connection.getTimeout().toNanos(), TimeUnit.NANOSECONDS);
+        } catch (RedisCommandExecutionException e) {
+            return;
+        }
+        if (text(role.get(0)).equals(REPLICA)) {
+            throw Errors.replica(text(role.get(1)) + ":" + role.get(2));
+        }
+    }
+
+    private static String text(Object said) {
+        return said instanceof byte[] bytes ? new String(bytes, StandardCharsets.UTF_8) : String.valueOf(said);
+    }
+}

@@ -1,0 +1,134 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.AclSetuserArgs;
+import io.lettuce.core.ClientListArgs;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.sync.RedisCommands;
+import io.lettuce.core.protocol.CommandType;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** Nothing is decided on a replica, and nothing is told of what it knows. */
+@ParameterizedClass
+@MethodSource("everyRedis")
+class ReplicaTest {
+
+    @Parameter
+    RedisForTests program;
+
+    private RedisForTests primary;
+    private RedisForTests replica;
+    private RedisClient client;
+    private RedisCommands<String, String> admin;
+
+    static List<RedisForTests> everyRedis() {
+        return RedisForTests.programs();
+    }
+
+    @BeforeEach
+    void start() {
+        primary = program.another();
+        replica = program.another();
+        client = RedisClient.create(replica.uri());
+        admin = client.connect().sync();
+        admin.replicaof("127.0.0.1", primary.uri().getPort());
+        await().until(() -> admin.info("replication").contains("master_link_status:up"));
+    }
+
+    @AfterEach
+    void end() {
+        client.shutdown();
+        replica.close();
+        primary.close();
+    }
+
+    @Test
+    void neitherDecisionsNorQuestionsAreAnsweredByAReplica() {
+        RateLimiter limiter = limiter(new Unprotected(RedisStore.create(client)));
+        String place = "127.0.0.1:" + primary.uri().getPort();
+        for (LimitStoreException refused : List.of(
+                catchThrowableOfType(
+                        LimitStoreException.class, () -> limiter.tryAcquire("a").block()),
+                catchThrowableOfType(
+                        LimitStoreException.class, () -> limiter.peek("a").block()),
+                catchThrowableOfType(
+                        LimitStoreException.class, () -> limiter.reset("a").block()))) {
+            assertThat(refused)
+                    .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                    .hasMessage("Redis cannot be asked: the server that the client leads to is a replica of " + place
+                            + ", and only a primary decides: expected the client's URI to name that one, for example"
+                            + " redis://" + place + ", or Sentinels that know which one it is, for example"
+                            + " redis-sentinel://host:26379/0#name");
+        }
+    }
+
+    @Test
+    void noConnectionToAReplicaIsKept() {
+        RateLimiter limiter = limiter(new Unprotected(RedisStore.create(client)));
+        for (int i = 0; i < 3; i++) {
+            assertThatExceptionOfType(LimitStoreUnreachableException.class)
+                    .isThrownBy(() -> limiter.tryAcquire("a").block());
+        }
+        await().until(() ->
+                admin.clientList(ClientListArgs.Builder.typeNormal()).lines().count() == 1);
+    }
+
+    @Test
+    void aReplicaThatIsMadeAPrimaryDecidesWithoutARestart() {
+        RateLimiter limiter = limiter(RedisStore.create(client));
+        assertThat(limiter.tryAcquire("a").block().source()).isEqualTo(Source.LOCAL);
+        await().untilAsserted(() -> assertThat(limiter.state().problem())
+                .hasValueSatisfying(problem -> assertThat(problem).contains("is a replica of")));
+
+        admin.replicaofNoOne();
+        await().until(() -> limiter.tryAcquire("a").block().source() == Source.REDIS);
+        limiter.close();
+    }
+
+    @Test
+    void whoMayNotAskForTheRoleIsToldByTheFirstCharge() {
+        admin.aclSetuser(
+                "app",
+                AclSetuserArgs.Builder.on()
+                        .addPassword("password")
+                        .allKeys()
+                        .allCommands()
+                        .removeCommand(CommandType.ROLE));
+        RedisClient asUser = RedisClient.create(RedisURI.create(
+                "redis://app:password@127.0.0.1:" + replica.uri().getPort()));
+        try {
+            RateLimiter limiter = limiter(new Unprotected(RedisStore.create(asUser)));
+            assertThat(catchThrowableOfType(
+                            LimitStoreException.class,
+                            () -> limiter.tryAcquire("a").block()))
+                    .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                    .hasMessageContaining("READONLY");
+        } finally {
+            asUser.shutdown();
+        }
+    }
+
+    private static RateLimiter limiter(LimitStore store) {
+        return RateLimiter.builder("api").store(store).limit(Limit.perHour(100)).build();
+    }
+}
