@@ -35,7 +35,13 @@ class SnippetsTest {
             import io.github.spillgate.local.*;
             import io.github.spillgate.redis.*;
             import io.github.spillgate.resilience.*;
+            import io.lettuce.core.ClientOptions;
             import io.lettuce.core.RedisClient;
+            import io.lettuce.core.RedisCredentials;
+            import io.lettuce.core.RedisCredentialsProvider;
+            import io.lettuce.core.RedisURI;
+            import io.lettuce.core.SslOptions;
+            import java.io.File;
             import java.time.*;
             import java.util.*;
             import java.util.concurrent.TimeUnit;
@@ -52,6 +58,11 @@ class SnippetsTest {
                 Plan plan;
                 Plans plans;
                 Flux<Order> orders;
+                Secrets secrets;
+
+                interface Secrets {
+                    char[] current();
+                }
 
                 interface Plan {
                     List<Limit> limits();

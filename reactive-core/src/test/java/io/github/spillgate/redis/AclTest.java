@@ -1,0 +1,301 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Snippets;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.KillArgs;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisCredentials;
+import io.lettuce.core.RedisCredentialsProvider;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.codec.StringCodec;
+import io.lettuce.core.output.StatusOutput;
+import io.lettuce.core.protocol.CommandArgs;
+import io.lettuce.core.protocol.CommandType;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.time.InstantSource;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
+import org.junit.jupiter.params.provider.MethodSource;
+import reactor.core.publisher.Mono;
+
+/** The user that the documentation names is enough for all that the store does, and is the least; and what a user who lacks something is told. */
+@ParameterizedClass
+@MethodSource("everyRedis")
+class AclTest {
+
+    private static final Path PAGE = Path.of("../docs/redis.md");
+    private static final String SET_USER = "ACL SETUSER app on >password ";
+    private static final String PASSWORD = "pa55word";
+    private static final InstantSource NOW = InstantSource.fixed(Instant.ofEpochMilli(1_000));
+
+    @Parameter
+    RedisForTests program;
+
+    private final List<RedisClient> clients = new ArrayList<>();
+    private RedisForTests redis;
+    private StatefulRedisConnection<String, String> admin;
+
+    static List<RedisForTests> everyRedis() {
+        return RedisForTests.programs();
+    }
+
+    @BeforeEach
+    void start() {
+        redis = program.another();
+        admin = client(redis.uri()).connect();
+    }
+
+    @AfterEach
+    void end() {
+        clients.forEach(RedisClient::shutdown);
+        redis.close();
+    }
+
+    @Test
+    void theErrorNamesTheSameUserAsTheDocumentation() throws IOException {
+        assertThat(documented()).isEqualTo(Errors.RIGHTS);
+    }
+
+    @Test
+    void theDocumentedUserMayDoAllThatTheStoreDoes() throws IOException {
+        user(documented());
+        assertThat(whatFails(RedisStore.create(client(asUser())))).isEmpty();
+    }
+
+    @Test
+    void withoutAnyOneOfTheCommandsSomethingFails() throws IOException {
+        List<String> rights = List.of(documented().split(" "));
+        assertThat(rights).filteredOn(right -> right.startsWith("+")).hasSizeGreaterThan(5);
+        for (String missing : rights) {
+            List<String> others = new ArrayList<>(rights);
+            others.remove(missing);
+            user(String.join(" ", others));
+            admin.sync().flushall();
+            admin.sync().scriptFlush();
+            if (missing.equals("+role")) {
+                // Needed for nothing else than this.
+                assertThat(isRefusedByAReplica()).as("without %s", missing).isFalse();
+                user(documented());
+                assertThat(isRefusedByAReplica()).isTrue();
+            } else {
+                assertThat(whatFails(RedisStore.create(client(asUser()))))
+                        .as("without %s", missing)
+                        .isNotEmpty()
+                        .allSatisfy(e -> assertThat(e)
+                                .isInstanceOf(LimitStoreUnreachableException.class)
+                                .hasMessageContaining("expected a user with the rights that the store needs")
+                                .hasMessageContaining(SET_USER + documented()));
+            }
+        }
+    }
+
+    @Test
+    void severalNamespacesTakeAPatternEach() throws IOException {
+        user(documented() + " ~shop:prod:*");
+        RedisClient client = client(asUser());
+        for (String namespace : List.of("spillgate", "shop:prod")) {
+            assertThat(whatFails(RedisStore.builder(client).namespace(namespace).build()))
+                    .as(namespace)
+                    .isEmpty();
+        }
+    }
+
+    @Test
+    void aKeyOutsideOfThePatternIsRefused() throws IOException {
+        user(documented());
+        RedisStore elsewhere =
+                RedisStore.builder(client(asUser())).namespace("spillgate2").build();
+        assertThat(failureOf(elsewhere))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageContaining("NOPERM")
+                .hasMessageContaining("~spillgate:*");
+        assertThat(admin.sync().keys("*")).isEmpty();
+    }
+
+    @Test
+    void aDatabaseTakesOneMore() throws IOException {
+        RedisURI uri = asUser();
+        uri.setDatabase(3);
+        user(documented());
+        assertThat(failureOf(RedisStore.create(client(uri))))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageContaining("NOPERM")
+                .hasMessageEndingWith(documented() + " +select");
+        user(documented() + " +select");
+        assertThat(whatFails(RedisStore.create(client(uri)))).isEmpty();
+    }
+
+    @Test
+    void aPasswordThatChangesIsAskedForByTheNextConnectionAndToldNobody() throws IOException {
+        user(documented());
+        AtomicReference<String> current = new AtomicReference<>(PASSWORD);
+        RedisURI uri = redis.uri();
+        uri.setCredentialsProvider(RedisCredentialsProvider.from(
+                () -> RedisCredentials.just("app", current.get().toCharArray())));
+        RedisStore store = RedisStore.create(client(uri));
+        RateLimiter limiter = limiter(store);
+        limiter.tryAcquire("a").block();
+
+        acl("SETUSER", "app", "<" + PASSWORD, ">n3wpassword");
+        assertThat(limiter.tryAcquire("a").block().source()).isEqualTo(Source.REDIS);
+        killConnections();
+        // While the old connection breaks that is what is told; and what Redis says may be lost with the new one.
+        await().untilAsserted(() -> assertThat(failureOf(store))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageContaining("WRONGPASS")
+                .hasMessageContaining("for example redis://user:password@host:6379")
+                .satisfies(e ->
+                        assertThat(everythingIn(e)).doesNotContain(PASSWORD).doesNotContain("n3wpassword")));
+
+        current.set("n3wpassword");
+        assertThat(limiter.tryAcquire("a").block().source()).isEqualTo(Source.REDIS);
+    }
+
+    /** Does all that the store can, and returns what went wrong. */
+    private List<LimitStoreException> whatFails(RedisStore store) {
+        RateLimiter limiter =
+                RateLimiter.builder("api").store(new Unprotected(store)).build();
+        List<LimitStoreException> failures = new ArrayList<>();
+        collect(failures, store.prepare());
+        for (String limit : List.of("9/1h", "9/1h counter", "9/1h counter aligned", "9/1h counting-denied")) {
+            Charge charge = Charge.of("a", Limit.parse(limit)).permits(2);
+            Charge other = Charge.of("b", Limit.parse(limit));
+            Decision first = collect(failures, limiter.tryAcquire(charge, other));
+            admin.sync().scriptFlush();
+            collect(failures, limiter.tryAcquire(charge, other));
+            collect(failures, limiter.tryAcquire(charge.permits(10)));
+            collect(failures, limiter.peek(charge));
+            if (first != null) {
+                assertThat(first.source()).isEqualTo(Source.REDIS);
+                collect(failures, limiter.refund(first));
+                List<Claim> claims =
+                        first.limits().stream().map(Decision.Usage::claim).toList();
+                // What has not been charged is not refunded either: the last of it goes here, and the key with it.
+                collect(failures, store.refund(claims));
+                for (String id : List.of("1", "2")) {
+                    collect(
+                            failures,
+                            store.settle(claims.stream()
+                                    .map(claim -> Settlement.of(id, claim, List.of(new Hits(980, 990, 2)), NOW))
+                                    .toList()));
+                }
+                collect(failures, store.reset(claims));
+            }
+        }
+        useForAWhile(failures, limiter);
+        return failures;
+    }
+
+    /** So that a log that is there gets a later expiry. */
+    private static void useForAWhile(List<LimitStoreException> failures, RateLimiter limiter) {
+        Charge charge = Charge.of("c", Limit.parse("9/1s"));
+        for (int i = 0; i < 3; i++) {
+            Decision taken = collect(failures, limiter.tryAcquire(charge));
+            Decision now = taken;
+            while (now != null && now.at().isBefore(taken.at().plusMillis(1_000 / 8))) {
+                now = collect(failures, limiter.peek(charge));
+            }
+        }
+    }
+
+    private static <T> @Nullable T collect(List<LimitStoreException> failures, Mono<T> asked) {
+        try {
+            return asked.block();
+        } catch (LimitStoreException e) {
+            failures.add(e);
+            return null;
+        }
+    }
+
+    private boolean isRefusedByAReplica() {
+        try (RedisForTests primary = program.another()) {
+            admin.sync().replicaof("127.0.0.1", primary.uri().getPort());
+            LimitStoreException failure = failureOf(RedisStore.create(client(asUser())));
+            admin.sync().replicaofNoOne();
+            return failure.getMessage().contains("is a replica of");
+        }
+    }
+
+    private LimitStoreException failureOf(RedisStore store) {
+        return catchThrowableOfType(
+                LimitStoreException.class, () -> limiter(store).tryAcquire("a").block());
+    }
+
+    private static RateLimiter limiter(RedisStore store) {
+        return RateLimiter.builder("api")
+                .store(new Unprotected(store))
+                .limit(Limit.perHour(100))
+                .build();
+    }
+
+    private static String documented() throws IOException {
+        return Snippets.of(PAGE, "text").stream()
+                .map(String::strip)
+                .filter(block -> block.startsWith(SET_USER))
+                .map(block -> block.substring(SET_USER.length()))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    private void user(String rights) {
+        acl(("SETUSER app reset on >" + PASSWORD + " " + rights).split(" "));
+    }
+
+    private void acl(String... words) {
+        CommandArgs<String, String> args = new CommandArgs<>(StringCodec.UTF8);
+        for (String word : words) {
+            args.add(word);
+        }
+        admin.sync().dispatch(CommandType.ACL, new StatusOutput<>(StringCodec.UTF8), args);
+    }
+
+    private void killConnections() {
+        admin.sync().clientKill(KillArgs.Builder.typeNormal().skipme());
+    }
+
+    private RedisURI asUser() {
+        RedisURI uri = redis.uri();
+        uri.setCredentialsProvider(
+                RedisCredentialsProvider.from(() -> RedisCredentials.just("app", PASSWORD.toCharArray())));
+        return uri;
+    }
+
+    private RedisClient client(RedisURI uri) {
+        RedisClient client = RedisClient.create(uri);
+        clients.add(client);
+        return client;
+    }
+
+    private static String everythingIn(Throwable e) {
+        StringWriter text = new StringWriter();
+        e.printStackTrace(new PrintWriter(text));
+        return text.toString();
+    }
+}
