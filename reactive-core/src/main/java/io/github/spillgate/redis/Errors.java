@@ -57,8 +57,9 @@ final class Errors {
 
     private static final Set<String> WITHOUT_RIGHT = Set.of("NOPERM");
 
-    /** What Redis says of a missing right within a script, where it gives no code. */
-    private static final String WITHOUT_RIGHT_IN_SCRIPT = "The user executing the script can't";
+    /** What Redis, until 7.0 and since then, says of a missing right within a script, where it gives no code. */
+    private static final Pattern WITHOUT_RIGHT_IN_SCRIPT =
+            Pattern.compile("The user executing the script can't|ACL failure in script");
 
     /** What Lettuce says of commands that it has not written to the connection. */
     private static final Pattern NOT_SENT = Pattern.compile("Connection is closed"
@@ -250,7 +251,8 @@ final class Errors {
     }
 
     private static boolean lacksRight(String message) {
-        return hasCode(message, WITHOUT_RIGHT) || message.contains(WITHOUT_RIGHT_IN_SCRIPT);
+        return hasCode(message, WITHOUT_RIGHT)
+                || WITHOUT_RIGHT_IN_SCRIPT.matcher(message).find();
     }
 
     private static boolean hasCode(String message, Set<String> codes) {

@@ -61,6 +61,7 @@ class ErrorsTest {
                 "WRONGPASS invalid username-password pair or user is disabled.",
                 "ERR Protocol error: unauthenticated multibulk length",
                 "ERR The user executing the script can't run this command or subcommand script: d1ef, on @user_script:1.",
+                "ERR ACL failure in script: User app has no permissions to run the 'time' command script: d1ef",
                 "ERR Error running script (call to f_0): @user_script:1: @user_script: 1: The user executing the script"
                         + " can't run this command or subcommand"
             })
