@@ -72,15 +72,18 @@ final class Errors {
 
     private static final String NO_SUCH_DATABASE = "DB index is out of range";
 
-    /** What the JDK says where the certificate is for another host. */
-    private static final Pattern OTHER_HOST = Pattern.compile("No subject alternative .*|No name matching .*");
+    /** What the JDK says where the certificate is for another host; newer ones begin with the code of it. */
+    private static final Pattern OTHER_HOST = Pattern.compile("No subject alternative |No name matching ");
+
+    /** What the JDK says where it does not know who has signed the certificate. */
+    private static final String SERVER_UNKNOWN = "PKIX path building failed";
 
     /** What the server says to a client without a certificate, or with one that it does not trust. */
     private static final Pattern CLIENT_UNKNOWN =
-            Pattern.compile(".*alert: (certificate_required|bad_certificate|handshake_failure|unknown_ca)");
+            Pattern.compile("alert: (certificate_required|bad_certificate|handshake_failure|unknown_ca)");
 
     /** What comes of it where the server does not speak TLS. */
-    private static final Pattern NO_TLS = Pattern.compile("handshake timed out .*|not an SSL/TLS record: .*");
+    private static final Pattern NO_TLS = Pattern.compile("handshake timed out |not an SSL/TLS record: ");
 
     private static final Pattern PLACE = Pattern.compile("Unable to connect to (.+)");
 
@@ -220,19 +223,19 @@ final class Errors {
     }
 
     private static String adviceOnTls(String message) {
-        if (OTHER_HOST.matcher(message).matches()) {
+        if (OTHER_HOST.matcher(message).find()) {
             return ": expected the client's URI to name the host that the server's certificate is for, for example"
                     + " rediss://redis.example:6379";
         }
-        if (CLIENT_UNKNOWN.matcher(message).matches()) {
+        if (CLIENT_UNKNOWN.matcher(message).find()) {
             return ": expected the client to show a certificate that the server trusts, for example with"
                     + " SslOptions.builder().keyManager(new File(\"client.crt\"), new File(\"client.key\"), null)";
         }
-        if (NO_TLS.matcher(message).matches()) {
+        if (NO_TLS.matcher(message).find()) {
             return ": expected a server that speaks TLS at this place, or a URI without it, for example"
                     + " redis://host:6379";
         }
-        return message.startsWith("PKIX path building failed")
+        return message.contains(SERVER_UNKNOWN)
                 ? ": expected the client to trust whoever has signed the server's certificate, for example with"
                         + " SslOptions.builder().trustManager(new File(\"ca.crt\"))"
                 : "";

@@ -131,9 +131,10 @@ class ErrorsTest {
             delimiter = '|',
             value = {
                 "No subject alternative DNS name matching redis found. | rediss://redis.example:6379",
-                "No name matching redis found | rediss://redis.example:6379",
+                "(certificate_unknown) No name matching redis found | rediss://redis.example:6379",
                 "PKIX path building failed: unable to find valid certification path | trustManager(new File(\"ca.crt\"))",
-                "Received fatal alert: certificate_required | keyManager(new File(\"client.crt\")",
+                "(certificate_unknown) PKIX path building failed: unable to find | trustManager(new File(\"ca.crt\"))",
+                "(certificate_required) Received fatal alert: certificate_required | keyManager(new File(\"client.crt\")",
                 "Received fatal alert: unknown_ca | keyManager(new File(\"client.crt\")",
                 "handshake timed out after 10000ms | redis://host:6379",
                 "not an SSL/TLS record: 2d455252 | redis://host:6379"

@@ -96,7 +96,8 @@ class TlsTest {
         RedisURI uri = start(TlsForTests.ofServer());
         assertThat(failureAt(uri, AS_THE_JDK_TRUSTS))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageStartingWith(noConnectionTo(uri) + "TLS: PKIX path building failed")
+                .hasMessageStartingWith(noConnectionTo(uri) + "TLS: ")
+                .hasMessageContaining("PKIX path building failed")
                 .hasMessageEndingWith("for example with SslOptions.builder().trustManager(new File(\"ca.crt\"))");
     }
 
@@ -106,7 +107,8 @@ class TlsTest {
         RedisURI uri = start(tls);
         assertThat(failureAt(uri, trusting(tls)))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageStartingWith(noConnectionTo(uri) + "TLS: No subject alternative names matching")
+                .hasMessageStartingWith(noConnectionTo(uri) + "TLS: ")
+                .hasMessageContaining("No subject alternative names matching")
                 .hasMessageEndingWith("for example rediss://redis.example:6379");
     }
 
