@@ -41,6 +41,7 @@ class SnippetsTest {
             import io.lettuce.core.RedisCredentialsProvider;
             import io.lettuce.core.RedisURI;
             import io.lettuce.core.SslOptions;
+            import io.lettuce.core.cluster.RedisClusterClient;
             import java.io.File;
             import java.time.*;
             import java.util.*;

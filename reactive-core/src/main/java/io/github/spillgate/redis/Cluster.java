@@ -26,6 +26,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.function.Function;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
@@ -45,7 +46,9 @@ final class Cluster implements Servers {
     // what was not answered, and Redis may take twice then. It does not notice a node that has fallen silent. And to
     // look for the nodes anew it connects to all of them, and waits for those that hang. So each node has a connection
     // as
-    // the only server has one, on a client for nodes that shares the threads and the settings of the user's.
+    // the only server has one, on a client for nodes that shares the threads and the options of the user's. With what
+    // user and
+    // password, and whether by TLS, that one keeps to itself; so whoever needs these says so.
     //
     // What is known may be wrong at any time, and no harm comes of it: a node that has not got the slot has done
     // nothing
@@ -61,6 +64,7 @@ final class Cluster implements Servers {
 
     private final RedisClusterClient client;
     private final RedisClient nodes;
+    private final List<RedisURI> seeds;
     private final Server.Settings settings;
     private final ConcurrentMap<String, Server> servers = new ConcurrentHashMap<>();
     private final AtomicReferenceArray<@Nullable Server> slots = new AtomicReferenceArray<>(SlotHash.SLOT_COUNT);
@@ -71,8 +75,16 @@ final class Cluster implements Servers {
 
     private volatile boolean closed;
 
-    Cluster(RedisClusterClient client, Server.Settings settings) {
+    /**
+     * A cluster.
+     *
+     * @param seeds where to ask for the nodes, and how all of them are connected to; if there are none, where the client says they
+     *     are, and without anything else, for it does not say how
+     */
+    Cluster(RedisClusterClient client, List<RedisURI> seeds, Server.Settings settings) {
         this.client = client;
+        this.seeds = seeds;
+        this.like = seeds.isEmpty() ? null : seeds.get(0);
         this.settings = settings;
         this.nodes = RedisClient.create(client.getResources());
         ClientOptions options = client.getOptions();
@@ -231,6 +243,7 @@ final class Cluster implements Servers {
         private final CompletableFuture<@Nullable Void> outcome = new CompletableFuture<>();
         private final Mono<Void> awaited = Mono.fromFuture(outcome, true);
         private volatile long endedAt;
+        private volatile @Nullable Throwable lastError;
 
         boolean isOld() {
             return outcome.isDone() && now() - endedAt > PAUSE;
@@ -240,10 +253,16 @@ final class Cluster implements Servers {
             List<Server> well = new ArrayList<>(servers.values());
             well.removeIf(server -> server.connection().ifWell() == null);
             Collections.shuffle(well);
-            askNext(well.stream().limit(MOST_ASKED).iterator());
+            Stream<Server> some = well.stream().limit(MOST_ASKED);
+            askNext(Stream.concat(some, seeds.stream().map(seed -> at(seed.getHost(), seed.getPort())))
+                    .iterator());
         }
 
         private void askNext(Iterator<Server> some) {
+            if (!some.hasNext() && !seeds.isEmpty()) {
+                end(lastError);
+                return;
+            }
             if (!some.hasNext()) {
                 Thread thread = new Thread(this::askClient, "spillgate-topology");
                 thread.setDaemon(true);
@@ -258,7 +277,10 @@ final class Cluster implements Servers {
                     .map(reply -> read(reply, server))
                     .filter(owners -> !owners.isEmpty())
                     .switchIfEmpty(Mono.error(() -> new IllegalStateException("no slot has an owner")))
-                    .subscribe(this::found, error -> askNext(some));
+                    .subscribe(this::found, error -> {
+                        lastError = error;
+                        askNext(some);
+                    });
         }
 
         /** Takes a thread, because the client answers to nobody who does not wait, and asks anew only if it is told to. */

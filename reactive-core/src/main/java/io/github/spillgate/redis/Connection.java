@@ -58,14 +58,14 @@ final class Connection implements Asks {
     private final AtomicLong numbers = new AtomicLong();
     private volatile boolean closed;
 
-    /** A connection to the server that the client was made for. */
+    /** A connection to the server that the client was made for, which has to be a primary. */
     Connection(RedisClient client) {
         this(
-                () -> client.connect(ByteArrayCodec.INSTANCE),
+                () -> Role.primary(client.connect(ByteArrayCodec.INSTANCE)),
                 () -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
     }
 
-    /** A connection to one server of several, on a client that was made for none. */
+    /** A connection to one node of a cluster, on a client that was made for none. What a replica is asked there, it passes on. */
     Connection(RedisClient client, RedisURI uri) {
         this(
                 () -> client.connect(ByteArrayCodec.INSTANCE, uri),
@@ -211,12 +211,6 @@ final class Connection implements Asks {
                 OpenConnection.unobserved(opened.closeAsync());
                 checkNotClosed();
                 throw new RedisException("the connection broke as soon as it was open");
-            }
-            try {
-                Role.expectPrimary(opened);
-            } catch (RuntimeException e) {
-                OpenConnection.unobserved(opened.closeAsync());
-                throw e;
             }
             return opened;
         }

@@ -273,7 +273,7 @@ final class Errors {
         }
         return isStranger(message)
                 ? ": expected the client's URI to have a user and a password that Redis knows, for example"
-                        + " redis://user:password@host:6379"
+                        + " redis://user:password@host:6379, and in a cluster the store to be told, with .nodes(uris)"
                 : "";
     }
 

@@ -24,6 +24,7 @@ import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
 import java.util.Set;
@@ -82,7 +83,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         coalescing = builder.coalescing;
         prefix = builder.namespace + ":" + FORMAT + ":";
         delivery = new Delivery(builder.deliverOn);
-        servers = builder.servers.apply(new Server.Settings(prefix, builder.scripts(), coalescing, delivery));
+        servers = builder.servers.apply(
+                new Server.Settings(prefix, builder.scripts(), coalescing, delivery), builder.nodes);
         acrossSlots = new AcrossSlots(this::take, this::peek, this::giveBack);
     }
 
@@ -133,9 +135,10 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     /**
-     * A store in Redis Cluster, with the settings that suit most.
+     * A store in Redis Cluster, with the settings that suit most. For nodes that want TLS, or a user and a password, see
+     * {@link Builder#nodes}.
      *
-     * @param client the user's client; it says which nodes there are, and they are connected to as it would connect to them
+     * @param client the user's client; its threads and options are shared, and it says where nodes are
      * @return the store
      */
     public static RedisStore create(RedisClusterClient client) {
@@ -150,7 +153,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      */
     public static Builder builder(RedisClient client) {
         Objects.requireNonNull(client, "client is null: expected one, for example RedisClient.create(uri)");
-        return new Builder(settings -> Servers.only(client, settings));
+        return new Builder((settings, seeds) -> Servers.only(client, settings));
     }
 
     /**
@@ -174,12 +177,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     /**
      * Starts a store in Redis Cluster.
      *
-     * @param client the user's client; it says which nodes there are, and they are connected to as it would connect to them
+     * @param client the user's client; its threads and options are shared, and it says where nodes are
      * @return its builder
      */
     public static Builder builder(RedisClusterClient client) {
         Objects.requireNonNull(client, "client is null: expected one, for example RedisClusterClient.create(uri)");
-        return new Builder(settings -> new Cluster(client, settings));
+        return new Builder((settings, seeds) -> new Cluster(client, seeds, settings));
     }
 
     /**
@@ -487,13 +490,14 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
         private static final Pattern NAMESPACE = Pattern.compile("[A-Za-z0-9._:-]{1,64}");
 
-        private final Function<Server.Settings, Servers> servers;
+        private final BiFunction<Server.Settings, List<RedisURI>, Servers> servers;
+        private List<RedisURI> nodes = List.of();
         private String namespace = "spillgate";
         private Scheduler deliverOn = Schedulers.parallel();
         private Coalescing coalescing = Coalescing.AT_FIRST;
         private UnaryOperator<String> change = UnaryOperator.identity();
 
-        private Builder(Function<Server.Settings, Servers> servers) {
+        private Builder(BiFunction<Server.Settings, List<RedisURI>, Servers> servers) {
             this.servers = servers;
         }
 
@@ -514,6 +518,24 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                                 + "\" would need escaping in a key: expected 1 to 64 of the characters A-Z a-z 0-9 . _ : -, for example \"shop:prod\"");
             }
             this.namespace = namespace;
+            return this;
+        }
+
+        /**
+         * Sets where some nodes of a cluster are, and how all of them are connected to: with what user and password, and whether
+         * by TLS. Needed where that is not just by their addresses, because a {@link RedisClusterClient} does not tell. Those that
+         * it was made with will do. Without a cluster this has no effect.
+         *
+         * @param nodes at least one
+         * @return this builder
+         * @throws IllegalArgumentException if there are none
+         */
+        public Builder nodes(Collection<RedisURI> nodes) {
+            this.nodes = List.copyOf(nodes);
+            if (this.nodes.isEmpty()) {
+                throw new IllegalArgumentException("no node is named: expected at least one, for example"
+                        + " RedisStore.clusterUris(\"redis://user:password@node-1:6379\")");
+            }
             return this;
         }
 

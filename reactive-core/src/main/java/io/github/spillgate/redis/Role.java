@@ -21,19 +21,23 @@ final class Role {
      * Asks the server, and waits for what it says. One that does not say is let pass, because the user may not ask, or because it
      * has no such command, as proxies have none: if it is a replica, the first charge will tell.
      *
+     * @return the connection; it is closed, if there is no other use for it
      * @throws io.github.spillgate.LimitStoreUnreachableException if it is a replica
      */
-    static void expectPrimary(StatefulRedisConnection<byte[], byte[]> connection) {
-        List<Object> role;
+    static StatefulRedisConnection<byte[], byte[]> primary(StatefulRedisConnection<byte[], byte[]> connection) {
         try {
-            role = LettuceFutures.awaitOrCancel(
+            List<Object> role = LettuceFutures.awaitOrCancel(
                     connection.async().role(), connection.getTimeout().toNanos(), TimeUnit.NANOSECONDS);
+            if (text(role.get(0)).equals(REPLICA)) {
+                throw Errors.replica(text(role.get(1)) + ":" + role.get(2));
+            }
         } catch (RedisCommandExecutionException e) {
-            return;
+            return connection;
+        } catch (RuntimeException e) {
+            OpenConnection.unobserved(connection.closeAsync());
+            throw e;
         }
-        if (text(role.get(0)).equals(REPLICA)) {
-            throw Errors.replica(text(role.get(1)) + ":" + role.get(2));
-        }
+        return connection;
     }
 
     private static String text(Object said) {

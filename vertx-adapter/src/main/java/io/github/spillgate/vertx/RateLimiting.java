@@ -22,6 +22,7 @@ import io.github.spillgate.vertx.RateLimitOptions.Denials;
 import io.github.spillgate.vertx.RateLimitOptions.Keeps;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.vertx.core.Future;
 import io.vertx.core.Promise;
@@ -261,9 +262,10 @@ public final class RateLimiting {
             List<Rule> read = RuleReader.of(keys(), RoutePaths.ofVertx(), new Given(named))
                     .read("rules", options.rules());
             String uri = store == null && options.store() == Keeps.AUTO ? options.redisUri() : null;
-            AbstractRedisClient client = uri == null ? null : client(uri);
+            List<RedisURI> uris = uri == null ? List.of() : uris(uri);
+            AbstractRedisClient client = uris.isEmpty() ? null : client(uris);
             try {
-                LimitStore primary = store != null ? store : client != null ? redis(client) : local();
+                LimitStore primary = store != null ? store : client != null ? redis(client, uris) : local();
                 limiter.store(primary);
                 if (primary.deadline().isEmpty()) {
                     limiter.fallback(fallback()).deadline(options.deadline()).shortcut(options.shortcut());
@@ -314,17 +316,20 @@ public final class RateLimiting {
             return checked("client-address.max-hops", options.maxHops(), cut::maxHops);
         }
 
-        private AbstractRedisClient client(String text) {
+        private List<RedisURI> uris(String text) {
             return checked(
                     "redis.uri",
                     "…",
-                    any -> options.isCluster()
-                            ? RedisClusterClient.create(RedisStore.clusterUris(text))
-                            : RedisClient.create(RedisStore.uri(text)));
+                    any -> options.isCluster() ? RedisStore.clusterUris(text) : List.of(RedisStore.uri(text)));
         }
 
-        private LimitStore redis(AbstractRedisClient redis) {
-            return checked("redis.namespace", options.namespace(), RedisStore.builder(redis)::namespace)
+        private AbstractRedisClient client(List<RedisURI> uris) {
+            return options.isCluster() ? RedisClusterClient.create(uris) : RedisClient.create(uris.get(0));
+        }
+
+        private LimitStore redis(AbstractRedisClient redis, List<RedisURI> uris) {
+            RedisStore.Builder store = RedisStore.builder(redis).nodes(uris);
+            return checked("redis.namespace", options.namespace(), store::namespace)
                     .build();
         }
 

@@ -8,15 +8,23 @@ import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Keeps;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisCredentials;
+import io.lettuce.core.RedisCredentialsProvider;
+import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
 import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnSingleCandidate;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.data.redis.connection.RedisClusterConfiguration;
+import org.springframework.data.redis.connection.lettuce.LettuceClientConfiguration;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
+import reactor.core.publisher.Mono;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 
@@ -34,8 +42,7 @@ final class StoreConfiguration {
                 "spillgate.local.share", settings.local().share(), store::share);
     }
 
-    private static RedisStore redis(AbstractRedisClient client, SpillgateProperties settings) {
-        RedisStore.Builder store = RedisStore.builder(client);
+    private static RedisStore redis(RedisStore.Builder store, SpillgateProperties settings) {
         return WrongSettingException.checked(
                         "spillgate.redis.namespace", settings.redis().namespace(), store::namespace)
                 .build();
@@ -50,19 +57,24 @@ final class StoreConfiguration {
 
         @Bean
         OwnClient spillgateRedisClient(SpillgateProperties settings) {
-            String text = String.valueOf(settings.redis().uri());
-            return new OwnClient(WrongSettingException.checked(
-                    "spillgate.redis.uri",
-                    "…",
-                    any -> settings.redis().cluster()
-                            ? RedisClusterClient.create(RedisStore.clusterUris(text))
-                            : RedisClient.create(RedisStore.uri(text))));
+            return new OwnClient(
+                    settings.redis().cluster()
+                            ? RedisClusterClient.create(uris(settings))
+                            : RedisClient.create(uris(settings).get(0)));
         }
 
         /** Not closed by itself: its connection is closed with the client, and Lettuce warns of one that is closed twice. */
         @Bean(destroyMethod = "")
         RedisStore spillgateStore(OwnClient own, SpillgateProperties settings) {
-            return redis(own.client, settings);
+            return redis(RedisStore.builder(own.client).nodes(uris(settings)), settings);
+        }
+
+        private static List<RedisURI> uris(SpillgateProperties settings) {
+            String text = String.valueOf(settings.redis().uri());
+            return WrongSettingException.checked(
+                    "spillgate.redis.uri",
+                    "…",
+                    any -> settings.redis().cluster() ? RedisStore.clusterUris(text) : List.of(RedisStore.uri(text)));
         }
     }
 
@@ -87,7 +99,33 @@ final class StoreConfiguration {
 
         @Bean
         RedisStore spillgateStore(LettuceConnectionFactory connections, SpillgateProperties settings) {
-            return redis(connections.getRequiredNativeClient(), settings);
+            RedisStore.Builder store = RedisStore.builder(connections.getRequiredNativeClient());
+            RedisClusterConfiguration cluster = connections.getClusterConfiguration();
+            return redis(cluster == null ? store : store.nodes(nodes(cluster, connections)), settings);
+        }
+
+        /** As the connections of the application lead there. */
+        private static List<RedisURI> nodes(RedisClusterConfiguration cluster, LettuceConnectionFactory connections) {
+            LettuceClientConfiguration client = connections.getClientConfiguration();
+            Optional<RedisCredentialsProvider> credentials = client.getRedisCredentialsProviderFactory()
+                    .map(factory -> factory.createCredentialsProvider(cluster))
+                    .or(() -> cluster.getPassword()
+                            .toOptional()
+                            .map(password -> () -> Mono.just(RedisCredentials.just(cluster.getUsername(), password))));
+            return cluster.getClusterNodes().stream()
+                    .map(node -> {
+                        RedisURI uri = RedisURI.builder()
+                                .withHost(String.valueOf(node.getHost()))
+                                .withPort(node.getRequiredPort())
+                                .withSsl(client.isUseSsl())
+                                .withStartTls(client.isStartTls())
+                                .withVerifyPeer(client.getVerifyMode())
+                                .withTimeout(client.getCommandTimeout())
+                                .build();
+                        credentials.ifPresent(uri::setCredentialsProvider);
+                        return uri;
+                    })
+                    .toList();
         }
     }
 

@@ -22,6 +22,7 @@ import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.webflux.RateLimitWebFilter;
+import io.lettuce.core.AclSetuserArgs;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.micrometer.observation.ObservationRegistry;
@@ -92,8 +93,27 @@ class SpillgateAutoConfigurationTest {
             String nodes = cluster.uris().stream()
                     .map(uri -> uri.getHost() + ":" + uri.getPort())
                     .collect(Collectors.joining(","));
-            runner.withPropertyValues("spring.data.redis.cluster.nodes=" + nodes)
-                    .run(context -> assertRedisDecides(context.getBean(RateLimiter.class)));
+            cluster.nodes()
+                    .forEach(node -> node.commands()
+                            .aclSetuser(
+                                    "app",
+                                    AclSetuserArgs.Builder.on()
+                                            .addPassword("secret")
+                                            .allKeys()
+                                            .allCommands()));
+            runner.withPropertyValues(
+                            "spring.data.redis.cluster.nodes=" + nodes,
+                            "spring.data.redis.username=app",
+                            "spring.data.redis.password=secret")
+                    .run(context -> {
+                        assertRedisDecides(context.getBean(RateLimiter.class));
+                        assertThat(cluster.nodes())
+                                .flatMap(node ->
+                                        node.commands().clientList().lines().toList())
+                                .filteredOn(client -> client.contains("cmd=evalsha"))
+                                .isNotEmpty()
+                                .allMatch(client -> client.contains("user=app"));
+                    });
             runner.withPropertyValues("spillgate.redis.uri=redis://" + nodes, "spillgate.redis.cluster=true")
                     .run(context -> assertRedisDecides(context.getBean(RateLimiter.class)));
             runner.withPropertyValues("spillgate.redis.uri=redis://not a node", "spillgate.redis.cluster=true")
