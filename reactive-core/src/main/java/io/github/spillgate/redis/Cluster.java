@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.Claim;
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -23,6 +24,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.function.Function;
@@ -59,8 +61,16 @@ final class Cluster implements Servers {
     private static final long PAUSE = TimeUnit.SECONDS.toNanos(1);
     private static final Duration LONGEST_WAIT = Duration.ofSeconds(1);
 
-    /** So many nodes are asked, one after another, before the user's client is. */
+    /** So many nodes are asked, one after another, before those that the user has named, or his client, are. */
     private static final int MOST_ASKED = 3;
+
+    /**
+     * One that takes longer is given up, and another one begins: a client that asks a node which stands still waits for a minute, and the
+     * other nodes may be back long before. Each holds a thread, so there are few.
+     */
+    private static final long LONGEST_LOOK = TimeUnit.SECONDS.toNanos(5);
+
+    private static final int MOST_CLIENTS_ASKED = 2;
 
     private final RedisClusterClient client;
     private final RedisClient nodes;
@@ -69,6 +79,9 @@ final class Cluster implements Servers {
     private final ConcurrentMap<String, Server> servers = new ConcurrentHashMap<>();
     private final AtomicReferenceArray<@Nullable Server> slots = new AtomicReferenceArray<>(SlotHash.SLOT_COUNT);
     private final AtomicReference<@Nullable Look> newest = new AtomicReference<>();
+
+    /** How many wait for the user's client at the moment. */
+    private final AtomicInteger clientsAsked = new AtomicInteger();
 
     /** How any node is connected to, but for where it is. */
     private volatile @Nullable RedisURI like;
@@ -113,7 +126,7 @@ final class Cluster implements Servers {
         Server server = slots.get(slot);
         if (server != null && server.connection().ifWell() == null) {
             // It is asked all the same, for it may have been connected to never before.
-            look().subscribe(found -> {}, error -> {});
+            lookSoon();
         }
         return server;
     }
@@ -134,7 +147,7 @@ final class Cluster implements Servers {
                 return new Redirect.Target(server, asking(server));
             }
             slots.set(said.slot(), server);
-            look().subscribe(found -> {}, error -> {});
+            lookSoon();
             return new Redirect.Target(server, server.connection());
         });
     }
@@ -207,12 +220,17 @@ final class Cluster implements Servers {
                     .withHost(host)
                     .withPort(port)
                     .build();
-            return new Server(name, new Connection(nodes, uri), settings, this::elsewhere);
+            return new Server(name, new Connection(nodes, uri), settings, this::elsewhere, this::lookSoon);
         });
     }
 
     private static String hostOf(Server server) {
         return server.name().substring(0, server.name().lastIndexOf(':'));
+    }
+
+    /** Whoever comes next goes by what is found; nobody waits for it. */
+    private void lookSoon() {
+        look();
     }
 
     /** Finds out who has which slot; whoever comes while somebody does, or soon after, goes by what that one finds. */
@@ -225,6 +243,10 @@ final class Cluster implements Servers {
             Look next = new Look();
             if (newest.compareAndSet(known, next)) {
                 next.start();
+                if (known != null) {
+                    // Elsewhere, because all who wait for it are told.
+                    Schedulers.parallel().schedule(known::giveUp);
+                }
                 return next.awaited;
             }
         }
@@ -241,20 +263,40 @@ final class Cluster implements Servers {
     private final class Look {
 
         private final CompletableFuture<@Nullable Void> outcome = new CompletableFuture<>();
-        private final Mono<Void> awaited = Mono.fromFuture(outcome, true);
+
+        /** Cached, because whoever has left would be told of an error all the same. */
+        private final Mono<Void> awaited = Mono.fromFuture(outcome, true).cache();
+
+        private final long since = now();
         private volatile long endedAt;
         private volatile @Nullable Throwable lastError;
 
         boolean isOld() {
-            return outcome.isDone() && now() - endedAt > PAUSE;
+            return outcome.isDone() ? now() - endedAt > PAUSE : now() - since > LONGEST_LOOK;
+        }
+
+        /** Another one has begun; what this one may still find is taken into account all the same. */
+        void giveUp() {
+            if (!outcome.isDone()) {
+                end(new LimitStoreUnreachableException(
+                        "Redis cannot be asked: nobody has said within " + TimeUnit.NANOSECONDS.toSeconds(LONGEST_LOOK)
+                                + " s which node of the cluster has which slot",
+                        null));
+            }
         }
 
         void start() {
-            List<Server> well = new ArrayList<>(servers.values());
-            well.removeIf(server -> server.connection().ifWell() == null);
-            Collections.shuffle(well);
-            Stream<Server> some = well.stream().limit(MOST_ASKED);
-            askNext(Stream.concat(some, seeds.stream().map(seed -> at(seed.getHost(), seed.getPort())))
+            List<Server> all = new ArrayList<>(servers.values());
+            Collections.shuffle(all);
+            // Those first who are well; but others may be back, and nobody have asked them yet.
+            List<Server> notWell = new ArrayList<>(all);
+            notWell.removeIf(server -> server.connection().ifWell() != null);
+            all.removeAll(notWell);
+            all.addAll(notWell);
+            askNext(Stream.concat(
+                            all.stream().limit(MOST_ASKED),
+                            seeds.stream().map(seed -> at(seed.getHost(), seed.getPort())))
+                    .distinct()
                     .iterator());
         }
 
@@ -264,6 +306,11 @@ final class Cluster implements Servers {
                 return;
             }
             if (!some.hasNext()) {
+                if (clientsAsked.incrementAndGet() > MOST_CLIENTS_ASKED) {
+                    clientsAsked.decrementAndGet();
+                    giveUp();
+                    return;
+                }
                 Thread thread = new Thread(this::askClient, "spillgate-topology");
                 thread.setDaemon(true);
                 thread.start();
@@ -301,6 +348,8 @@ final class Cluster implements Servers {
                 found(owners);
             } catch (Throwable e) {
                 end(e);
+            } finally {
+                clientsAsked.decrementAndGet();
             }
         }
 
@@ -346,14 +395,23 @@ final class Cluster implements Servers {
             for (Object stretch : reply) {
                 List<?> parts = (List<?>) stretch;
                 List<?> node = (List<?>) parts.get(2);
-                String host = text(node.get(0));
-                owners.add(new Owner(
-                        number(parts.get(0)),
-                        number(parts.get(1)),
-                        host.isEmpty() ? hostOf(by) : host,
-                        number(node.get(1))));
+                owners.add(
+                        new Owner(number(parts.get(0)), number(parts.get(1)), hostIn(node, by), number(node.get(1))));
             }
             return owners;
+        }
+
+        /** A question mark stands for a host name that nobody knows; then the address follows behind the id of the node. */
+        private String hostIn(List<?> node, Server by) {
+            String host = text(node.get(0));
+            if (host.equals("?") && node.size() > 3 && node.get(3) instanceof List<?> more) {
+                for (int i = 0; i + 1 < more.size(); i += 2) {
+                    if (text(more.get(i)).equals("ip")) {
+                        host = text(more.get(i + 1));
+                    }
+                }
+            }
+            return host.isEmpty() || host.equals("?") ? hostOf(by) : host;
         }
 
         private static int number(Object part) {

@@ -42,6 +42,12 @@ record Redirect(boolean isForGood, int slot, String host, int port) {
         return text != null && text.startsWith("TRYAGAIN ");
     }
 
+    /** Whether a node has said that it decides nothing, because it has no part in a cluster that is well, for all that it knows. */
+    static boolean isOutOfCluster(Throwable said) {
+        String text = said instanceof RedisCommandExecutionException ? said.getMessage() : null;
+        return text != null && text.startsWith("CLUSTERDOWN ");
+    }
+
     /**
      * Whom to ask instead.
      *

@@ -258,22 +258,45 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     private Mono<Void> giveBack(byte[] takenAt, List<Claim> claims) {
-        return inEachSlot(claims, claim -> claim, (slot, some) -> {
-                    byte[][] keys = keys(some);
-                    byte[][] arguments = arguments(takenAt, some);
-                    return ask(
-                            slot, keys, (server, first, then) -> server.refund().run(first, then, keys, arguments));
-                })
+        return inEachSlot(
+                        claims,
+                        claim -> claim,
+                        (slot, all) -> togetherOrApart(all, some -> {
+                            byte[][] keys = keys(some);
+                            byte[][] arguments = arguments(takenAt, some);
+                            return ask(
+                                    slot,
+                                    keys,
+                                    (server, first, then) -> server.refund().run(first, then, keys, arguments));
+                        }))
                 .then();
     }
 
     @Override
     public Mono<Void> reset(List<Claim> claims) {
-        return inEachSlot(claims, claim -> claim, (slot, some) -> {
-                    byte[][] keys = keys(some);
-                    return ask(slot, keys, (server, first, then) -> first.ask(commands -> commands.unlink(keys)));
-                })
+        return inEachSlot(
+                        claims,
+                        claim -> claim,
+                        (slot, all) -> togetherOrApart(all, some -> {
+                            byte[][] keys = keys(some);
+                            return ask(
+                                    slot, keys, (server, first, then) -> first.ask(commands -> commands.unlink(keys)));
+                        }))
                 .then();
+    }
+
+    /** While their slot is being moved some may be here and some there; then nothing has been done, and each is asked about by itself. */
+    private static Mono<Void> togetherOrApart(List<Claim> all, Function<List<Claim>, Mono<?>> ask) {
+        Mono<?> together = ask.apply(all);
+        if (all.size() == 1) {
+            return together.then();
+        }
+        return together.then()
+                .onErrorResume(
+                        e -> e.getCause() != null && Redirect.isTornApart(e.getCause()),
+                        e -> Flux.fromIterable(all)
+                                .flatMapDelayError(claim -> ask.apply(List.of(claim)), MOST_SLOTS, 1)
+                                .then());
     }
 
     /**

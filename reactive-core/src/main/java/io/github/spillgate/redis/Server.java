@@ -19,6 +19,7 @@ final class Server {
     private final String name;
     private final Connection connection;
     private final BiFunction<Redirect, Server, Mono<Redirect.Target>> elsewhere;
+    private final Runnable outOfCluster;
     private final byte[] prefix;
     private final Coalescing coalescing;
     private final Delivery delivery;
@@ -33,15 +34,18 @@ final class Server {
      *
      * @param name what tells it from the others
      * @param elsewhere whom to ask instead, where this one says that another has what it was asked for; empty if there is no other
+     * @param outOfCluster what to do where this one says that it has no part in the cluster
      */
     Server(
             String name,
             Connection connection,
             Settings settings,
-            BiFunction<Redirect, Server, Mono<Redirect.Target>> elsewhere) {
+            BiFunction<Redirect, Server, Mono<Redirect.Target>> elsewhere,
+            Runnable outOfCluster) {
         this.name = name;
         this.connection = connection;
         this.elsewhere = elsewhere;
+        this.outOfCluster = outOfCluster;
         this.prefix = settings.prefix().getBytes(StandardCharsets.US_ASCII);
         this.coalescing = settings.coalescing();
         this.delivery = settings.delivery();
@@ -122,6 +126,9 @@ final class Server {
         return errand.on(this, first, then).onErrorResume(RedisCommandExecutionException.class, said -> {
             Redirect to = Redirect.in(said);
             if (to == null) {
+                if (Redirect.isOutOfCluster(said)) {
+                    outOfCluster.run();
+                }
                 return Mono.error(said);
             }
             if (redirects == 0) {

@@ -32,7 +32,7 @@ interface Servers {
 
     /** One server has all there is. */
     static Servers only(RedisClient client, Server.Settings settings) {
-        Server server = new Server("", new Connection(client), settings, (said, by) -> Mono.empty());
+        Server server = new Server("", new Connection(client), settings, (said, by) -> Mono.empty(), () -> {});
         return new Servers() {
             @Override
             public int slotOf(Claim claim) {
