@@ -99,14 +99,21 @@ final class Gates {
                 .orElse(null);
     }
 
-    /** Those to the parts, if there are any: then nobody asks the whole. */
+    /**
+     * Those to the parts, if there are any: then nobody asks the whole. Where nobody has asked any of them for long, all that is known
+     * is what was so when somebody did.
+     */
     private List<Gate> asked() {
+        if (parts.isEmpty()) {
+            return List.of(whole);
+        }
         long now = Deadlines.now();
-        List<Gate> gates = parts.values().stream()
+        List<Part> known = List.copyOf(parts.values());
+        List<Gate> gates = known.stream()
                 .filter(part -> !part.isForgotten(now))
                 .map(part -> part.gate)
                 .toList();
-        return gates.isEmpty() ? List.of(whole) : gates;
+        return gates.isEmpty() ? known.stream().map(part -> part.gate).toList() : gates;
     }
 
     /** The gate to one part, and when it was asked last. */

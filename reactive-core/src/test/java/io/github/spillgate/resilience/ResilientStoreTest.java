@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 
 import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
@@ -20,6 +21,7 @@ import io.github.spillgate.Settlement;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -191,6 +193,39 @@ class ResilientStoreTest {
         listen(limiter.acquire("a", Duration.ofSeconds(5)));
         time.passMillis(1_200);
         assertThat(sources()).containsExactly(Source.OTHER, Source.OTHER);
+    }
+
+    // A store in parts
+
+    @Test
+    void whatWasWrongAtTheStartIsNotToldForEver() {
+        LimitStore inParts = new Unprotected(elsewhere) {
+            @Override
+            public String part(List<Claim> claims) {
+                return claims.isEmpty() ? "" : "node";
+            }
+
+            @Override
+            public Mono<Void> prepare() {
+                return Mono.error(new LimitStoreUnreachableException("another node is not there yet", null));
+            }
+
+            @Override
+            public Optional<Duration> deadline() {
+                return Optional.empty();
+            }
+        };
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(inParts)
+                .fallback(local)
+                .limit(LIMIT)
+                .build();
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        time.pass(Duration.ofSeconds(30));
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        assertThat(limiter.state().decides()).isEqualTo(Source.OTHER);
     }
 
     // Those who leave
