@@ -3,6 +3,7 @@ package io.github.spillgate.redis;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
@@ -10,6 +11,7 @@ import java.util.function.BiFunction;
 import java.util.function.Function;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 
 /**
  * Decides on counts that lie in several slots of a cluster, where no command can be about all of them: one slot after the other, and
@@ -33,20 +35,29 @@ final class AcrossSlots {
     //
     // Once one has denied, the others are asked what they would say, so that who was denied is told everything that
     // stands in
-    // his way, and when to come back. That costs no command more than taking would have.
+    // his way, and when to come back. That costs no command more than taking would have. Who does not answer soon is
+    // left out: a
+    // denial must not be lost because its asker has given up waiting for the rest.
 
     private final Function<List<Claim>, Mono<Decision>> take;
     private final Function<List<Claim>, Mono<Decision>> peek;
     private final BiFunction<Instant, List<Claim>, Mono<Void>> refund;
+    private final Duration longestPeek;
 
-    /** Each is asked about counts of one slot only. */
+    /**
+     * Each is asked about counts of one slot only.
+     *
+     * @param longestPeek how long somebody who has been denied waits to be told of the rest
+     */
     AcrossSlots(
             Function<List<Claim>, Mono<Decision>> take,
             Function<List<Claim>, Mono<Decision>> peek,
-            BiFunction<Instant, List<Claim>, Mono<Void>> refund) {
+            BiFunction<Instant, List<Claim>, Mono<Void>> refund,
+            Duration longestPeek) {
         this.take = take;
         this.peek = peek;
         this.refund = refund;
+        this.longestPeek = longestPeek;
     }
 
     /** Takes what is asked of all slots, or nothing. */
@@ -90,7 +101,9 @@ final class AcrossSlots {
 
     private Mono<Decision> denied(List<Claim> claims, List<Decision> parts, List<List<Claim>> rest) {
         return Flux.fromIterable(rest)
-                .flatMap(slot -> peek.apply(slot).onErrorResume(error -> Mono.empty()))
+                .flatMap(slot -> peek.apply(slot)
+                        .timeout(longestPeek, Schedulers.parallel())
+                        .onErrorResume(error -> Mono.empty()))
                 .collectList()
                 .map(others -> {
                     parts.addAll(others);

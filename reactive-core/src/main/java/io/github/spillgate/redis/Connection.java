@@ -100,6 +100,11 @@ final class Connection implements Asks {
         return known == null || known.hangs() ? null : known.open;
     }
 
+    /** Whether it has ever been open. */
+    boolean hasBeenOpen() {
+        return numbers.get() > 0;
+    }
+
     /** The connection, once it is open. */
     Mono<OpenConnection> opened() {
         return Mono.defer(() -> opening().awaited);

@@ -22,6 +22,7 @@ import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.RedisClusterURIUtil;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -49,7 +50,8 @@ import reactor.core.scheduler.Schedulers;
  * itself when it says nothing any more.
  *
  * <p>The store opens a connection of its own on the user's client, when it is first asked. The client stays the user's: it is
- * he who shuts it down, and that closes the store's connection too.
+ * he who shuts it down, and that closes the store's connection too. Those to the nodes of a cluster only share its threads: close
+ * the store before.
  */
 public final class RedisStore implements LimitStore, AutoCloseable {
 
@@ -85,7 +87,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         delivery = new Delivery(builder.deliverOn);
         servers = builder.servers.apply(
                 new Server.Settings(prefix, builder.scripts(), coalescing, delivery), builder.nodes);
-        acrossSlots = new AcrossSlots(this::take, this::peek, this::giveBack);
+        acrossSlots = new AcrossSlots(this::take, this::peek, this::giveBack, builder.longestPeek);
     }
 
     /**
@@ -515,6 +517,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
         private final BiFunction<Server.Settings, List<RedisURI>, Servers> servers;
         private List<RedisURI> nodes = List.of();
+        private Duration longestPeek = Duration.ofMillis(50);
         private String namespace = "spillgate";
         private Scheduler deliverOn = Schedulers.parallel();
         private Coalescing coalescing = Coalescing.AT_FIRST;
@@ -597,6 +600,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         /** Changes how far decisions are put together in a way that is for tests. */
         Builder coalescing(UnaryOperator<Coalescing> change) {
             this.coalescing = change.apply(coalescing);
+            return this;
+        }
+
+        /** Sets how long who is denied in one slot waits to be told of the others, for tests: so long that a busy machine does not matter. */
+        Builder longestPeek(Duration longest) {
+            this.longestPeek = longest;
             return this;
         }
 

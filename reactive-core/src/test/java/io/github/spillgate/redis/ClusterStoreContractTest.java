@@ -5,6 +5,7 @@ import io.github.spillgate.testkit.LimitStoreContract;
 import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.lettuce.core.cluster.RedisClusterClient;
+import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.params.AfterParameterizedClassInvocation;
 import org.junit.jupiter.params.BeforeParameterizedClassInvocation;
@@ -32,7 +33,7 @@ class ClusterStoreContractTest extends LimitStoreContract {
     static void start(RedisBinary binary) {
         cluster = RedisClusterForTests.start(binary, 3, 0);
         client = RedisClusterClient.create(cluster.uris());
-        store = RedisStore.create(client);
+        store = RedisStore.builder(client).longestPeek(Duration.ofMinutes(1)).build();
     }
 
     @AfterParameterizedClassInvocation

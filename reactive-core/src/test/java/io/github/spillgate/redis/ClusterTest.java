@@ -61,7 +61,10 @@ class ClusterTest {
     @BeforeEach
     void connect() {
         client = RedisClusterClient.create(cluster.uris().subList(0, 1));
-        store = RedisStore.builder(client).namespace("t" + System.nanoTime()).build();
+        store = RedisStore.builder(client)
+                .namespace("t" + System.nanoTime())
+                .longestPeek(LONG)
+                .build();
     }
 
     @AfterEach
@@ -186,6 +189,36 @@ class ClusterTest {
         assertThat(denied.retryAfter())
                 .hasValueSatisfying(wait -> assertThat(wait).isGreaterThan(Duration.ofHours(23)));
         assertThat(denied.limits()).hasSize(3);
+    }
+
+    @Test
+    void whoIsDeniedIsToldSoAlsoIfAnotherNodeStandsStill() {
+        RateLimiter limiter = RateLimiter.builder("soon")
+                .store(new Unprotected(RedisStore.builder(client)
+                        .namespace("t" + System.nanoTime())
+                        .longestPeek(Duration.ofMillis(1))
+                        .build()))
+                .build();
+        Limit one = Limit.perHour(1).named("one");
+        Charge[] charges = {Charge.of(keyOf(0), one), Charge.of(keyOf(2), LIMIT)};
+        limiter.tryAcquire(charges).block(LONG);
+        cluster.nodes().get(2).pause();
+        try {
+            Decision denied = limiter.tryAcquire(charges).block(LONG);
+            assertThat(denied.violated()).containsExactly(one);
+            assertThat(denied.limits()).hasSize(1);
+        } finally {
+            cluster.nodes().get(2).resume();
+        }
+    }
+
+    /** A key that lies on this node. */
+    private static String keyOf(int node) {
+        return Stream.iterate(0, i -> i + 1)
+                .map(i -> "on-" + i)
+                .filter(key -> ownerOf(key) == cluster.nodes().get(node))
+                .findFirst()
+                .orElseThrow();
     }
 
     @Test
