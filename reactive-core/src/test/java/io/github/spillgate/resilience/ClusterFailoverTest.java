@@ -3,6 +3,7 @@ package io.github.spillgate.resilience;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
@@ -12,11 +13,13 @@ import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisNode;
+import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.SlotHash;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -167,6 +170,65 @@ class ClusterFailoverTest {
                 .untilAsserted(() -> assertThat(
                                 limiter.peek(key).block(LONG).limits().get(0).used())
                         .isEqualTo(before + granted.get()));
+    }
+
+    @Test
+    void whatGoesWrongOverSeveralSlotsLeansTowardsDenying() {
+        RateLimiter pairs = RateLimiter.builder("pairs")
+                .store(new Unprotected(RedisStore.create(client)))
+                .limit(Limit.perHour(2_000))
+                .build();
+        List<AtomicLong> granted = KEYS.stream().map(key -> new AtomicLong()).toList();
+        AtomicLong errors = new AtomicLong();
+        AtomicBoolean over = new AtomicBoolean();
+        Random random = new Random(7);
+        Mono<Void> asking = Flux.range(0, 20)
+                .flatMap(one -> Mono.defer(() -> {
+                            int[] some = random.ints(0, KEYS.size())
+                                    .distinct()
+                                    .limit(3)
+                                    .toArray();
+                            Charge[] charges = IntStream.of(some)
+                                    .mapToObj(key -> Charge.of(KEYS.get(key)))
+                                    .toArray(Charge[]::new);
+                            return pairs.tryAcquire(charges)
+                                    .doOnNext(decision -> {
+                                        if (decision.isAllowed()) {
+                                            IntStream.of(some)
+                                                    .forEach(key ->
+                                                            granted.get(key).incrementAndGet());
+                                        }
+                                    })
+                                    .doOnError(error -> errors.incrementAndGet())
+                                    .onErrorResume(error ->
+                                            Mono.delay(Duration.ofMillis(5)).then(Mono.empty()));
+                        })
+                        .repeat(() -> !over.get()))
+                .then()
+                .cache();
+        asking.subscribe();
+        await().atMost(LONG).until(() -> granted.get(0).get() > 20);
+        goes.kill();
+        await().atMost(LONG).until(() -> errors.get() > 0);
+        cluster.awaitNewPrimaryOf(0, goes);
+        long then = granted.get(0).get();
+        await().atMost(LONG)
+                .until(() -> granted.get(0).get() > then + 20 || granted.get(0).get() >= 1_500);
+        over.set(true);
+        asking.block(LONG);
+        for (int key = 0; key < KEYS.size(); key++) {
+            // What the one that has gone has not passed on is lost with it.
+            if (!isOfTheOneThatGoes(KEYS.get(key))) {
+                long used =
+                        pairs.peek(KEYS.get(key)).block(LONG).limits().get(0).used();
+                assertThat(granted.get(key).get())
+                        .as(KEYS.get(key))
+                        .isPositive()
+                        .isLessThanOrEqualTo(used);
+                assertThat(used).isLessThanOrEqualTo(2_000);
+            }
+        }
+        pairs.close();
     }
 
     private static long granted(RateLimiter limiter, String key, int times) {
