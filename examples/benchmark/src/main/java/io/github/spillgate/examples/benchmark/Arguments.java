@@ -21,7 +21,7 @@ record Arguments(boolean help, Path out, List<Work> works, Pace pace) {
               --only WORK[,WORK]   only these works, or kinds of works
               --rounds N           how often everybody gets a turn, 1 to 100 (5; quick: 3)
               --seconds S          how long a turn is measured, 0.01 to 60 (1; quick: 0.15)
-              --out DIR            where results.csv, rounds.csv, results.md and the charts go
+              --out DIR            where results.csv, rounds.csv, nodes.csv, results.md and the charts go
               --help               this text
 
             Works:

@@ -1,6 +1,6 @@
 package io.github.spillgate.examples.benchmark;
 
-import io.github.spillgate.examples.benchmark.measure.RedisServer;
+import io.github.spillgate.examples.benchmark.measure.Servers;
 import io.github.spillgate.examples.benchmark.report.Head;
 import io.github.spillgate.examples.benchmark.report.Report;
 import io.github.spillgate.examples.benchmark.report.Result;
@@ -61,12 +61,14 @@ public final class Benchmark {
 
     private static void measure(Arguments asked, Report report, PrintStream out) throws IOException {
         List<Result> results = new ArrayList<>();
-        try (RedisServer redis = RedisServer.start()) {
-            Head head =
-                    Head.of(redis.version(), asked.pace().rounds(), asked.pace().slice());
+        try (Servers servers = Servers.start()) {
+            Head head = Head.of(
+                    servers.alone().version(),
+                    asked.pace().rounds(),
+                    asked.pace().slice());
             head.lines().forEach(out::println);
             out.printf("This takes about %s.%n", about(asked));
-            Rounds rounds = new Rounds(redis, asked.pace(), out);
+            Rounds rounds = new Rounds(servers, asked.pace(), out);
             for (Work work : asked.works()) {
                 out.printf("%n%s: %s%n", work.name(), work.says());
                 List<Result> ofWork = rounds.of(work);

@@ -7,6 +7,7 @@ import io.github.spillgate.examples.benchmark.measure.Cpu;
 import io.github.spillgate.examples.benchmark.measure.Driver;
 import io.github.spillgate.examples.benchmark.measure.Load;
 import io.github.spillgate.examples.benchmark.measure.RedisServer;
+import io.github.spillgate.examples.benchmark.measure.Servers;
 import io.github.spillgate.examples.benchmark.measure.Slice;
 import io.github.spillgate.examples.benchmark.report.Result;
 import io.github.spillgate.examples.benchmark.work.Work;
@@ -26,20 +27,20 @@ final class Rounds {
 
     private static final long SEED = 42;
 
-    private final RedisServer redis;
+    private final Servers servers;
     private final Pace pace;
     private final PrintStream progress;
 
-    Rounds(RedisServer redis, Pace pace, PrintStream progress) {
-        this.redis = redis;
+    Rounds(Servers servers, Pace pace, PrintStream progress) {
+        this.servers = servers;
         this.pace = pace;
         this.progress = progress;
     }
 
     List<Result> of(Work work) {
         List<Turns> all = new ArrayList<>();
-        redis.empty();
-        try (Driver driver = Driver.of(work.threads(), redis)) {
+        work.entrants().forEach(entrant -> servers.of(entrant.home()).forEach(RedisServer::empty));
+        try (Driver driver = Driver.of(work.threads())) {
             Runnable after = work.after().isZero() ? () -> {} : Cpu.busyFor(work.after());
             List<String> many = IntStream.range(0, work.keys())
                     .mapToObj(number -> "user:" + number)
@@ -85,11 +86,12 @@ final class Rounds {
             this.work = work;
             this.entrant = entrant;
             this.driver = driver;
-            Setting setting = new Setting(redis.host(), redis.port(), work.rates());
+            List<RedisServer> home = servers.of(entrant.home());
+            Setting setting = new Setting(home.get(0).host(), home.get(0).port(), work.rates());
             for (int i = 0; i < work.instances(); i++) {
                 instances.add(entrant.open(setting));
             }
-            this.load = new Load(instances, keys, work.inFlight(), after, false);
+            this.load = new Load(instances, home, keys, work.inFlight(), after, false);
         }
 
         void warmUp() {
@@ -107,7 +109,7 @@ final class Rounds {
             // The keys of the one before would be in the way, and would go on expiring while this one is measured. But
             // a limit that is used up is to stay so.
             if (!work.denied()) {
-                redis.empty();
+                load.servers().forEach(RedisServer::empty);
             }
             instances.forEach(instance -> instance.prepare(load.keys()));
         }

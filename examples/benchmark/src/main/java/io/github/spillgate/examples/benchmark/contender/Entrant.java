@@ -8,7 +8,7 @@ import reactor.core.scheduler.Schedulers;
 public enum Entrant {
     /** No limiter: one trip to Redis that does nothing. Whoever makes a trip for each decision cannot be quicker. */
     PING("ping", Side.FLOOR, PingEach::new),
-    EVALSHA("evalsha each", Side.PEER, EvalshaEach::new),
+    EVALSHA("evalsha each", Side.PEER, EvalshaEach::alone),
     BUCKET4J("bucket4j", Side.PEER, Bucket4j::asItComes),
     BUCKET4J_BATCHING("bucket4j batching", Side.PEER, Bucket4j::batching),
     REDISSON("redisson", Side.PEER, RedissonLimiter::new),
@@ -23,6 +23,29 @@ public enum Entrant {
             "spillgate counter immediate",
             Side.OURS,
             setting -> Spillgate.inRedis(setting, Entrant::counter, Schedulers.immediate())),
+
+    EVALSHA_IN_ONE("evalsha each cluster-1", Side.PEER, Home.CLUSTER_OF_ONE, EvalshaEach::inCluster),
+    EVALSHA_IN_THREE("evalsha each cluster-3", Side.PEER, Home.CLUSTER_OF_THREE, EvalshaEach::inCluster),
+    LOG_IN_ONE(
+            "spillgate log cluster-1",
+            Side.OURS,
+            Home.CLUSTER_OF_ONE,
+            setting -> Spillgate.inCluster(setting, Entrant::log)),
+    LOG_IN_THREE(
+            "spillgate log cluster-3",
+            Side.OURS,
+            Home.CLUSTER_OF_THREE,
+            setting -> Spillgate.inCluster(setting, Entrant::log)),
+    COUNTER_IN_ONE(
+            "spillgate counter cluster-1",
+            Side.OURS,
+            Home.CLUSTER_OF_ONE,
+            setting -> Spillgate.inCluster(setting, Entrant::counter)),
+    COUNTER_IN_THREE(
+            "spillgate counter cluster-3",
+            Side.OURS,
+            Home.CLUSTER_OF_THREE,
+            setting -> Spillgate.inCluster(setting, Entrant::counter)),
 
     LOCAL_BUCKET4J("bucket4j local", Side.PEER, Bucket4jLocal::new),
     LOCAL_RESILIENCE4J("resilience4j", Side.PEER, Resilience4j::new),
@@ -48,18 +71,28 @@ public enum Entrant {
 
     private final String title;
     private final Side side;
+    private final Home home;
 
     @SuppressWarnings("ImmutableEnumChecker") // all of them are functions that hold nothing
     private final Function<Setting, Contender> open;
 
     Entrant(String title, Side side, Function<Setting, Contender> open) {
+        this(title, side, Home.ALONE, open);
+    }
+
+    Entrant(String title, Side side, Home home, Function<Setting, Contender> open) {
         this.title = title;
         this.side = side;
+        this.home = home;
         this.open = open;
     }
 
     public String title() {
         return title;
+    }
+
+    public Home home() {
+        return home;
     }
 
     public boolean isOurs() {

@@ -1,8 +1,10 @@
 package io.github.spillgate.examples.benchmark.contender;
 
+import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.ScriptOutputType;
-import io.lettuce.core.api.reactive.RedisReactiveCommands;
+import io.lettuce.core.api.reactive.RedisScriptingReactiveCommands;
+import io.lettuce.core.cluster.RedisClusterClient;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -12,21 +14,33 @@ import java.util.stream.Stream;
 /** A sliding window counter written by hand: a short script, one EVALSHA for each decision, and nothing around it. */
 final class EvalshaEach implements Contender {
 
-    private final RedisClient client;
-    private final RedisReactiveCommands<String, String> commands;
+    private final AbstractRedisClient client;
+    private final RedisScriptingReactiveCommands<String, String> commands;
     private final String script;
     private final String[] arguments;
     private final int limits;
 
-    EvalshaEach(Setting setting) {
-        client = RedisClient.create(setting.uri());
-        commands = client.connect().reactive();
+    private EvalshaEach(
+            Setting setting, AbstractRedisClient client, RedisScriptingReactiveCommands<String, String> commands) {
+        this.client = client;
+        this.commands = commands;
         script = Objects.requireNonNull(commands.scriptLoad(script()).block(), "Redis has not named the script");
         limits = setting.rates().size();
         arguments = setting.rates().stream()
                 .flatMap(rate -> Stream.of(rate.permits(), rate.window().toMillis()))
                 .map(number -> Long.toString(number))
                 .toArray(String[]::new);
+    }
+
+    static EvalshaEach alone(Setting setting) {
+        RedisClient client = RedisClient.create(setting.uri());
+        return new EvalshaEach(setting, client, client.connect().reactive());
+    }
+
+    /** On Lettuce's connection to a whole cluster, which finds the node of each key. */
+    static EvalshaEach inCluster(Setting setting) {
+        RedisClusterClient client = RedisClusterClient.create(setting.uri());
+        return new EvalshaEach(setting, client, client.connect().reactive());
     }
 
     private static byte[] script() {

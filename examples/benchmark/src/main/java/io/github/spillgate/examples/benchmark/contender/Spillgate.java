@@ -8,7 +8,9 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
+import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.cluster.RedisClusterClient;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.BiConsumer;
@@ -44,6 +46,11 @@ final class Spillgate implements Contender {
         return inRedis(setting, algorithm, client, RedisStore.create(client));
     }
 
+    static Spillgate inCluster(Setting setting, Function<Rate, Limit> algorithm) {
+        RedisClusterClient client = RedisClusterClient.create(setting.uri());
+        return inRedis(setting, algorithm, client, RedisStore.create(client));
+    }
+
     static Spillgate inRedis(Setting setting, Function<Rate, Limit> algorithm, Scheduler deliverOn) {
         RedisClient client = RedisClient.create(setting.uri());
         return inRedis(
@@ -54,7 +61,7 @@ final class Spillgate implements Contender {
     }
 
     private static Spillgate inRedis(
-            Setting setting, Function<Rate, Limit> algorithm, RedisClient client, RedisStore store) {
+            Setting setting, Function<Rate, Limit> algorithm, AbstractRedisClient client, RedisStore store) {
         // So that no first decision is made by the fallback because the connection was not there yet.
         store.prepare().block(PATIENCE);
         // The client's end is that of the store's connection too.

@@ -11,7 +11,7 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
-import java.util.function.Supplier;
+import java.util.stream.IntStream;
 
 /**
  * A closed loop: so many decisions are under way at a time, each in its slot, and when one is answered its slot asks for the next, on
@@ -31,48 +31,64 @@ public final class Driver implements AutoCloseable {
 
     private final ExecutorService workers;
     private final ThreadLocal<Trampoline> trampolines;
-    private final Supplier<CommandCalls> redis;
     private final Duration patience;
 
     /**
      * A driver on so many threads; contenders bring more of their own.
      *
-     * @param redis what Redis has counted up to now
      * @param patience how long to wait for what is under way when the time is over
      */
-    Driver(int threads, Supplier<CommandCalls> redis, Duration patience) {
+    Driver(int threads, Duration patience) {
         this.workers = Executors.newFixedThreadPool(threads, work -> {
             Thread thread = new Thread(work, "driver");
             thread.setDaemon(true);
             return thread;
         });
         this.trampolines = ThreadLocal.withInitial(() -> new Trampoline(workers));
-        this.redis = redis;
         this.patience = patience;
     }
 
-    public static Driver of(int threads, RedisServer redis) {
-        return new Driver(threads, redis::calls, PATIENCE);
+    public static Driver of(int threads) {
+        return new Driver(threads, PATIENCE);
     }
 
     /** Goes on for so long, and then until all is answered that is under way. */
     public Slice drive(Load load, Duration time) {
         CountDownLatch running = new CountDownLatch(load.inFlight());
         List<Slot> slots = slots(load, running);
-        CommandCalls callsBefore = redis.get();
-        long allocatedBefore = Heap.allocated();
+        List<Use> usesBefore = uses(load);
+        long allocatedBefore = Jvm.allocated();
+        long cpuBefore = Jvm.cpuNanos();
         long start = System.nanoTime();
         for (Slot slot : slots) {
             slot.start(start + time.toNanos());
             workers.execute(slot);
         }
         await(running, time, load);
-        long allocated = Heap.allocated() - allocatedBefore;
-        CommandCalls calls = redis.get().since(callsBefore);
+        long cpu = Jvm.cpuNanos() - cpuBefore;
+        long allocated = Jvm.allocated() - allocatedBefore;
+        List<Use> uses = uses(load);
         Tally tally = new Tally();
         slots.forEach(slot -> tally.add(slot.tally()));
         Contender one = load.instances().get(0);
-        return Slice.of(tally, time, one.sent(calls), allocated);
+        List<Share> nodes = IntStream.range(0, uses.size())
+                .mapToObj(i -> share(one, uses.get(i).since(usesBefore.get(i)), tally.each()))
+                .toList();
+        return Slice.of(tally, time, nodes, cpu, allocated);
+    }
+
+    private static List<Use> uses(Load load) {
+        return load.servers().stream().map(RedisServer::use).toList();
+    }
+
+    private static Share share(Contender one, Use use, double each) {
+        CommandCalls.Sum sent = one.sent(use.calls());
+        return new Share(
+                sent.calls() * each,
+                sent.micros() * each,
+                use.cpuMicros() * each,
+                use.bytesIn() * each,
+                use.bytesOut() * each);
     }
 
     private List<Slot> slots(Load load, CountDownLatch running) {

@@ -7,11 +7,14 @@ import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.sync.RedisCommands;
 import java.io.File;
 import java.io.IOException;
+import java.net.BindException;
 import java.net.InetAddress;
+import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
@@ -29,6 +32,11 @@ public final class RedisServer implements AutoCloseable {
 
     private static final String HOST = "127.0.0.1";
     private static final Duration START = Duration.ofSeconds(20);
+
+    /** Nodes of a cluster speak to each other on another port, so much further up. */
+    private static final int BUS = 10_000;
+
+    private static final int LAST_PORT = 65_535;
 
     private final Process process;
     private final Thread atExit;
@@ -53,13 +61,34 @@ public final class RedisServer implements AutoCloseable {
     }
 
     public static RedisServer start() throws IOException {
+        return start(freePort());
+    }
+
+    /** One that is to be in a cluster, and writes into that directory what it knows of the others. */
+    static RedisServer startNode(Path directory) throws IOException {
+        int port = freePort();
+        while (port + BUS > LAST_PORT || !isFree(port + BUS)) {
+            port = freePort();
+        }
+        return start(
+                port,
+                "--cluster-enabled",
+                "yes",
+                "--cluster-config-file",
+                "nodes-" + port + ".conf",
+                "--dir",
+                directory.toString());
+    }
+
+    private static RedisServer start(int port, String... more) throws IOException {
         Optional<File> installed = installed();
         File executable = installed.isPresent()
                 ? installed.get()
                 : ExecutableProvider.newJarResourceProvider().get();
-        int port = freePort();
-        Process process = new ProcessBuilder(
-                        List.of(executable.getPath(), "--port", Integer.toString(port), "--bind", HOST, "--save", ""))
+        List<String> command = new ArrayList<>(
+                List.of(executable.getPath(), "--port", Integer.toString(port), "--bind", HOST, "--save", ""));
+        command.addAll(List.of(more));
+        Process process = new ProcessBuilder(command)
                 .redirectErrorStream(true)
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                 .start();
@@ -82,6 +111,15 @@ public final class RedisServer implements AutoCloseable {
         }
     }
 
+    private static boolean isFree(int port) throws IOException {
+        try (ServerSocket socket = new ServerSocket()) {
+            socket.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), port));
+            return true;
+        } catch (BindException e) {
+            return false;
+        }
+    }
+
     private StatefulRedisConnection<String, String> connect() {
         long giveUp = System.nanoTime() + START.toNanos();
         while (true) {
@@ -99,13 +137,17 @@ public final class RedisServer implements AutoCloseable {
         }
     }
 
-    private static void pause() {
+    static void pause() {
         try {
             Thread.sleep(20);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted while Redis starts", e);
         }
+    }
+
+    RedisCommands<String, String> commands() {
+        return commands;
     }
 
     public String host() {
@@ -126,8 +168,22 @@ public final class RedisServer implements AutoCloseable {
         commands.flushdb();
     }
 
-    /** What it has counted since it started. */
-    CommandCalls calls() {
+    /** What it has done since it started. */
+    Use use() {
+        Map<String, String> cpu = info("cpu");
+        Map<String, String> stats = info("stats");
+        return new Use(
+                calls(),
+                1e6 * (number(cpu, "used_cpu_user") + number(cpu, "used_cpu_sys")),
+                number(stats, "total_net_input_bytes"),
+                number(stats, "total_net_output_bytes"));
+    }
+
+    private static double number(Map<String, String> fields, String name) {
+        return Double.parseDouble(fields.getOrDefault(name, "0"));
+    }
+
+    private CommandCalls calls() {
         Map<String, CommandCalls.Sum> calls = new HashMap<>();
         info("commandstats").forEach((name, value) -> {
             Map<String, String> fields = fields(value.split(","), '=');

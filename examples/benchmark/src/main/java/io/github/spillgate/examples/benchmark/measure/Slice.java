@@ -1,7 +1,7 @@
 package io.github.spillgate.examples.benchmark.measure;
 
-import io.github.spillgate.examples.benchmark.contender.CommandCalls;
 import java.time.Duration;
+import java.util.List;
 import java.util.Optional;
 
 /**
@@ -14,8 +14,8 @@ import java.util.Optional;
  * @param perSecond how many decisions were made within the time, for each second of it
  * @param p50 half of the decisions took no longer, in microseconds
  * @param p99 of a hundred decisions, all but one took no longer, in microseconds
- * @param redisMicros how long Redis was busy with one, by its own account
- * @param redisCommands how many commands reached Redis for one
+ * @param nodes what one has cost each Redis
+ * @param clientMicros how much processor time this process has had for one, the driver's included
  * @param bytes how much of the heap was allocated for one
  * @param error the first one, if decisions failed
  */
@@ -27,19 +27,31 @@ public record Slice(
         double perSecond,
         double p50,
         double p99,
-        double redisMicros,
-        double redisCommands,
+        List<Share> nodes,
+        double clientMicros,
         double bytes,
         Optional<String> error) {
+
+    public Slice {
+        nodes = List.copyOf(nodes);
+    }
 
     /** All that were asked for. */
     public long asked() {
         return allowed + denied + fellBack + failed;
     }
 
-    static Slice of(Tally tally, Duration time, CommandCalls.Sum sent, long allocated) {
-        // Where none was made, none has cost anything.
-        double each = tally.decided() == 0 ? 0 : 1.0 / tally.decided();
+    /** How long Redis was busy with one, by its own account. */
+    public double redisMicros() {
+        return nodes.stream().mapToDouble(Share::micros).sum();
+    }
+
+    /** How many commands reached Redis for one. */
+    public double redisCommands() {
+        return nodes.stream().mapToDouble(Share::commands).sum();
+    }
+
+    static Slice of(Tally tally, Duration time, List<Share> nodes, long cpuNanos, long allocated) {
         return new Slice(
                 tally.allowed,
                 tally.denied,
@@ -48,9 +60,9 @@ public record Slice(
                 tally.inTime / (time.toNanos() / 1e9),
                 tally.times.nanosAt(0.50) / 1e3,
                 tally.times.nanosAt(0.99) / 1e3,
-                sent.micros() * each,
-                sent.calls() * each,
-                allocated * each,
+                nodes,
+                cpuNanos / 1e3 * tally.each(),
+                allocated * tally.each(),
                 Optional.ofNullable(tally.error).map(Throwable::toString));
     }
 }

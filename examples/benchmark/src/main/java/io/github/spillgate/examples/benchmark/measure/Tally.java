@@ -48,7 +48,9 @@ final class Tally {
         }
     }
 
-    long decided() {
-        return allowed + denied;
+    /** What falls to one decision of what all of them have cost. Where none was made, none has cost anything. */
+    double each() {
+        long decided = allowed + denied;
+        return decided == 0 ? 0 : 1.0 / decided;
     }
 }

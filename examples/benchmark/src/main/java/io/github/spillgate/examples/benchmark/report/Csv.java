@@ -1,5 +1,6 @@
 package io.github.spillgate.examples.benchmark.report;
 
+import io.github.spillgate.examples.benchmark.measure.Share;
 import io.github.spillgate.examples.benchmark.measure.Slice;
 import java.util.List;
 import java.util.Locale;
@@ -10,7 +11,8 @@ import java.util.stream.Stream;
 final class Csv {
 
     private static final String MEASURES =
-            "decisions_per_s,p50_us,p99_us,redis_us_per_decision,redis_commands_per_decision,bytes_per_decision";
+            "decisions_per_s,p50_us,p99_us,redis_us_per_decision,redis_commands_per_decision,bytes_per_decision,"
+                    + "client_us_per_decision";
 
     private Csv() {}
 
@@ -25,7 +27,8 @@ final class Csv {
                                         result.median(Slice::p99),
                                         result.median(Slice::redisMicros),
                                         result.median(Slice::redisCommands),
-                                        result.median(Slice::bytes))));
+                                        result.median(Slice::bytes),
+                                        result.median(Slice::clientMicros))));
     }
 
     static List<String> slices(List<Result> results) {
@@ -35,6 +38,35 @@ final class Csv {
                         .flatMap(result -> IntStream.range(0, result.slices().size())
                                 .mapToObj(i ->
                                         slice(i + 1, result, result.slices().get(i)))));
+    }
+
+    /** What each Redis has had of each slice. */
+    static List<String> nodes(List<Result> results) {
+        return lines(
+                "round,work,contender,node,commands_per_decision,redis_us_per_decision,cpu_us_per_decision,"
+                        + "bytes_in_per_decision,bytes_out_per_decision",
+                results.stream()
+                        .flatMap(result -> IntStream.range(0, result.slices().size())
+                                .boxed()
+                                .flatMap(i -> nodes(
+                                        i + 1, result, result.slices().get(i).nodes()))));
+    }
+
+    private static Stream<String> nodes(int round, Result result, List<Share> nodes) {
+        return IntStream.range(0, nodes.size()).mapToObj(i -> {
+            Share node = nodes.get(i);
+            return String.format(
+                    Locale.ROOT,
+                    "%d,%s,%d,%.4f,%.3f,%.3f,%.1f,%.1f",
+                    round,
+                    name(result),
+                    i + 1,
+                    node.commands(),
+                    node.micros(),
+                    node.cpuMicros(),
+                    node.bytesIn(),
+                    node.bytesOut());
+        });
     }
 
     private static String slice(int round, Result result, Slice slice) {
@@ -54,7 +86,8 @@ final class Csv {
                         slice.p99(),
                         slice.redisMicros(),
                         slice.redisCommands(),
-                        slice.bytes()));
+                        slice.bytes(),
+                        slice.clientMicros()));
     }
 
     private static List<String> lines(String header, Stream<String> rows) {
@@ -66,8 +99,22 @@ final class Csv {
     }
 
     private static String measures(
-            double perSecond, double p50, double p99, double redisMicros, double commands, double bytes) {
+            double perSecond,
+            double p50,
+            double p99,
+            double redisMicros,
+            double commands,
+            double bytes,
+            double clientMicros) {
         return String.format(
-                Locale.ROOT, "%.0f,%.2f,%.2f,%.3f,%.4f,%.0f", perSecond, p50, p99, redisMicros, commands, bytes);
+                Locale.ROOT,
+                "%.0f,%.2f,%.2f,%.3f,%.4f,%.0f,%.3f",
+                perSecond,
+                p50,
+                p99,
+                redisMicros,
+                commands,
+                bytes,
+                clientMicros);
     }
 }

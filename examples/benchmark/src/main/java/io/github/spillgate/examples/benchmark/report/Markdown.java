@@ -33,7 +33,10 @@ final class Markdown {
         }
         Map<Work, List<Result>> byWork =
                 results.stream().collect(Collectors.groupingBy(Result::work, LinkedHashMap::new, Collectors.toList()));
-        byWork.forEach((work, ofWork) -> lines.addAll(table(work, ofWork)));
+        byWork.forEach((work, ofWork) -> {
+            lines.addAll(table(work, ofWork));
+            lines.addAll(ByNode.table(ofWork));
+        });
         return lines;
     }
 

@@ -49,6 +49,7 @@ public record Report(Path directory) {
     public void write(Head head, List<Result> results) throws IOException {
         Files.write(directory.resolve("results.csv"), Csv.medians(results));
         Files.write(directory.resolve("rounds.csv"), Csv.slices(results));
+        Files.write(directory.resolve("nodes.csv"), Csv.nodes(results));
         Files.write(directory.resolve("results.md"), Markdown.of(head, results));
         Map<String, List<Result>> byKind = results.stream()
                 .collect(

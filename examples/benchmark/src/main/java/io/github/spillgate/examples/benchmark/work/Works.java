@@ -4,13 +4,19 @@ import static io.github.spillgate.examples.benchmark.contender.Entrant.BUCKET4J;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.BUCKET4J_BATCHING;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_IMMEDIATE;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_IN_ONE;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_IN_THREE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA_IN_ONE;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA_IN_THREE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_BUCKET4J;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_COUNTER;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_LOG;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_RESILIENCE4J;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_IMMEDIATE;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_IN_ONE;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_IN_THREE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.PING;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.REDISSON;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.SPRING_GATEWAY;
@@ -71,6 +77,9 @@ public final class Works {
         works.add(local("local-one-thread", "no Redis, 10,000 keys, all allowed, on one thread", 1));
         works.add(local(
                 "local-all-cores", "no Redis, 10,000 keys, all allowed, a thread for each processor", PROCESSORS));
+        works.add(cluster("cluster", "10,000 keys", MANY));
+        works.add(cluster("cluster-100", "100 keys", 100));
+        works.add(cluster("cluster-hot", "one key", 1));
         return works;
     }
 
@@ -130,9 +139,13 @@ public final class Works {
                         COUNTER)
                 .named("keys-" + keys)
                 .keys(keys)
-                // As many as let a million a second through, and no fewer than a hundred.
-                .rates(new Rate(Math.max(100, 1_000_000 / keys), SECOND))
+                .rates(enough(keys))
                 .build();
+    }
+
+    /** As many as let a million a second through, and no fewer than a hundred. */
+    private static Rate enough(int keys) {
+        return new Rate(Math.max(100, 1_000_000 / keys), SECOND);
     }
 
     private static Work instances(int instances) {
@@ -146,6 +159,26 @@ public final class Works {
                 .named("instances-" + instances)
                 .instances(instances)
                 .comparedBy(Yardstick.BATCHING)
+                .build();
+    }
+
+    private static Work cluster(String name, String keys, int number) {
+        return Work.of(
+                        "cluster",
+                        keys + ", all allowed, on one Redis, and in clusters of one and of three primaries",
+                        EVALSHA,
+                        EVALSHA_IN_ONE,
+                        EVALSHA_IN_THREE,
+                        LOG,
+                        LOG_IN_ONE,
+                        LOG_IN_THREE,
+                        COUNTER,
+                        COUNTER_IN_ONE,
+                        COUNTER_IN_THREE)
+                .named(name)
+                .keys(number)
+                .rates(enough(number))
+                .comparedBy(Yardstick.ONE_PRIMARY)
                 .build();
     }
 

@@ -9,6 +9,8 @@ public enum Yardstick {
     EVALSHA(Measure.DECISIONS),
     BATCHING(Measure.DECISIONS),
     PING(Measure.P50),
+    /** With ours in a cluster of one primary. */
+    ONE_PRIMARY(Measure.DECISIONS),
     /** With the server that has nothing before its handler. */
     UNFILTERED(Measure.DECISIONS),
     UNFILTERED_TIME(Measure.P50);
@@ -35,6 +37,7 @@ public enum Yardstick {
             case BEST_PEER -> entrant.isPeer();
             case EVALSHA -> entrant == Entrant.EVALSHA;
             case BATCHING -> entrant == Entrant.BUCKET4J_BATCHING;
+            case ONE_PRIMARY -> entrant == Entrant.COUNTER_IN_ONE;
             case PING -> entrant == Entrant.PING;
             case UNFILTERED, UNFILTERED_TIME -> entrant == Entrant.WEBFLUX || entrant == Entrant.VERTX;
         };

@@ -3,6 +3,7 @@ package io.github.spillgate.examples.benchmark.contender;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.examples.benchmark.measure.RedisServer;
+import io.github.spillgate.examples.benchmark.measure.Servers;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -17,16 +18,16 @@ import org.junit.jupiter.params.provider.EnumSource.Mode;
 /** Everybody is set up so that he limits: a contender who does not is quick, and proves nothing. */
 final class EntrantTest {
 
-    private static RedisServer redis;
+    private static Servers servers;
 
     @BeforeAll
     static void start() throws IOException {
-        redis = RedisServer.start();
+        servers = Servers.start();
     }
 
     @AfterAll
-    static void stop() {
-        redis.close();
+    static void stop() throws IOException {
+        servers.close();
     }
 
     @ParameterizedTest
@@ -50,9 +51,11 @@ final class EntrantTest {
 
     /** Four decisions on one key, and one on another. */
     private static List<Boolean> decide(Entrant entrant, Rate... rates) throws Exception {
-        redis.empty();
+        List<RedisServer> home = servers.of(entrant.home());
+        home.forEach(RedisServer::empty);
         List<Boolean> answers = new ArrayList<>();
-        try (Contender contender = entrant.open(new Setting(redis.host(), redis.port(), List.of(rates)))) {
+        try (Contender contender =
+                entrant.open(new Setting(home.get(0).host(), home.get(0).port(), List.of(rates)))) {
             contender.prepare(List.of("one", "other"));
             for (String key : List.of("one", "one", "one", "one", "other")) {
                 FutureAnswer answer = new FutureAnswer();

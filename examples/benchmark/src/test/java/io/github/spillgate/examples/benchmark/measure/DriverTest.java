@@ -4,11 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.spillgate.examples.benchmark.contender.Answer;
-import io.github.spillgate.examples.benchmark.contender.CommandCalls;
 import io.github.spillgate.examples.benchmark.contender.Contender;
 import java.time.Duration;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
@@ -86,7 +84,7 @@ final class DriverTest {
     }
 
     private static Slice drive(Load load, Duration time) {
-        try (Driver driver = new Driver(THREADS, () -> new CommandCalls(Map.of()), SHORT)) {
+        try (Driver driver = new Driver(THREADS, SHORT)) {
             return driver.drive(load, time);
         }
     }
@@ -102,6 +100,6 @@ final class DriverTest {
             @Override
             public void close() {}
         };
-        return new Load(List.of(contender), List.of("a", "b", "c"), SLOTS, () -> {}, false);
+        return new Load(List.of(contender), List.of(), List.of("a", "b", "c"), SLOTS, () -> {}, false);
     }
 }

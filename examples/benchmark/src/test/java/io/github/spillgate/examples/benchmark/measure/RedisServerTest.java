@@ -37,11 +37,11 @@ final class RedisServerTest {
             contender.prepare(List.of("key"));
             // The first one may have to create something.
             decide(contender);
-            CommandCalls before = redis.calls();
+            Use before = redis.use();
             for (int i = 0; i < DECISIONS; i++) {
                 decide(contender);
             }
-            CommandCalls.Sum sent = contender.sent(redis.calls().since(before));
+            CommandCalls.Sum sent = contender.sent(redis.use().since(before).calls());
             assertThat(sent.calls()).isEqualTo((long) DECISIONS * each);
             assertThat(sent.micros()).isPositive();
         }
