@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /** What the command line asks for. */
-record Arguments(boolean help, Path out, List<Work> works, Pace pace) {
+record Arguments(boolean help, boolean quick, boolean memory, Path out, List<Work> works, Pace pace) {
 
     static final String USAGE = """
             Usage: mvn -q -pl examples/benchmark -am test-compile exec:java -Dexec.args="[options]"
@@ -21,6 +21,7 @@ record Arguments(boolean help, Path out, List<Work> works, Pace pace) {
               --only WORK[,WORK]   only these works, or kinds of works
               --rounds N           how often everybody gets a turn, 1 to 100 (5; quick: 3)
               --seconds S          how long a turn is measured, 0.01 to 60 (1; quick: 0.15)
+              --memory             instead of all that, what keys take of Redis's memory; in five minutes
               --out DIR            where results.csv, rounds.csv, nodes.csv, results.md and the charts go
               --help               this text
 
@@ -31,6 +32,7 @@ record Arguments(boolean help, Path out, List<Work> works, Pace pace) {
 
     static Arguments parse(String... arguments) {
         boolean help = false;
+        boolean memory = false;
         boolean quick = false;
         Path out = Path.of(System.getProperty(OUT, "target/benchmark"));
         List<Work> works = Works.all();
@@ -41,6 +43,7 @@ record Arguments(boolean help, Path out, List<Work> works, Pace pace) {
             String option = left.remove();
             switch (option) {
                 case "--help", "-h" -> help = true;
+                case "--memory" -> memory = true;
                 case "--quick" -> quick = true;
                 case "--out" -> out = path(value(option, left, "a directory", "--out target/benchmark"));
                 case "--only" -> works = only(value(option, left, "names of works", "--only hot-key,denied"), works);
@@ -51,13 +54,13 @@ record Arguments(boolean help, Path out, List<Work> works, Pace pace) {
                 default ->
                     throw new IllegalArgumentException(
                             "argument \"" + option + "\" is unknown: expected one of --quick,"
-                                    + " --only, --rounds, --seconds, --out and --help, for example --quick --only hot-key");
+                                    + " --only, --rounds, --seconds, --memory, --out and --help, for example --quick --only hot-key");
             }
         }
         Pace pace = quick ? Pace.QUICK : Pace.FULL;
         pace = rounds == 0 ? pace : pace.rounds((int) rounds);
         pace = seconds == 0 ? pace : pace.slice(Duration.ofNanos((long) (seconds * 1e9)));
-        return new Arguments(help, out, works, pace);
+        return new Arguments(help, quick, memory, out, works, pace);
     }
 
     private static String value(String option, Deque<String> left, String what, String example) {

@@ -45,7 +45,11 @@ public final class Benchmark {
             return WRONG_ARGUMENTS;
         }
         try {
-            measure(asked, report, out);
+            if (asked.memory()) {
+                showMemory(asked, out);
+            } else {
+                measure(asked, report, out);
+            }
             return 0;
         } catch (IOException | RuntimeException e) {
             err.println("The benchmark has failed: " + e.getMessage());
@@ -57,6 +61,13 @@ public final class Benchmark {
     private static void help(PrintStream out) {
         out.print(Arguments.USAGE);
         Works.all().forEach(work -> out.printf("  %-18s %s%n", work.name(), work.says()));
+    }
+
+    private static void showMemory(Arguments asked, PrintStream out) throws IOException {
+        try (Servers servers = Servers.start()) {
+            out.println("Redis " + servers.alone().version());
+            new Memory(servers, out, asked.quick()).show();
+        }
     }
 
     private static void measure(Arguments asked, Report report, PrintStream out) throws IOException {

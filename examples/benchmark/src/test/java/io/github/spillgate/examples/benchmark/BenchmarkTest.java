@@ -84,10 +84,21 @@ final class BenchmarkTest {
     }
 
     @Test
+    void whatKeysTakeOfMemoryIsShown() {
+        assertThat(run("--memory", "--quick")).isZero();
+        assertThat(err.toString(StandardCharsets.UTF_8)).isEmpty();
+        List<String> rows = out.toString(StandardCharsets.UTF_8)
+                .lines()
+                .filter(line -> line.matches("\\| [a-z].*"))
+                .toList();
+        assertThat(rows).hasSize(6).allMatch(row -> row.matches("\\|[^|]*\\|( [1-9][0-9,]* \\|){4}"));
+    }
+
+    @Test
     void helpNamesEveryOptionAndEveryWork() {
         assertThat(run("--help")).isZero();
         assertThat(out.toString(StandardCharsets.UTF_8))
-                .contains("--quick", "--only", "--rounds", "--seconds", "--out")
+                .contains("--quick", "--only", "--rounds", "--seconds", "--memory", "--out")
                 .contains(Works.all().stream().map(Work::name).toList());
     }
 

@@ -47,6 +47,12 @@ public enum Entrant {
             Home.CLUSTER_OF_THREE,
             setting -> Spillgate.inCluster(setting, Entrant::counter)),
 
+    COUNTER_GROUPED_IN_THREE(
+            "spillgate counter cluster-3 grouped",
+            Side.OURS,
+            Home.CLUSTER_OF_THREE,
+            setting -> Spillgate.groupedInCluster(setting, Entrant::counter)),
+
     LOCAL_BUCKET4J("bucket4j local", Side.PEER, Bucket4jLocal::new),
     LOCAL_RESILIENCE4J("resilience4j", Side.PEER, Resilience4j::new),
     LOCAL_LOG("spillgate local log", Side.OURS, setting -> Spillgate.local(setting, Entrant::log)),

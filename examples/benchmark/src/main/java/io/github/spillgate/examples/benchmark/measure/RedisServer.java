@@ -22,6 +22,8 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
+import java.util.stream.Stream;
 import redis.embedded.core.ExecutableProvider;
 
 /**
@@ -37,6 +39,8 @@ public final class RedisServer implements AutoCloseable {
     private static final int BUS = 10_000;
 
     private static final int LAST_PORT = 65_535;
+
+    private static final int SOME = 1_000;
 
     private final Process process;
     private final Thread atExit;
@@ -181,6 +185,21 @@ public final class RedisServer implements AutoCloseable {
 
     private static double number(Map<String, String> fields, String name) {
         return Double.parseDouble(fields.getOrDefault(name, "0"));
+    }
+
+    /** How much memory is used in all, in bytes. */
+    public long usedMemory() {
+        return (long) number(info("memory"), "used_memory");
+    }
+
+    /** What such a key takes by MEMORY USAGE: the mean of some, any of them. There has to be one. */
+    public double memoryOf(Predicate<String> such) {
+        return Stream.generate(commands::randomkey)
+                .filter(such)
+                .limit(SOME)
+                .mapToLong(key -> Objects.requireNonNullElse(commands.memoryUsage(key), 0L))
+                .average()
+                .orElse(0);
     }
 
     private CommandCalls calls() {

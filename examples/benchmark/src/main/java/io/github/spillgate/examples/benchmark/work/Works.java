@@ -3,6 +3,7 @@ package io.github.spillgate.examples.benchmark.work;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.BUCKET4J;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.BUCKET4J_BATCHING;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_GROUPED_IN_THREE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_IMMEDIATE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_IN_ONE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_IN_THREE;
@@ -77,6 +78,12 @@ public final class Works {
         works.add(local("local-one-thread", "no Redis, 10,000 keys, all allowed, on one thread", 1));
         works.add(local(
                 "local-all-cores", "no Redis, 10,000 keys, all allowed, a thread for each processor", PROCESSORS));
+        for (int inFlight : new int[] {4, 16, 64}) {
+            works.add(inFlight(inFlight));
+        }
+        for (int keys : new int[] {1_000, 10_000, 100_000}) {
+            works.add(deniedKeys(keys));
+        }
         works.add(cluster("cluster", "10,000 keys", MANY));
         works.add(cluster("cluster-100", "100 keys", 100));
         works.add(cluster("cluster-hot", "one key", 1));
@@ -139,13 +146,9 @@ public final class Works {
                         COUNTER)
                 .named("keys-" + keys)
                 .keys(keys)
-                .rates(enough(keys))
+                // As many as let a million a second through, and no fewer than a hundred.
+                .rates(new Rate(Math.max(100, 1_000_000 / keys), SECOND))
                 .build();
-    }
-
-    /** As many as let a million a second through, and no fewer than a hundred. */
-    private static Rate enough(int keys) {
-        return new Rate(Math.max(100, 1_000_000 / keys), SECOND);
     }
 
     private static Work instances(int instances) {
@@ -162,6 +165,30 @@ public final class Works {
                 .build();
     }
 
+    private static Work inFlight(int number) {
+        return Work.of(
+                        "in-flight",
+                        number + " decisions at a time, for 10,000 keys, all allowed",
+                        EVALSHA,
+                        LOG,
+                        COUNTER)
+                .named("in-flight-" + number)
+                .inFlight(number)
+                .keys(MANY)
+                .rates(A_HUNDRED)
+                .comparedBy(Yardstick.EVALSHA)
+                .build();
+    }
+
+    private static Work deniedKeys(int keys) {
+        return Work.of("denied-keys", String.format(Locale.ROOT, "%,d keys, all denied for an hour", keys), COUNTER)
+                .named("denied-keys-" + keys)
+                .keys(keys)
+                .rates(new Rate(1, Duration.ofHours(1)))
+                .allDenied()
+                .build();
+    }
+
     private static Work cluster(String name, String keys, int number) {
         return Work.of(
                         "cluster",
@@ -174,10 +201,11 @@ public final class Works {
                         LOG_IN_THREE,
                         COUNTER,
                         COUNTER_IN_ONE,
-                        COUNTER_IN_THREE)
+                        COUNTER_IN_THREE,
+                        COUNTER_GROUPED_IN_THREE)
                 .named(name)
                 .keys(number)
-                .rates(enough(number))
+                .rates(new Rate(10_000_000 / number, SECOND))
                 .comparedBy(Yardstick.ONE_PRIMARY)
                 .build();
     }

@@ -1,0 +1,175 @@
+package io.github.spillgate.examples.benchmark;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Source;
+import io.github.spillgate.examples.benchmark.contender.Home;
+import io.github.spillgate.examples.benchmark.measure.RedisServer;
+import io.github.spillgate.examples.benchmark.measure.Servers;
+import io.github.spillgate.redis.RedisStore;
+import io.lettuce.core.AbstractRedisClient;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.cluster.RedisClusterClient;
+import java.io.PrintStream;
+import java.time.Duration;
+import java.time.InstantSource;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Predicate;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+/**
+ * What keys take of a Redis's memory: a limiter takes permits, and Redis is asked what it has. By MEMORY USAGE, which leaves the tables
+ * of keys and of their expiries out, and by how much more memory is used than before, which has all of it in.
+ */
+final class Memory {
+
+    private static final Duration PATIENCE = Duration.ofSeconds(30);
+    private static final int IN_FLIGHT = 256;
+    private static final int SETTLED_AT_ONCE = 64;
+
+    /** More than the resolution of a log, so that no two hits of a key share an entry. */
+    private static final long APART = TimeUnit.MICROSECONDS.toNanos(2_100);
+
+    private final Servers servers;
+    private final PrintStream out;
+    private final boolean quick;
+
+    /**
+     * Measures.
+     *
+     * @param quick a hundredth of the keys, and a hundred hits at most
+     */
+    Memory(Servers servers, PrintStream out, boolean quick) {
+        this.servers = servers;
+        this.out = out;
+        this.quick = quick;
+    }
+
+    void show() {
+        out.println();
+        out.println("| | keys | MEMORY USAGE, bytes a key | all memory, bytes a key | the same, in a cluster |");
+        out.println("|---|---:|---:|---:|---:|");
+        Limit counter = Limit.perHour(10_000).counter();
+        show("counter", counter, 1_000_000, 1);
+        Limit log = Limit.perHour(10_000);
+        show("log, 1 hit", log, 1_000_000, 1);
+        show("log, 2 hits", log, 200_000, 2);
+        show("log, 10 hits", log, 50_000, 10);
+        show("log, 100 hits", log, 5_000, 100);
+        if (!quick) {
+            show("log, 1,000 hits", log, 500, 1_000);
+            show("log, 10,000 hits", log, 50, 10_000);
+        }
+        int settled = number(100_000);
+        row("the mark of a settlement", settled, marks(Home.ALONE, settled), marks(Home.CLUSTER_OF_ONE, settled));
+    }
+
+    private void show(String what, Limit limit, int keys, int hits) {
+        int number = number(keys);
+        row(what, number, hits(Home.ALONE, limit, number, hits), hits(Home.CLUSTER_OF_ONE, limit, number, hits));
+    }
+
+    private int number(int keys) {
+        return quick ? keys / 100 : keys;
+    }
+
+    private void row(String what, int keys, Taken alone, Taken inCluster) {
+        out.printf(
+                Locale.ROOT,
+                "| %s | %,d | %,.0f | %,.0f | %,.0f |%n",
+                what,
+                keys,
+                alone.aKey,
+                alone.all,
+                inCluster.all);
+    }
+
+    private Taken hits(Home home, Limit limit, int keys, int hits) {
+        return taken(home, keys, limit, key -> true, (store, limiter) -> {
+            long before = servers.of(home).get(0).usedMemory();
+            take(limiter, keys, hits);
+            return before;
+        });
+    }
+
+    private Taken marks(Home home, int keys) {
+        return taken(home, keys, Limit.perHour(10_000).counter(), key -> key.contains("!"), (store, limiter) -> {
+            take(limiter, keys, 1);
+            RedisServer redis = servers.of(home).get(0);
+            long before = redis.usedMemory();
+            long now = InstantSource.system().millis();
+            Flux.range(0, keys)
+                    .concatMap(i -> limiter.peek(key(i))
+                            .map(decision ->
+                                    settlement(i, now, decision.limits().get(0).claim())))
+                    .buffer(SETTLED_AT_ONCE)
+                    .concatMap(store::settle)
+                    .blockLast();
+            return before;
+        });
+    }
+
+    private static Settlement settlement(int number, long now, Claim claim) {
+        return Settlement.of("1y2p0ij32e8e7-" + number, claim, List.of(new Hits(now, now, 1)), InstantSource.system());
+    }
+
+    /** Does something on an empty Redis, and looks at what is there after it. */
+    private Taken taken(Home home, int keys, Limit limit, Predicate<String> such, Filling filling) {
+        RedisServer redis = servers.of(home).get(0);
+        redis.empty();
+        String uri = "redis://" + redis.host() + ":" + redis.port();
+        AbstractRedisClient client = home == Home.ALONE ? RedisClient.create(uri) : RedisClusterClient.create(uri);
+        try (RedisStore store = client instanceof RedisClusterClient cluster
+                ? RedisStore.create(cluster)
+                : RedisStore.create((RedisClient) client)) {
+            store.prepare().block(PATIENCE);
+            RateLimiter limiter = RateLimiter.builder("api")
+                    .store(store)
+                    .deadline(PATIENCE)
+                    .limit(limit)
+                    .build();
+            // So that what Redis keeps for a connection is there before.
+            limiter.peek("anybody").block();
+            long before = filling.fill(store, limiter);
+            Taken taken = new Taken(redis.memoryOf(such), (redis.usedMemory() - before) / (double) keys);
+            limiter.closeLater().block(PATIENCE);
+            return taken;
+        } finally {
+            client.shutdown();
+        }
+    }
+
+    private static void take(RateLimiter limiter, int keys, int hits) {
+        long next = System.nanoTime();
+        for (int hit = 0; hit < hits; hit++) {
+            LockSupport.parkNanos(next - System.nanoTime());
+            next = System.nanoTime() + APART;
+            Flux.range(0, keys)
+                    .flatMap(i -> limiter.tryAcquire(key(i)), IN_FLIGHT)
+                    .flatMap(decision -> decision.isAllowed() && decision.source() == Source.REDIS
+                            ? Mono.empty()
+                            : Mono.error(new IllegalStateException("not taken in Redis: " + decision)))
+                    .then()
+                    .block();
+        }
+    }
+
+    private static String key(int number) {
+        return String.format(Locale.ROOT, "user:%07d", number);
+    }
+
+    /** What is done on an empty Redis; tells how much of its memory was used before that. */
+    private interface Filling {
+        long fill(RedisStore store, RateLimiter limiter);
+    }
+
+    /** Bytes of one key, without and with the tables it is in. */
+    private record Taken(double aKey, double all) {}
+}
