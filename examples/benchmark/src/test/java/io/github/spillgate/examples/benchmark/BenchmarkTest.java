@@ -11,6 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.IntStream;
 import javax.xml.parsers.DocumentBuilderFactory;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -38,9 +39,18 @@ final class BenchmarkTest {
         List<String> rounds = Files.readAllLines(directory.resolve("rounds.csv"));
         assertThat(rounds.stream().skip(1).map(row -> columns(row, 1, 3))).containsExactlyElementsOf(expected);
         rounds.stream().skip(1).forEach(BenchmarkTest::countsAreConsistent);
+        List<String> nodes = new ArrayList<>();
+        Works.all().forEach(work -> work.entrants()
+                .forEach(one -> IntStream.rangeClosed(1, one.home().primaries())
+                        .forEach(node -> nodes.add(work.name() + "," + one.title() + "," + node))));
+        List<String> shares = Files.readAllLines(directory.resolve("nodes.csv"));
+        assertThat(shares.stream().skip(1).map(row -> columns(row, 1, 4))).containsExactlyElementsOf(nodes);
+        assertThat(shares.stream().filter(row -> row.contains(",cluster,spillgate")))
+                .as("each primary has some of the work")
+                .noneMatch(row -> columns(row, 4, 5).equals("0.0000"));
         assertThat(directory.resolve("results.md"))
                 .content()
-                .contains("## many-keys", "| **spillgate counter** |", "bucket4j 8");
+                .contains("## many-keys", "| **spillgate counter** |", "bucket4j 8", "| decisions in a command |");
         for (Work work : Works.all()) {
             Path chart = directory.resolve(work.kind() + ".svg");
             DocumentBuilderFactory.newInstance().newDocumentBuilder().parse(chart.toFile());
