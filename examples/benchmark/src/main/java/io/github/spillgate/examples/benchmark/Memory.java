@@ -126,9 +126,10 @@ final class Memory {
         redis.empty();
         String uri = "redis://" + redis.host() + ":" + redis.port();
         AbstractRedisClient client = home == Home.ALONE ? RedisClient.create(uri) : RedisClusterClient.create(uri);
-        try (RedisStore store = client instanceof RedisClusterClient cluster
-                ? RedisStore.create(cluster)
-                : RedisStore.create((RedisClient) client)) {
+        try {
+            RedisStore store = client instanceof RedisClusterClient cluster
+                    ? RedisStore.create(cluster)
+                    : RedisStore.create((RedisClient) client);
             store.prepare().block(PATIENCE);
             RateLimiter limiter = RateLimiter.builder("api")
                     .store(store)

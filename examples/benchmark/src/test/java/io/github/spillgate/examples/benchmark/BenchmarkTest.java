@@ -40,9 +40,10 @@ final class BenchmarkTest {
         assertThat(rounds.stream().skip(1).map(row -> columns(row, 1, 3))).containsExactlyElementsOf(expected);
         rounds.stream().skip(1).forEach(BenchmarkTest::countsAreConsistent);
         List<String> nodes = new ArrayList<>();
-        Works.all().forEach(work -> work.entrants()
-                .forEach(one -> IntStream.rangeClosed(1, one.home().primaries())
-                        .forEach(node -> nodes.add(work.name() + "," + one.title() + "," + node))));
+        Works.all()
+                .forEach(work -> work.entrants()
+                        .forEach(one -> IntStream.rangeClosed(1, one.home().primaries())
+                                .forEach(node -> nodes.add(work.name() + "," + one.title() + "," + node))));
         List<String> shares = Files.readAllLines(directory.resolve("nodes.csv"));
         assertThat(shares.stream().skip(1).map(row -> columns(row, 1, 4))).containsExactlyElementsOf(nodes);
         assertThat(shares.stream().filter(row -> row.contains(",cluster,spillgate")))
