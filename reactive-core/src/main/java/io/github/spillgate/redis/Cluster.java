@@ -196,8 +196,8 @@ final class Cluster implements Servers {
     @Override
     public void close() {
         closed = true;
+        // That leaves nothing of the client for nodes: its threads are those of the user's.
         servers.values().forEach(Server::close);
-        OpenConnection.unobserved(nodes.shutdownAsync(0, 0, TimeUnit.SECONDS));
     }
 
     private Set<Server> owners() {

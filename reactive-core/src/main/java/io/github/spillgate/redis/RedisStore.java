@@ -386,15 +386,23 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         if (!servers.areMany() || claims.isEmpty()) {
             return "";
         }
-        Set<String> names = new TreeSet<>();
-        for (Claim claim : claims) {
-            String name = servers.nameOf(slotOf(claim));
+        String first = servers.nameOf(slotOf(claims.get(0)));
+        Set<String> others = Set.of();
+        for (int i = 1; i < claims.size() && !first.isEmpty(); i++) {
+            String name = servers.nameOf(slotOf(claims.get(i)));
             if (name.isEmpty()) {
                 return "";
             }
-            names.add(name);
+            if (!name.equals(first)) {
+                others = others.isEmpty() ? new TreeSet<>() : others;
+                others.add(name);
+            }
         }
-        return String.join(" and ", names);
+        if (others.isEmpty()) {
+            return first;
+        }
+        others.add(first);
+        return String.join(" and ", others);
     }
 
     /** Closes the store's connections, and nothing of the user's. Does not wait for it. */

@@ -46,7 +46,8 @@ import reactor.util.context.ContextView;
  *   <li>The breaker opens when half of the last 20 questions have failed, at the least 10; and at once if the store cannot be
  *       reached. A second later, more or less, three questions try the store again. Whoever asks them is answered by the fallback
  *       at once. If they go well, the store decides again. It is not to blame for a deadline that this process has slept through,
- *       if it answers soon after.
+ *       if it answers soon after. Where a store has parts that fail apart from each other, as the nodes of a cluster do, each has a
+ *       breaker of its own, and what was granted in its place is settled by itself.
  *   <li>The local store as the fallback starts from what the store has said last of each count, and keeps account of what it
  *       admits. That is charged in the store when it is back, in small batches, and once, also where a reply is lost. Until it is
  *       sent, the fallback goes on deciding about that count; else the store would grant what is used already.
