@@ -135,7 +135,8 @@ public final class RateLimiting {
     }
 
     /**
-     * Returns the limiter for what is not HTTP.
+     * Returns the limiter for what is not HTTP. Settings give it rules, and no limits of its own: a charge has to name some, as in
+     * {@code Charge.of("user:42", Limit.perMinute(120))}.
      *
      * @return its futures
      */
