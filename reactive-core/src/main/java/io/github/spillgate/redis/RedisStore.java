@@ -58,6 +58,9 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     /** Changes when what is stored changes its form, so that two versions side by side never misread each other. */
     private static final String FORMAT = "2";
 
+    /** The scheme, and what may be a password, on however many lines. */
+    private static final Pattern BEFORE_HOST = Pattern.compile("^([\\w+.-]+://)?.*@", Pattern.DOTALL);
+
     private static final byte[] OLDEST = ascii("");
     private static final byte[] LOG = ascii("log");
     private static final byte[] COUNTER = ascii("counter");
@@ -120,7 +123,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         try {
             return how.apply(text);
         } catch (RuntimeException e) {
-            throw new IllegalArgumentException("\"" + text.replaceAll("^([^:/]*:/*).*@", "$1…@")
+            throw new IllegalArgumentException("\"" + BEFORE_HOST.matcher(text).replaceFirst("$1…@")
                     + "\" is no URI of a Redis: expected one, with what is special in a password as %XX, for example "
                     + example);
         }

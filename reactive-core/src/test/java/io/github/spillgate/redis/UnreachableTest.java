@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
 import io.github.spillgate.Charge;
@@ -31,6 +32,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What those who ask are told where there is no way to Redis, or it does not let us in: what is wrong, and where. */
 class UnreachableTest {
@@ -195,6 +197,22 @@ class UnreachableTest {
             args.add(rule);
         }
         admin.sync().dispatch(CommandType.ACL, new StatusOutput<>(StringCodec.UTF8), args);
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "redis://user:pa55word\n@localhost:6379",
+                "pa55word@localhost:6379",
+                ":pa55word@localhost:6379",
+                "//user:pa55word@localhost:6379",
+                "http://user:pa55word@localhost"
+            })
+    void noPasswordIsToldOfAUriThatCannotBeRead(String text) {
+        client = RedisClient.create();
+        assertThatThrownBy(() -> RedisStore.uri(text))
+                .hasMessageContaining("…@localhost")
+                .hasMessageNotContaining(PASSWORD);
     }
 
     private RedisURI withPassword(String password) {
