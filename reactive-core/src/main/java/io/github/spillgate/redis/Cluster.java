@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.Claim;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.lettuce.core.ClientOptions;
@@ -278,11 +279,15 @@ final class Cluster implements Servers {
         /** Another one has begun; what this one may still find is taken into account all the same. */
         void giveUp() {
             if (!outcome.isDone()) {
-                end(new LimitStoreUnreachableException(
-                        "Redis cannot be asked: nobody has said within " + TimeUnit.NANOSECONDS.toSeconds(LONGEST_LOOK)
-                                + " s which node of the cluster has which slot",
-                        null));
+                end(nobodySays("nobody has said", Duration.ofNanos(LONGEST_LOOK)));
             }
+        }
+
+        private static LimitStoreException nobodySays(String whoHas, Duration waited) {
+            return new LimitStoreUnreachableException(
+                    "Redis cannot be asked: " + whoHas + " within " + waited.toSeconds()
+                            + " s which node of the cluster has which slot",
+                    null);
         }
 
         void start() {
@@ -319,7 +324,10 @@ final class Cluster implements Servers {
             Server server = some.next();
             server.connection()
                     .ask(commands -> commands.clusterSlots().collectList())
-                    .timeout(LONGEST_WAIT, Schedulers.parallel())
+                    .timeout(
+                            LONGEST_WAIT,
+                            Mono.error(() -> nobodySays(server.name() + " has not said", LONGEST_WAIT)),
+                            Schedulers.parallel())
                     .publishOn(Schedulers.parallel())
                     .map(reply -> read(reply, server))
                     .filter(owners -> !owners.isEmpty())
@@ -383,7 +391,7 @@ final class Cluster implements Servers {
                 boolean hasGone =
                         !owners.contains(server) && server.connection().ifWell() == null;
                 if (hasGone) {
-                    server.close();
+                    server.leave();
                 }
                 return hasGone;
             });

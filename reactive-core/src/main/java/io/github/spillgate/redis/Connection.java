@@ -56,7 +56,9 @@ final class Connection implements Asks {
     private final AtomicReference<@Nullable OpenConnection> aside = new AtomicReference<>();
     private final AtomicInteger attempts = new AtomicInteger();
     private final AtomicLong numbers = new AtomicLong();
-    private volatile boolean closed;
+
+    /** What those are told who come too late; null as long as it is not closed. */
+    private volatile @Nullable Supplier<LimitStoreException> closed;
 
     /** A connection to the server that the client was made for, which has to be a primary. */
     Connection(RedisClient client) {
@@ -128,12 +130,17 @@ final class Connection implements Asks {
         }
     }
 
-    /** Closes the connection, if there is one or one is being opened; does not wait for it. */
+    /** Closes the connection, if there is one or one is being opened, because the store is closed; does not wait for it. */
     void close() {
-        closed = true;
+        close(Connection::isClosed);
+    }
+
+    /** Closes the connection, as {@link #close()} does, and tells those who wait for it, or still come, another reason. */
+    void close(Supplier<LimitStoreException> why) {
+        closed = why;
         Opening last = current.getAndSet(null);
         if (last != null) {
-            last.giveUp(isClosed());
+            last.giveUp(why.get());
         }
         OpenConnection kept = aside.getAndSet(null);
         if (kept != null) {
@@ -212,7 +219,7 @@ final class Connection implements Asks {
             checkNotClosed();
             StatefulRedisConnection<byte[], byte[]> opened = connects.get();
             opened.addListener(this);
-            if (closed || !opened.isOpen()) {
+            if (closed != null || !opened.isOpen()) {
                 OpenConnection.unobserved(opened.closeAsync());
                 checkNotClosed();
                 throw new RedisException("the connection broke as soon as it was open");
@@ -270,8 +277,9 @@ final class Connection implements Asks {
         }
 
         private void checkNotClosed() {
-            if (closed) {
-                throw isClosed();
+            Supplier<LimitStoreException> why = closed;
+            if (why != null) {
+                throw why.get();
             }
         }
     }

@@ -153,6 +153,12 @@ final class Server {
         connection.close();
     }
 
+    /** It has no part in the cluster any more: whoever waits for it has asked nothing, and another one decides. */
+    void leave() {
+        connection.close(() -> new LimitStoreUnavailableException(
+                "Redis cannot decide now: " + name + " has no slot of the cluster any more", null));
+    }
+
     @Override
     public String toString() {
         return name;

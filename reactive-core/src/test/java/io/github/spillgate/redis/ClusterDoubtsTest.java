@@ -1,22 +1,29 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisNode;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.KillArgs;
+import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.SlotHash;
 import java.time.Duration;
 import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
@@ -72,6 +79,44 @@ class ClusterDoubtsTest {
             return System.nanoTime() - start > 3_000_000_000L;
         });
         await().atMost(Duration.ofSeconds(10)).until(() -> decisions(limiter) == 200);
+    }
+
+    @Test
+    void whoWaitsForANodeThatIsReplacedIsToldThatAnotherTryHelps() {
+        RateLimiter limiter = limiter(RedisClusterForTests.start(3, 1));
+        assertThat(decisions(limiter)).isEqualTo(200);
+        cluster.nodes().get(0).pause();
+        Queue<Throwable> errors = new ConcurrentLinkedQueue<>();
+        await().atMost(LONG).pollInterval(Duration.ofMillis(50)).until(() -> {
+            AtomicInteger allowed = new AtomicInteger();
+            for (int i = 0; i < 200; i++) {
+                limiter.tryAcquire("key-" + i).subscribe(decision -> allowed.incrementAndGet(), errors::add);
+            }
+            await().pollDelay(Duration.ZERO)
+                    .during(Duration.ofMillis(300))
+                    .atMost(Duration.ofSeconds(1))
+                    .until(() -> true);
+            return allowed.get() == 200;
+        });
+        assertThat(errors)
+                .isNotEmpty()
+                .allSatisfy(error -> assertThat(error)
+                        .isInstanceOf(LimitStoreUnavailableException.class)
+                        .hasMessageNotContaining("the store is closed"));
+    }
+
+    @Test
+    void aNodeThatIsNamedAndStandsStillIsToldOf() {
+        cluster = RedisClusterForTests.start(3, 0);
+        List<RedisURI> nodes = cluster.uris().subList(0, 1);
+        client = RedisClusterClient.create(nodes);
+        store = RedisStore.builder(client).nodes(nodes).build();
+        cluster.nodes().get(0).pause();
+        assertThatThrownBy(() -> store.prepare().block(LONG))
+                .isInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessage("Redis cannot be asked: " + nodes.get(0).getHost() + ":"
+                        + nodes.get(0).getPort()
+                        + " has not said within 1 s which node of the cluster has which slot");
     }
 
     private static int decisions(RateLimiter limiter) {
