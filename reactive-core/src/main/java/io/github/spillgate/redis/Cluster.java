@@ -197,8 +197,10 @@ final class Cluster implements Servers {
     @Override
     public void close() {
         closed = true;
-        // That leaves nothing of the client for nodes: its threads are those of the user's.
+        // In this order: the client closes whatever is open, and Lettuce warns of what is closed twice.
+        CompletableFuture<Void> closing = nodes.shutdownAsync(0, 0, TimeUnit.SECONDS);
         servers.values().forEach(Server::close);
+        OpenConnection.unobserved(closing);
     }
 
     private Set<Server> owners() {

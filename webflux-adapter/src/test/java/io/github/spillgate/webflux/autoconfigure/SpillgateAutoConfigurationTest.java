@@ -126,6 +126,35 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
+    void noConnectionToAClusterOutlivesTheApplication() {
+        try (RedisClusterForTests cluster = RedisClusterForTests.start(3, 0)) {
+            String nodes = cluster.uris().stream()
+                    .map(uri -> uri.getHost() + ":" + uri.getPort())
+                    .collect(Collectors.joining(","));
+            List<String> before = connections(cluster);
+            for (String[] settings : List.of(
+                    new String[] {"spring.data.redis.cluster.nodes=" + nodes},
+                    new String[] {"spillgate.redis.uri=redis://" + nodes, "spillgate.redis.cluster=true"})) {
+                runner.withPropertyValues(settings).run(context -> {
+                    assertRedisDecides(context.getBean(RateLimiter.class));
+                    assertThat(connections(cluster)).hasSizeGreaterThan(before.size());
+                });
+                await().atMost(LONG).until(() -> connections(cluster).equals(before));
+            }
+        }
+    }
+
+    /** The places that they come from, but for those of the cluster itself. */
+    private static List<String> connections(RedisClusterForTests cluster) {
+        return cluster.nodes().stream()
+                .flatMap(node -> node.commands().clientList().lines())
+                .filter(line -> !line.contains("flags=M") && !line.contains("flags=S"))
+                .map(line -> line.replaceAll(".* addr=(\\S+) .*", "$1"))
+                .sorted()
+                .toList();
+    }
+
+    @Test
     void withoutSpringDataRedisItsOwnRedisIsUsed() {
         runner.withClassLoader(new FilteredClassLoader(LettuceConnectionFactory.class))
                 .withPropertyValues("spillgate.redis.uri=" + redis())
