@@ -176,7 +176,11 @@ class ChaosTest {
             RedisURI uri = primary.uri();
             chaos.command(redis -> redis.replicaof(uri.getHost(), uri.getPort()));
             chaos.awaitOutage(Duration.ofSeconds(1));
-            await().until(() -> chaos.state().problem().orElse("none").contains("READONLY"));
+            // As it says of a write, and a moment later of a new connection.
+            await().until(() -> chaos.state()
+                    .problem()
+                    .filter(problem -> problem.contains("READONLY") || problem.contains("is a replica of"))
+                    .isPresent());
             chaos.command(RedisCommands::replicaofNoOne);
             chaos.repaired();
             chaos.awaitRedisDecides();
