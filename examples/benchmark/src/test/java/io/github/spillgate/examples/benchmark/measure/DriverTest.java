@@ -18,6 +18,7 @@ import org.junit.jupiter.api.Test;
 final class DriverTest {
 
     private static final Duration SHORT = Duration.ofMillis(50);
+    private static final Duration LONG = Duration.ofSeconds(30);
     private static final int SLOTS = 64;
     private static final int THREADS = 2;
 
@@ -74,7 +75,7 @@ final class DriverTest {
 
     @Test
     void whoNeverAnswersEndsTheSliceWithAnError() {
-        assertThatThrownBy(() -> drive((key, answer) -> {}))
+        assertThatThrownBy(() -> drive(load((key, answer) -> {}), SHORT, SHORT))
                 .isInstanceOf(IllegalStateException.class)
                 .hasMessageContaining(SLOTS + " of " + SLOTS + " decisions under way were not answered");
     }
@@ -84,7 +85,11 @@ final class DriverTest {
     }
 
     private static Slice drive(Load load, Duration time) {
-        try (Driver driver = new Driver(THREADS, SHORT)) {
+        return drive(load, time, LONG);
+    }
+
+    private static Slice drive(Load load, Duration time, Duration patience) {
+        try (Driver driver = new Driver(THREADS, patience)) {
             return driver.drive(load, time);
         }
     }

@@ -10,6 +10,7 @@ import io.github.spillgate.examples.benchmark.contender.Rate;
 import io.github.spillgate.examples.benchmark.contender.Setting;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -18,6 +19,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 final class RedisServerTest {
 
     private static final int DECISIONS = 10;
+    private static final int TRIES = 20;
 
     @ParameterizedTest
     @CsvSource({
@@ -35,15 +37,28 @@ final class RedisServerTest {
                 Contender contender = entrant.open(
                         new Setting(redis.host(), redis.port(), List.of(new Rate(1_000_000, Duration.ofSeconds(1)))))) {
             contender.prepare(List.of("key"));
-            // The first one may have to create something.
-            decide(contender);
-            Use before = redis.use();
-            for (int i = 0; i < DECISIONS; i++) {
-                decide(contender);
-            }
-            CommandCalls.Sum sent = contender.sent(redis.use().since(before).calls());
+            CommandCalls.Sum sent = contender.sent(used(redis, contender).calls());
             assertThat(sent.calls()).isEqualTo((long) DECISIONS * each);
             assertThat(sent.micros()).isPositive();
+        }
+    }
+
+    /** What ten decisions take; anew where the machine was so busy that a fallback has made one of them. */
+    private static Use used(RedisServer redis, Contender contender) throws Exception {
+        for (int tries = 1; ; tries++) {
+            try {
+                // The first one may have to create something.
+                decide(contender);
+                Use before = redis.use();
+                for (int i = 0; i < DECISIONS; i++) {
+                    decide(contender);
+                }
+                return redis.use().since(before);
+            } catch (ExecutionException e) {
+                if (tries == TRIES) {
+                    throw e;
+                }
+            }
         }
     }
 
