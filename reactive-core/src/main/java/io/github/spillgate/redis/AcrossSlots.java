@@ -21,23 +21,17 @@ final class AcrossSlots {
     // Design notes.
     //
     // What must not happen is that a permit is used that no count knows of. So a count is charged before anybody is
-    // told,
-    // and what is uncertain stays charged: where a slot does not answer, what was taken before is given back, and what
-    // it has
-    // done itself is left, for giving back what may not have been taken would give back what others have taken. Nor is
-    // a
-    // giving back repeated of which no answer has come.
+    // told, and what is uncertain stays charged: where a slot does not answer, what was taken before is given back, and
+    // what it has done itself is left, for giving back what may not have been taken would give back what others have
+    // taken. Nor is a giving back repeated of which no answer has come.
     //
     // What must not happen either is that two decisions, each with what the other one needs, both are denied. All go
     // through the slots in the same order, so whoever has the first of what two of them need finds the rest. Still,
-    // others may be
-    // denied for what is given back a moment later; a group of keys, which lies in one slot, avoids that.
+    // others may be denied for what is given back a moment later; a group of keys, which lies in one slot, avoids that.
     //
     // Once one has denied, the others are asked what they would say, so that who was denied is told everything that
-    // stands in
-    // his way, and when to come back. That costs no command more than taking would have. Who does not answer soon is
-    // left out: a
-    // denial must not be lost because its asker has given up waiting for the rest.
+    // stands in his way, and when to come back. That costs no command more than taking would have. Who does not answer
+    // soon is left out: a denial must not be lost because its asker has given up waiting for the rest.
 
     private final Function<List<Claim>, Mono<Decision>> take;
     private final Function<List<Claim>, Mono<Decision>> peek;

@@ -38,26 +38,22 @@ import reactor.core.scheduler.Schedulers;
 /**
  * The nodes of a cluster, and which of them has which slot, as far as that is known.
  *
- * <p>It is learned from the user's client at first, and then from the nodes themselves: from one that says that another has the
+ * <p>It is learned from the nodes that the user names, or else from his client, and then from the nodes themselves: from one that says that another has the
  * slot now, and, when a node does not answer, from any other that does.
  */
 final class Cluster implements Servers {
     // Design notes.
     //
     // Lettuce has a connection to a whole cluster, and this is not it. That one sends again, after a connection has
-    // broken,
-    // what was not answered, and Redis may take twice then. It does not notice a node that has fallen silent. And to
-    // look for the nodes anew it connects to all of them, and waits for those that hang. So each node has a connection
-    // as
-    // the only server has one, on a client for nodes that shares the threads and the options of the user's. With what
-    // user and
-    // password, and whether by TLS, that one keeps to itself; so whoever needs these says so.
+    // broken, what was not answered, and Redis may take twice then. It does not notice a node that has fallen silent.
+    // And to look for the nodes anew it connects to all of them, and waits for those that hang. So each node has a
+    // connection as the only server has one, on a client for nodes that shares the threads and the options of the
+    // user's. With what user and password, and whether by TLS, that one keeps to itself; who needs these says so.
     //
     // What is known may be wrong at any time, and no harm comes of it: a node that has not got the slot has done
-    // nothing
-    // and says who has it. So nothing is asked in advance, and nothing goes on in the background. Only where a node
-    // says nothing
-    // any more the others have to be asked who has taken over, by whoever comes next, at most once a second.
+    // nothing and says who has it. So nothing is asked in advance, and nothing goes on in the background. Only where a
+    // node says nothing any more the others have to be asked who has taken over, by whoever comes next, at most once a
+    // second.
 
     private static final long PAUSE = TimeUnit.SECONDS.toNanos(1);
     private static final Duration LONGEST_WAIT = Duration.ofSeconds(1);
@@ -300,11 +296,19 @@ final class Cluster implements Servers {
             notWell.removeIf(server -> server.connection().ifWell() != null);
             all.removeAll(notWell);
             all.addAll(notWell);
-            askNext(Stream.concat(
-                            all.stream().limit(MOST_ASKED),
-                            seeds.stream().map(seed -> at(seed.getHost(), seed.getPort())))
-                    .distinct()
-                    .iterator());
+            List<Server> some;
+            try {
+                some = Stream.concat(
+                                all.stream().limit(MOST_ASKED),
+                                seeds.stream().map(seed -> at(seed.getHost(), seed.getPort())))
+                        .distinct()
+                        .toList();
+            } catch (RuntimeException e) {
+                // The store is closed.
+                end(e);
+                return;
+            }
+            askNext(some.iterator());
         }
 
         private void askNext(Iterator<Server> some) {
@@ -390,8 +394,10 @@ final class Cluster implements Servers {
         private void forgetThoseWhoHaveGone() {
             Set<Server> owners = owners();
             servers.values().removeIf(server -> {
-                boolean hasGone =
-                        !owners.contains(server) && server.connection().ifWell() == null;
+                // One that has only just been told of is not gone because it has not been connected to yet.
+                boolean hasGone = !owners.contains(server)
+                        && server.connection().hasBeenOpen()
+                        && server.connection().ifWell() == null;
                 if (hasGone) {
                     server.leave();
                 }

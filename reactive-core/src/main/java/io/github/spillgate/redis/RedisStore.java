@@ -595,6 +595,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
          * are waits until one is answered or the next one leaves, which it does when {@code together} are waiting, or 150 µs
          * after the last one for each that is under way. Where no answer has come within 5 ms, Redis is far away, and nobody waits
          * as long as there is a place. By default 128 counts, 256 commands, and 100,000 who wait.
+         * In a cluster this holds for each node, and the commands that leave for its slots at the same time count as one.
          *
          * @param together how many counts one command touches at most, 1 to 1,000, or as many as one decision does if that is more;
          *     decisions on the same one leave together too, up to eight times as many in all; with 1 each leaves alone
