@@ -38,14 +38,11 @@ final class Coalescer {
     // which makes only a few, or an event loop that comes to ask would send for all the others.
     //
     // What leaves at the same time is a flight. In a cluster it has a command for each slot, which are all answered at
-    // about
-    // the same time, so it counts as one; it has come back with the last of them.
+    // about the same time, so it counts as one; it has come back with the last of them.
     //
     // While a slot is being moved, some of its counts are on one node and some on the other, and a command that asks
-    // about both
-    // is refused, with nothing done. Then each question is asked by itself. One about several counts may still be
-    // refused; that
-    // is tried again a few times, for a move mostly takes less than a second, and then given up.
+    // about both is refused, with nothing done. Then each question is asked by itself. One about several counts may
+    // still be refused; that is tried again a few times, for a move mostly takes less than a second, and then given up.
     //
     // A connection that breaks needs no care: its commands fail, and whoever is sent after them fails as well. One that
     // has fallen silent is replaced by another one, which has a coalescer of its own; this one then ends.
