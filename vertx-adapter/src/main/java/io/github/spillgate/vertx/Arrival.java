@@ -11,8 +11,8 @@ import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
 
 /**
- * Brings an answer back to the context on which it was asked for. If it is there at once, before whoever asks has turned away, he has it
- * without a detour.
+ * Brings an answer back to the context on which it was asked for. If it is there at once, before whoever asks has turned away, and he
+ * is on that context, he has it without a detour.
  */
 final class Arrival<T> implements CoreSubscriber<T> {
 
@@ -44,18 +44,24 @@ final class Arrival<T> implements CoreSubscriber<T> {
      * Asks.
      *
      * @param home where the answer is told
-     * @param turning runs before whoever asks turns away; not if the answer is there at once
+     * @param turning runs before whoever asks turns away; not if he has the answer without a detour
      * @param then receives the answer
      */
     static <T> void of(
             Context home, Mono<T> asked, Runnable turning, BiConsumer<@Nullable T, @Nullable Throwable> then) {
         Arrival<T> arrival = new Arrival<>(home, then);
         asked.subscribe(arrival);
-        if (arrival.state.get() == ASKING) {
+        boolean isAtHome = Vertx.currentContext() == home;
+        if (!isAtHome || arrival.state.get() == ASKING) {
             turning.run();
         }
-        if (!arrival.state.compareAndSet(ASKING, TURNED_AWAY)) {
+        if (arrival.state.compareAndSet(ASKING, TURNED_AWAY)) {
+            return;
+        }
+        if (isAtHome) {
             arrival.tell();
+        } else {
+            arrival.goHome();
         }
     }
 
@@ -82,12 +88,16 @@ final class Arrival<T> implements CoreSubscriber<T> {
 
     private void arrive() {
         if (!state.compareAndSet(ASKING, ANSWERED)) {
-            try {
-                home.runOnContext(ignored -> tell());
-            } catch (RejectedExecutionException e) {
-                // The context has gone, and whoever waits for the answer may not have.
-                tell();
-            }
+            goHome();
+        }
+    }
+
+    private void goHome() {
+        try {
+            home.runOnContext(ignored -> tell());
+        } catch (RejectedExecutionException e) {
+            // The context has gone, and whoever waits for the answer may not have.
+            tell();
         }
     }
 

@@ -189,6 +189,15 @@ class RateLimitHandlerEdgesTest {
 
     @Test
     void aRequestGoesBackToItsOwnContextAlsoWhereAStrangeThreadHasPassedItOn() throws Exception {
+        aRequestGoesBackToItsOwnContext(limiter);
+    }
+
+    @Test
+    void aRequestGoesBackToItsOwnContextAlsoWhereTheAnswerIsThereAtOnceOnAStrangeThread() throws Exception {
+        aRequestGoesBackToItsOwnContext(local);
+    }
+
+    private void aRequestGoesBackToItsOwnContext(RateLimiter limiter) throws Exception {
         Queue<Context> home = new ConcurrentLinkedQueue<>();
         Queue<Context> after = new ConcurrentLinkedQueue<>();
         Queue<String> threads = new ConcurrentLinkedQueue<>();
