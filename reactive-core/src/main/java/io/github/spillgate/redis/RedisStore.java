@@ -629,9 +629,16 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
         private Server.Scripts scripts() {
             return new Server.Scripts(
-                    Script.named("decide.lua", ScriptOutputType.VALUE, change),
-                    Script.named("refund.lua", ScriptOutputType.STATUS, change),
-                    Script.named("settle.lua", ScriptOutputType.MULTI, change));
+                    Script.of(
+                            ScriptOutputType.VALUE,
+                            change,
+                            "counts.lua",
+                            "counter.lua",
+                            "one-counter.lua",
+                            "log.lua",
+                            "decide.lua"),
+                    Script.of(ScriptOutputType.STATUS, change, "counts.lua", "counter.lua", "log.lua", "refund.lua"),
+                    Script.of(ScriptOutputType.MULTI, change, "counts.lua", "counter.lua", "log.lua", "settle.lua"));
         }
 
         /**

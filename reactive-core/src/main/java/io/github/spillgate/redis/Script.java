@@ -6,7 +6,9 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.function.UnaryOperator;
+import java.util.stream.Collectors;
 
 /** A script as Redis gets it: its text, and the digest of the text, by which it is called. */
 final class Script {
@@ -21,10 +23,15 @@ final class Script {
         this.sha1 = Base16.digest(text);
     }
 
-    /** Reads a script and, before it, what all of them share. The change is the identity, but for tests of the clock. */
-    static Script named(String name, ScriptOutputType output, UnaryOperator<String> change) {
-        return new Script(
-                change.apply(read("counts.lua") + "\n" + read(name)).getBytes(StandardCharsets.UTF_8), output);
+    /**
+     * Puts a script together from its parts.
+     *
+     * @param change the identity, but for tests of the clock
+     * @param parts the files, each of which may use what stands in those before it
+     */
+    static Script of(ScriptOutputType output, UnaryOperator<String> change, String... parts) {
+        String text = Arrays.stream(parts).map(Script::read).collect(Collectors.joining("\n"));
+        return new Script(change.apply(text).getBytes(StandardCharsets.UTF_8), output);
     }
 
     byte[] text() {

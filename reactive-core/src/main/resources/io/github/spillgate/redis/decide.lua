@@ -28,28 +28,37 @@
 -- nothing and keeps no other from being decided.
 
 local FOREIGN, UNWRITTEN = 2, 3
-local LOG, ON_THE_CLOCK = 1, 3
-local EXACT = 9007199254740992 -- doubles hold every integer up to here
 
-local function addToLog(log, cost)
-  local slot = floor(now / log.limit.resolution)
-  if log.used == 0 then
-    log.newest, log.count = slot, cost
-  elseif log.newest == slot or log.last - log.first + 1 >= MOST_ENTRIES then
-    -- A log is full only where it was settled above its permits and counts denials. The newest hits stay longer then.
-    log.newest, log.count = slot, log.count + cost
+-- What is torn, or cannot be written, is found out on the way. No head has been written by then, so nothing is changed, and all
+-- is decided once more, knowing that.
+local torn = {} -- the keys of such values
+local isWritable, why = true, ''
+
+local function note(failure)
+  if type(failure) == 'table' and failure.torn and not torn[failure.torn] then
+    torn[failure.torn] = true
+  elseif isWritable then
+    isWritable, why = false, type(failure) == 'table' and failure.err or failure
   else
-    if log.last == log.room then
-      takeInHand(log)
-    end
-    if log.first == log.last then
-      log.base, log.oldest, log.expires = log.newest, log.newest, 0
-    end
-    putEntry(log, log.last, log.newest, log.count)
-    log.last = log.last + 1
-    log.newest, log.count = slot, cost
+    error(failure, 0)
   end
-  log.used = log.used + cost
+end
+
+-- As one-counter.lua.
+if one and one.kind == LOG then
+  local isDone, reply = pcall(function()
+    local log = readLog(KEYS[1], one)
+    if log and log.used + one.cost <= one.permits then
+      addToLog(log, one.cost)
+      writeLog(log)
+      return pack('<I7I4I1I7I7I7', now, 1, 0, log.used, now, (log.newest + 1) * one.resolution + one.window)
+    end
+  end)
+  if not isDone then
+    note(reply)
+  elseif reply then
+    return reply
+  end
 end
 
 -- When enough of the oldest hits have left. They are counted from the oldest on, or, if that is nearer, from the newest back.
@@ -83,18 +92,6 @@ local function whenLogFits(log, permits, cost)
   return (leaving + 1) * log.limit.resolution + log.limit.window
 end
 
--- previous × (1 − elapsed/window) + current + cost ≤ permits, without a division: the products of integers are exact up to
--- EXACT, and rounding beyond never turns an order around. What is equal only by rounding does not fit.
-local function counterFits(counter, permits, cost)
-  local free = permits - counter.current - cost
-  if free < 0 or free >= counter.previous then
-    return free >= 0
-  end
-  local taken = counter.previous * (counter.window - (now - counter.start))
-  local held = free * counter.window
-  return taken < held or (taken == held and taken <= EXACT)
-end
-
 -- How many times the cost fits, one after another. What fits after more has been taken fits before that.
 local function timesThatFit(isLog, count, permits, cost, times)
   if isLog then
@@ -119,7 +116,6 @@ local function timesThatFit(isLog, count, permits, cost, times)
   return some
 end
 
-local asked = ARGV[1]
 local limits, number, questions = {}, unpackFrom('<I2', asked)
 -- A denied request that counts changes a log where it lies, before it is known whether another one is torn. So there every
 -- log is looked at before that.
@@ -132,10 +128,8 @@ for l = 1, number do
   isAnyCounting = isAnyCounting or denied == 1
 end
 
-local torn = {} -- the keys of such values
-
 -- Decides all that is asked, in memory, and then writes what has changed.
-local function decideAll(isWritable)
+local function decideAll()
   local reply, r, counts = {pack('<I7', now)}, 1, {}
   local mine, under, costs = {}, {}, {} -- of the question at hand: its counts, their limits and costs
   local at = questions
@@ -236,17 +230,10 @@ local function decideAll(isWritable)
   return table.concat(reply)
 end
 
--- What is torn, or cannot be written, is found out on the way. No head has been written by then, and so nothing is changed.
-local isWritable, why = true, ''
 while true do
-  local isDone, reply = pcall(decideAll, isWritable)
+  local isDone, reply = pcall(decideAll)
   if isDone then
     return reply .. why
-  elseif type(reply) == 'table' and reply.torn and not torn[reply.torn] then
-    torn[reply.torn] = true
-  elseif isWritable then
-    isWritable, why = false, type(reply) == 'table' and reply.err or reply
-  else
-    error(reply, 0)
   end
+  note(reply)
 end

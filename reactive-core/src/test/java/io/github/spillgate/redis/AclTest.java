@@ -116,6 +116,23 @@ class AclTest {
         }
     }
 
+    /** The head of a log is written, and then its expiry cannot be. */
+    @Test
+    void whatFailsHalfWayIsNotChargedAgain() throws IOException {
+        user(documented().replace(" +pexpire", ""));
+        Charge charge = Charge.of("c", Limit.parse("1000000/8s"));
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new Unprotected(RedisStore.create(client(asUser()))))
+                .build();
+        List<LimitStoreException> failures = new ArrayList<>();
+        int tries = 0;
+        for (; failures.isEmpty(); tries++) {
+            collect(failures, limiter.tryAcquire(charge));
+        }
+        assertThat(failures.get(0)).hasMessageContaining("expected a user with the rights that the store needs");
+        assertThat(limiter.peek(charge).block().limits().get(0).used()).isEqualTo(tries);
+    }
+
     @Test
     void severalNamespacesTakeAPatternEach() throws IOException {
         user(documented() + " ~shop:prod:*");

@@ -91,15 +91,18 @@ class OracleTest {
         ManualClock clock = new ManualClock();
         ScriptedClock scripted = new ScriptedClock(client);
         List<Subject> subjects;
-        try (RedisStore redis = scripted.store(client, shortened)) {
+        try (RedisStore redis = scripted.store(client, shortened);
+                RedisStore longWay = scripted.storeWithoutShortWay(client, shortened)) {
             subjects = List.of(
                     new Subject("model", new StoreModel(clock)),
                     new Subject("java", LocalStore.bounded(1_000, clock)),
-                    new Subject("lua", redis));
+                    new Subject("lua", redis),
+                    new Subject("lua-long-way", longWay));
             List<Limit> limits = forms.stream().map(Form::limit).collect(Collectors.toCollection(ArrayList::new));
             scripted.show(clock);
             // Who is asked while the scripts are missing asks again, and others come before him then.
             redis.prepare().block();
+            longWay.prepare().block();
             for (int step = 0; step < traffic.size(); step++) {
                 Action action = traffic.get(step);
                 if (action instanceof Tick tick) {

@@ -378,7 +378,8 @@ class RedisStoreTest {
             AtomicReference<String> thread = new AtomicReference<>();
             call.doFinally(signal -> thread.set(Thread.currentThread().getName()))
                     .block();
-            await().untilAsserted(() -> assertThat(thread.get()).startsWith("parallel-"));
+            // Mostly of Reactor's; or the caller's, if the answer was there before he had done with asking.
+            await().untilAsserted(() -> assertThat(thread.get()).isNotNull().doesNotStartWith("lettuce-"));
         }
         RateLimiter immediate = limiter(
                 RedisStore.builder(client)

@@ -34,8 +34,23 @@ final class ScriptedClock {
         return store(client, "scripted-" + NUMBER.incrementAndGet() + "-" + System.nanoTime(), shortened);
     }
 
+    /** A store on this clock that decides what comes alone by the same way as what comes together. */
+    RedisStore storeWithoutShortWay(RedisClient client, boolean shortened) {
+        return store(
+                client,
+                "scripted-" + NUMBER.incrementAndGet() + "-" + System.nanoTime(),
+                shortened,
+                text -> text.contains("LENGTH_OF_ONE")
+                        ? replaceOnce(text, "LENGTH_OF_ONE = 40", "LENGTH_OF_ONE = -1")
+                        : text);
+    }
+
     /** A store on this clock. */
     RedisStore store(RedisClient client, String namespace, boolean shortened) {
+        return store(client, namespace, shortened, UnaryOperator.identity());
+    }
+
+    private RedisStore store(RedisClient client, String namespace, boolean shortened, UnaryOperator<String> change) {
         UnaryOperator<String> clock = text ->
                 replaceOnce(text, "redis.call('TIME')", "redis.call('MGET', '" + key + ":s', '" + key + ":us')");
         UnaryOperator<String> expiry = text ->
@@ -48,7 +63,7 @@ final class ScriptedClock {
                 : text;
         return RedisStore.builder(client)
                 .namespace(namespace)
-                .scripts(text -> length.apply(expiry.apply(clock.apply(text))))
+                .scripts(text -> change.apply(length.apply(expiry.apply(clock.apply(text)))))
                 .build();
     }
 
