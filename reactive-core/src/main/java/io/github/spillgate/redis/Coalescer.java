@@ -49,6 +49,9 @@ final class Coalescer {
 
     private static final long UNKNOWN = -1;
 
+    /** Whose answers are delivered together with those of others. */
+    private static final int FEW = 4;
+
     private static final int TRIES = 4;
     private static final long BEFORE_NEXT_TRY_MILLIS = 10;
 
@@ -291,11 +294,16 @@ final class Coalescer {
             if (left.decrementAndGet() == 0) {
                 underWay.decrementAndGet();
             }
-            delivery.deliver(() -> {
+            Runnable first = () -> {
                 // First the next batch, so that Redis has something to do meanwhile.
                 sendIfSomebodyWaits();
                 how.accept(0);
-            });
+            };
+            if (batch.size() <= FEW) {
+                delivery.deliverWithOthers(first);
+                return;
+            }
+            delivery.deliver(first);
             for (int i = 1; i < batch.pieces(); i++) {
                 int piece = i;
                 delivery.deliver(() -> how.accept(piece));

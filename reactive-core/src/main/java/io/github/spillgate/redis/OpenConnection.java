@@ -5,6 +5,8 @@ import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.reactive.RedisReactiveCommands;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -35,6 +37,9 @@ final class OpenConnection implements Asks {
     // thread's queue of tasks, while what it writes itself goes out at once, before all of them. So that one leaves its
     // commands to another thread as long as something may stand in its queue.
     //
+    // To write a command by itself costs the connection's thread a task and a call of the system. So where more of them
+    // wait in the turnstile, they are held, and written when who is inside goes.
+    //
     // Where a connection ends while a command is being written, Lettuce may lay the command aside and never speak of
     // it again. So who has sent one looks whether the connection is still there.
 
@@ -48,13 +53,16 @@ final class OpenConnection implements Asks {
     private final LongSupplier nanoTime;
     private final long number;
     private final long openedAt;
-    private final Turnstile turnstile = new Turnstile(this::wouldOvertake);
+    private final Turnstile turnstile = new Turnstile(this::wouldOvertake, this::sendHeld);
 
     /** The number of the newest command; written inside the turnstile. */
     private volatile long sent;
 
     /** The number of the newest command that another thread than the connection's has written; written inside the turnstile. */
     private volatile long sentByOthers;
+
+    /** Commands that are held to be written together; none if they are not. Used inside the turnstile. */
+    private final List<Question<?>> held = new ArrayList<>();
 
     /** The thread that answers come on. */
     private volatile @Nullable Thread reader;
@@ -139,6 +147,23 @@ final class OpenConnection implements Asks {
         return number;
     }
 
+    private void hold(Question<?> question) {
+        if (held.isEmpty()) {
+            connection.setAutoFlushCommands(false);
+        }
+        held.add(question);
+    }
+
+    private void sendHeld() {
+        if (held.isEmpty()) {
+            return;
+        }
+        connection.setAutoFlushCommands(true);
+        connection.flushCommands();
+        held.forEach(Question::failIfLost);
+        held.clear();
+    }
+
     private boolean wouldOvertake() {
         return Thread.currentThread() == reader && answered < sentByOthers;
     }
@@ -177,7 +202,16 @@ final class OpenConnection implements Asks {
                 return;
             }
             number = countSent();
-            command.subscribe(this);
+            if (held.isEmpty() && !turnstile.isWaitedFor()) {
+                command.subscribe(this);
+                failIfLost();
+            } else {
+                hold(this);
+                command.subscribe(this);
+            }
+        }
+
+        void failIfLost() {
             if (!connection.isOpen()) {
                 fail(new RedisException("the connection was lost while the command was being sent"));
             }

@@ -19,9 +19,10 @@ import reactor.core.scheduler.Schedulers;
  */
 final class Turnstile implements Executor {
 
-    static final int LONGEST_STAY = 16;
+    static final int LONGEST_STAY = 64;
 
     private final BooleanSupplier mustLeave;
+    private final Runnable leaving;
     private final Queue<Runnable> waiting = new ConcurrentLinkedQueue<>();
     private final AtomicBoolean inside = new AtomicBoolean();
 
@@ -29,9 +30,11 @@ final class Turnstile implements Executor {
      * A turnstile.
      *
      * @param mustLeave whether the thread that is inside has to leave the next task to another one
+     * @param leaving what a thread that was inside does before it goes
      */
-    Turnstile(BooleanSupplier mustLeave) {
+    Turnstile(BooleanSupplier mustLeave, Runnable leaving) {
         this.mustLeave = mustLeave;
+        this.leaving = leaving;
     }
 
     @Override
@@ -46,13 +49,26 @@ final class Turnstile implements Executor {
             try {
                 more = runSome();
             } finally {
-                inside.set(false);
+                leave();
             }
             if (more) {
                 Schedulers.parallel().schedule(this::pass);
                 return;
             }
         }
+    }
+
+    private void leave() {
+        try {
+            leaving.run();
+        } finally {
+            inside.set(false);
+        }
+    }
+
+    /** Whether somebody waits, to be asked by who is inside. */
+    boolean isWaitedFor() {
+        return !waiting.isEmpty();
     }
 
     /** Returns whether there may be more to do, for another thread. */

@@ -9,11 +9,12 @@ import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
 class TurnstileTest {
 
-    private final Turnstile turnstile = new Turnstile(() -> false);
+    private final Turnstile turnstile = new Turnstile(() -> false, () -> {});
 
     @Test
     void neverTwoAtOnceAndNobodyForgotten() {
@@ -35,6 +36,26 @@ class TurnstileTest {
         threads.forEach(Thread::start);
         await().until(() -> passed.get() == 160_000);
         assertThat(most).hasValue(1);
+    }
+
+    @Test
+    void whoGoesIsStillInsideWhenHeDoesTheLastThing() {
+        List<String> done = new ArrayList<>();
+        AtomicReference<Turnstile> known = new AtomicReference<>();
+        Turnstile observed = new Turnstile(() -> false, () -> {
+            done.add("goes");
+            if (done.size() == 3) {
+                known.get().execute(() -> done.add("comes meanwhile"));
+                done.add("has gone");
+            }
+        });
+        known.set(observed);
+        observed.execute(() -> {
+            done.add("first, and " + (observed.isWaitedFor() ? "others wait" : "nobody waits"));
+            observed.execute(() -> done.add("second"));
+        });
+        assertThat(done)
+                .containsExactly("first, and nobody waits", "second", "goes", "has gone", "comes meanwhile", "goes");
     }
 
     @Test

@@ -1,0 +1,95 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Queue;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.scheduler.Scheduler;
+import reactor.core.scheduler.Schedulers;
+
+class DeliveryTest {
+
+    private final List<Scheduler> schedulers = new ArrayList<>();
+
+    @AfterEach
+    void end() {
+        schedulers.forEach(Scheduler::dispose);
+    }
+
+    @Test
+    void noAnswerIsForgottenHoweverManyBringThem() {
+        Delivery delivery = new Delivery(several());
+        Set<Integer> told = ConcurrentHashMap.newKeySet();
+        AtomicInteger number = new AtomicInteger();
+        List<Thread> threads = new ArrayList<>();
+        for (int i = 0; i < 4; i++) {
+            threads.add(new Thread(() -> {
+                for (int n = 0; n < 20_000; n++) {
+                    int mine = number.getAndIncrement();
+                    delivery.deliverWithOthers(() -> told.add(mine));
+                }
+            }));
+        }
+        threads.forEach(Thread::start);
+        await().until(() -> told.size() == 80_000);
+    }
+
+    @Test
+    void answersThatComeAtOnceShareAHop() {
+        Queue<Runnable> hops = new ConcurrentLinkedQueue<>();
+        Delivery delivery = new Delivery(Schedulers.fromExecutor(hops::add));
+        List<Integer> told = Collections.synchronizedList(new ArrayList<>());
+        for (int i = 0; i < 100; i++) {
+            int mine = i;
+            delivery.deliverWithOthers(() -> told.add(mine));
+        }
+        assertThat(hops).hasSize(1);
+        int taken = 0;
+        for (Runnable hop = hops.poll(); hop != null; hop = hops.poll()) {
+            int before = told.size();
+            hop.run();
+            taken = Math.max(taken, told.size() - before);
+        }
+        assertThat(told).hasSize(100).isSorted();
+        assertThat(taken).as("told by one thread, while others may be idle").isLessThan(100);
+    }
+
+    @Test
+    void whoThrowsKeepsNobodyFromHisAnswer() {
+        Delivery delivery = new Delivery(several());
+        AtomicInteger told = new AtomicInteger();
+        for (int i = 0; i < 5; i++) {
+            delivery.deliverWithOthers(() -> {
+                throw new IllegalStateException("thrown on purpose, and shown by the scheduler");
+            });
+            delivery.deliverWithOthers(told::incrementAndGet);
+        }
+        await().untilAtomic(told, n -> assertThat(n).isEqualTo(5));
+    }
+
+    @Test
+    void answersAreToldAlsoWhereTheSchedulerHasBeenShutDown() {
+        Scheduler gone = several();
+        gone.dispose();
+        Delivery delivery = new Delivery(gone);
+        AtomicInteger told = new AtomicInteger();
+        delivery.deliverWithOthers(told::incrementAndGet);
+        delivery.deliver(told::incrementAndGet);
+        assertThat(told).hasValue(2);
+    }
+
+    private Scheduler several() {
+        Scheduler scheduler = Schedulers.newParallel("delivery-test", 3);
+        schedulers.add(scheduler);
+        return scheduler;
+    }
+}
