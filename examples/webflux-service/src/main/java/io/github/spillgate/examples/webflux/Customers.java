@@ -3,6 +3,7 @@ package io.github.spillgate.examples.webflux;
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Match;
+import io.github.spillgate.http.Request;
 import io.github.spillgate.http.Rule;
 import java.util.List;
 import java.util.Map;
@@ -15,7 +16,7 @@ import reactor.core.publisher.Mono;
 @Component
 final class Customers implements KeySource, Rule.LimitSource {
 
-    static final String API_KEY = "X-Api-Key";
+    private static final String API_KEY = "X-Api-Key";
 
     private final Table table;
 
@@ -23,21 +24,22 @@ final class Customers implements KeySource, Rule.LimitSource {
         this.table = table;
     }
 
-    /** Returns the API key among the values of the header field, if it is one that we have given to somebody. */
-    Optional<String> known(List<String> values) {
+    /** Returns the API key that a request shows, if it is one that we have given to somebody. */
+    Optional<String> apiKey(Request request) {
+        List<String> values = request.headers(API_KEY);
         return values.size() == 1 ? Optional.of(values.get(0)).filter(table.keys()::containsKey) : Optional.empty();
     }
 
     /** Only keys that are known are charged: whoever makes some up uses up nobody's quota, and no memory. */
     @Override
     public Mono<String> find(Match match) {
-        return Mono.justOrEmpty(known(match.request().headers(API_KEY)));
+        return Mono.justOrEmpty(apiKey(match.request()));
     }
 
     /** Asks the request and not the rule's key, of which only the HMAC is told here. */
     @Override
     public Mono<List<Limit>> find(Match match, String hashedKey) {
-        return Mono.justOrEmpty(known(match.request().headers(API_KEY))
+        return Mono.justOrEmpty(apiKey(match.request())
                 .map(table.keys()::get)
                 .map(table.plans()::get)
                 .map(List::of));

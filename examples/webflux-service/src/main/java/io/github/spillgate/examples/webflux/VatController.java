@@ -2,6 +2,7 @@ package io.github.spillgate.examples.webflux;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Source;
+import io.github.spillgate.http.Request;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.webflux.ExchangeRequest;
 import java.time.Instant;
@@ -11,17 +12,17 @@ import org.springframework.http.HttpStatus;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.ModelAttribute;
 import org.springframework.web.bind.annotation.PostMapping;
-import org.springframework.web.bind.annotation.RequestMapping;
-import org.springframework.web.bind.annotation.RequestParam;
 import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.server.ResponseStatusException;
 import org.springframework.web.server.ServerWebExchange;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /** What the service does. Of limits it knows only how to tell of them. */
 @RestController
-@RequestMapping("/v1")
 final class VatController {
+
+    static final String USAGE = "/v1/usage";
 
     private static final Map<String, Integer> STANDARD_RATES = Map.of("AT", 20, "DE", 19, "FR", 20, "IE", 23, "NL", 21);
 
@@ -36,30 +37,47 @@ final class VatController {
     /** Comes before all of them. */
     @ModelAttribute
     void authenticate(ServerWebExchange exchange) {
-        List<String> values = exchange.getRequest().getHeaders().getOrEmpty(Customers.API_KEY);
-        if (customers.known(values).isEmpty()) {
+        if (customers.apiKey(ExchangeRequest.of(exchange)).isEmpty()) {
             throw new ResponseStatusException(
                     HttpStatus.UNAUTHORIZED, "expected the header X-Api-Key with a key that is known");
         }
     }
 
-    /** Dear: the real one asks the register of a member state. */
-    @PostMapping("/validate")
-    Mono<Validation> validate(@RequestParam String number) {
-        return Mono.just(new Validation(number, number.matches("[A-Z]{2}[0-9A-Z+*]{2,12}")));
+    /** Dear: the real one asks the register of a member state, once for each number. */
+    @PostMapping("/v1/validate")
+    Flux<Validation> validate(ServerWebExchange exchange) {
+        List<String> numbers = numbers(ExchangeRequest.of(exchange));
+        if (numbers.isEmpty()) {
+            throw new ResponseStatusException(
+                    HttpStatus.BAD_REQUEST, "expected at least one number, for example ?number=FI12345678");
+        }
+        return Flux.fromIterable(numbers).map(Validation::of);
     }
 
-    @GetMapping("/rates")
+    /**
+     * The VAT numbers that a request asks about. Where they are charged they are read by this method, too; a parameter that Spring
+     * converts would be cut at commas, and what was charged as one would be validated as many.
+     */
+    static List<String> numbers(Request request) {
+        return request.queryParameters("number");
+    }
+
+    @GetMapping("/v1/rates")
     Mono<Map<String, Integer>> rates() {
         return Mono.just(STANDARD_RATES);
     }
 
-    @GetMapping("/usage")
+    @GetMapping(USAGE)
     Mono<Usage> usage(ServerWebExchange exchange) {
         return rules.peek(ExchangeRequest.of(exchange)).map(Usage::of);
     }
 
-    record Validation(String number, boolean valid) {}
+    record Validation(String number, boolean valid) {
+
+        static Validation of(String number) {
+            return new Validation(number, number.matches("[A-Z]{2}[0-9A-Z+*]{2,12}"));
+        }
+    }
 
     record Usage(Source source, List<Tier> tiers) {
 

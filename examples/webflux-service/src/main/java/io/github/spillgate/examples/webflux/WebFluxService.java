@@ -2,7 +2,6 @@ package io.github.spillgate.examples.webflux;
 
 import io.github.spillgate.examples.redis.ExampleRedis;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
@@ -20,7 +19,7 @@ public final class WebFluxService {
     public static void main(String[] args) throws IOException {
         ExampleRedis redis = ExampleRedis.open();
         // When the service has ended: until then the limiter may have something to settle.
-        SpringApplication.getShutdownHandlers().add(() -> close(redis));
+        SpringApplication.getShutdownHandlers().add(redis::close);
         Environment started = new SpringApplicationBuilder(WebFluxService.class)
                 .properties("spillgate.redis.uri=" + redis.uri())
                 .run(args)
@@ -33,23 +32,22 @@ public final class WebFluxService {
             A service that checks VAT numbers, at http://localhost:%1$s; its Redis is %2$s. Try:
 
               curl -i -X POST -H 'X-Api-Key: free-key' 'localhost:%1$s/v1/validate?number=FI12345678'
-                    The header fields tell what is left. A validation takes 5 of 30 a minute, so the seventh is denied.
+                    The header fields tell what is left: 30 a minute, and 100 a day. paid-key has 10,000 a day.
+
+              curl -s -o /dev/null -w '%%{http_code} ' -X POST -H 'X-Api-Key: paid-key' \\
+                    'localhost:%1$s/v1/validate?number=FI[10000001-10000031]'
+                    31 requests within a minute: the last one is denied.
+
+              curl -i -X POST -H 'X-Api-Key: free-key' 'localhost:%1$s/v1/validate?number=FI12345678&number=DE123456789'
+                    A request takes as many permits as it asks about numbers.
 
               curl -H 'X-Api-Key: free-key' localhost:%1$s/v1/usage
-                    How far each limit is used up, which costs nothing of the plan. pro-key has another plan.
+                    How far each limit is used up. To look charges nothing.
 
               curl localhost:%1$s/actuator/spillgate
                     Which rules hold, and who decides; at /actuator/health and /actuator/metrics/spillgate.decisions is more.
 
             Ctrl-C ends it.
             %n""", port, redis);
-    }
-
-    private static void close(ExampleRedis redis) {
-        try {
-            redis.close();
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
     }
 }

@@ -1,121 +1,153 @@
 package io.github.spillgate.examples.webflux;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.examples.redis.ExampleRedis;
 import java.io.IOException;
-import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
-import java.util.UUID;
+import java.util.Collections;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.springframework.boot.builder.SpringApplicationBuilder;
-import org.springframework.context.ConfigurableApplicationContext;
 
 /** The service as it is started by users, with its own settings, on a real Redis and asked by a real client. */
 class WebFluxServiceTest {
 
-    private static final String VALIDATE = "/v1/validate?number=FI12345678";
+    private static final int MOST_TESTS = 30;
+    private static final AtomicInteger TESTS = new AtomicInteger();
 
     private static ExampleRedis redis;
+    private static Instance service;
 
-    private ConfigurableApplicationContext service;
+    // Each test has customers and an address of its own, so counts of its own.
+    private final int number = TESTS.getAndIncrement();
+    private final String freeKey = "free-" + number;
+    private final String anotherFreeKey = "another-free-" + number;
+    private final String paidKey = "paid-" + number;
+    private final String address = "192.0.2." + number;
 
     @BeforeAll
-    static void startRedis() throws IOException {
+    static void start() throws IOException {
         redis = ExampleRedis.embedded();
+        service = Instance.on(
+                redis,
+                "service",
+                IntStream.range(0, MOST_TESTS)
+                        .boxed()
+                        .flatMap(i ->
+                                Stream.of("free-" + i + "=free", "another-free-" + i + "=free", "paid-" + i + "=paid"))
+                        .map(customer -> "--customers.keys." + customer)
+                        .toArray(String[]::new));
     }
 
     @AfterAll
-    static void stopRedis() throws IOException {
-        redis.close();
-    }
-
-    @BeforeEach
-    void start() throws Exception {
-        redis.start();
-        // A name of its own, so counts of its own.
-        service = new SpringApplicationBuilder(WebFluxService.class)
-                .run(
-                        "--server.port=0",
-                        "--spillgate.redis.uri=" + redis.uri(),
-                        "--spillgate.name=" + UUID.randomUUID(),
-                        // That the machine is busy is not what is tested.
-                        "--spillgate.deadline=5s");
-        awaitDecisionsOf("REDIS");
-    }
-
-    @AfterEach
-    void stop() {
+    static void stop() {
         service.close();
+        redis.close();
     }
 
     @Test
     void allThreeTiersAreToldWithEachValidation() throws Exception {
-        HttpResponse<String> answer = validate("free-key");
+        HttpResponse<String> answer = validate(freeKey);
         assertThat(answer.statusCode()).isEqualTo(200);
-        assertThat(answer.body()).isEqualTo("{\"number\":\"FI12345678\",\"valid\":true}");
+        assertThat(answer.body()).isEqualTo("[{\"number\":\"FI12345678\",\"valid\":true}]");
         assertThat(header(answer, "RateLimit-Policy"))
                 .isEqualTo("\"address-1m\";q=120;w=60, \"plan-24h\";q=100;w=86400, \"validate-1m\";q=30;w=60");
-        assertThat(header(answer, "RateLimit")).contains("\"plan-24h\";r=99;", "\"validate-1m\";r=25;");
+        assertThat(header(answer, "RateLimit")).contains("\"plan-24h\";r=99;", "\"validate-1m\";r=29;");
         assertThat(header(answer, "X-RateLimit-Limit")).isEqualTo("30");
-        assertThat(header(answer, "X-RateLimit-Remaining")).isEqualTo("25");
+        assertThat(header(answer, "X-RateLimit-Remaining")).isEqualTo("29");
         assertThat(answer.headers().firstValue("Retry-After")).isEmpty();
     }
 
     @Test
     void whomTheEndpointDeniesItChargesNowhere() throws Exception {
-        for (int i = 0; i < 6; i++) {
-            assertThat(validate("free-key").statusCode()).isEqualTo(200);
+        for (int i = 0; i < 30; i++) {
+            assertThat(validate(freeKey).statusCode()).isEqualTo(200);
         }
-        String before = usage("free-key");
-        assertDeniedBy("validate-1m", validate("free-key"));
-        assertDeniedBy("validate-1m", validate("free-key"));
-        String after = usage("free-key");
-        assertThat(after).contains(tier("plan-24h", 100, 6), tier("validate-1m", 30, 30));
-        // Each look at the usage counts by address, and neither denial has.
-        assertThat(used(after, "address-1m")).isEqualTo(used(before, "address-1m") + 1);
+        assertDeniedBy("validate-1m", validate(freeKey));
+        assertDeniedBy("validate-1m", validate(freeKey));
+        assertThat(usage(freeKey))
+                .contains(tier("address-1m", 120, 30), tier("plan-24h", 100, 30), tier("validate-1m", 30, 30));
         // What is cheap goes on, and so do others.
-        assertThat(rates("free-key").statusCode()).isEqualTo(200);
-        assertThat(validate("another-free-key").statusCode()).isEqualTo(200);
+        assertThat(rates(freeKey).statusCode()).isEqualTo(200);
+        assertThat(validate(anotherFreeKey).statusCode()).isEqualTo(200);
+    }
+
+    @Test
+    void aValidationTakesAsManyPermitsAsItAsksAboutNumbers() throws Exception {
+        HttpResponse<String> two = validate(freeKey, "FI12345678", "nonsense");
+        assertThat(two.body())
+                .isEqualTo("[{\"number\":\"FI12345678\",\"valid\":true},{\"number\":\"nonsense\",\"valid\":false}]");
+        assertThat(header(two, "X-RateLimit-Remaining")).isEqualTo("28");
+        // One that is not cut at the comma, or it would be two at the price of one.
+        assertThat(validate(freeKey, "FI12345678,DE123456789").body())
+                .isEqualTo("[{\"number\":\"FI12345678,DE123456789\",\"valid\":false}]");
+        HttpResponse<String> none = validate(freeKey, new String[0]);
+        assertThat(none.statusCode()).isEqualTo(400);
+        assertThat(none.body()).contains("expected at least one number, for example ?number=FI12345678");
+        assertThat(usage(freeKey))
+                .contains(tier("address-1m", 120, 3), tier("plan-24h", 100, 4), tier("validate-1m", 30, 4));
+        assertThat(validate(freeKey, numbers(27)).statusCode()).isEqualTo(429);
+        assertThat(validate(freeKey, numbers(26)).statusCode()).isEqualTo(200);
+        assertThat(usage(freeKey))
+                .contains(tier("address-1m", 120, 4), tier("plan-24h", 100, 30), tier("validate-1m", 30, 30));
+    }
+
+    @Test
+    void aValidationOfMoreNumbersThanAMinuteGrantsIsNotToldToComeBack() throws Exception {
+        HttpResponse<String> tooMany = validate(paidKey, numbers(31));
+        assertThat(tooMany.statusCode()).isEqualTo(429);
+        assertThat(tooMany.body()).contains("\"violated-policies\":[\"validate-1m\"]");
+        assertThat(tooMany.headers().firstValue("Retry-After")).isEmpty();
+        assertThat(validate(paidKey, numbers(30)).statusCode()).isEqualTo(200);
     }
 
     @Test
     void aPlanGrantsItsOwnQuotaEachDay() throws Exception {
         for (int i = 0; i < 100; i++) {
-            assertThat(rates("free-key").statusCode()).isEqualTo(200);
+            assertThat(rates(freeKey).statusCode()).isEqualTo(200);
         }
-        assertDeniedBy("plan-24h", rates("free-key"));
-        assertDeniedBy("plan-24h", validate("free-key"));
-        assertThat(header(rates("free-key"), "RateLimit-Policy")).contains("\"plan-24h\";q=100;w=86400");
-        assertThat(usage("free-key")).contains(tier("plan-24h", 100, 100), tier("validate-1m", 30, 0));
-        assertThat(usage("another-free-key")).contains(tier("plan-24h", 100, 0));
-        HttpResponse<String> pro = rates("pro-key");
-        assertThat(pro.statusCode()).isEqualTo(200);
-        assertThat(header(pro, "RateLimit-Policy")).contains("\"plan-24h\";q=10000;w=86400");
-        assertThat(usage("pro-key")).contains(tier("plan-24h", 10_000, 1));
+        assertDeniedBy("plan-24h", rates(freeKey));
+        assertDeniedBy("plan-24h", validate(freeKey));
+        assertThat(header(rates(freeKey), "RateLimit-Policy")).contains("\"plan-24h\";q=100;w=86400");
+        assertThat(usage(freeKey)).contains(tier("plan-24h", 100, 100), tier("validate-1m", 30, 0));
+        assertThat(usage(anotherFreeKey)).contains(tier("plan-24h", 100, 0));
+        HttpResponse<String> paid = rates(paidKey);
+        assertThat(paid.statusCode()).isEqualTo(200);
+        assertThat(header(paid, "RateLimit-Policy")).contains("\"plan-24h\";q=10000;w=86400");
+        assertThat(usage(paidKey)).contains(tier("plan-24h", 10_000, 1));
     }
 
     @Test
     void anAddressIsDeniedWhateverKeyItShows() throws Exception {
-        long already = used(usage("pro-key"), "address-1m");
-        for (long i = already; i < 120; i++) {
-            assertThat(rates("pro-key").statusCode()).isEqualTo(200);
+        for (int i = 0; i < 120; i++) {
+            assertThat(rates(paidKey).statusCode()).isEqualTo(200);
         }
-        assertDeniedBy("address-1m", rates("pro-key"));
-        assertDeniedBy("address-1m", validate("free-key"));
-        assertDeniedBy("address-1m", get("/v1/usage", "free-key"));
+        assertDeniedBy("address-1m", rates(paidKey));
+        assertDeniedBy("address-1m", validate(freeKey));
+        assertDeniedBy("address-1m", get("/v1/usage", "made-up"));
+        // Who looks takes nothing, and is told.
+        assertThat(usage(freeKey)).contains(tier("address-1m", 120, 120), tier("plan-24h", 100, 0));
         // Nothing to do with the API.
         assertThat(get("/actuator/health", "none").statusCode()).isEqualTo(200);
+    }
+
+    @Test
+    void aClientIsWhomTheProxyHasSeenAndNotWhomHeSaysHeIs() throws Exception {
+        assertThat(ratesFor("198.51.100.7").statusCode()).isEqualTo(200);
+        assertThat(ratesFor("203.0.113.1, 198.51.100.7").statusCode()).isEqualTo(200);
+        HttpResponse<String> third = ratesFor("203.0.113.2, 198.51.100.7");
+        assertThat(header(third, "RateLimit")).contains("\"address-1m\";r=117;");
+        assertThat(header(ratesFor("198.51.100.8"), "RateLimit")).contains("\"address-1m\";r=119;");
     }
 
     @Test
@@ -127,48 +159,51 @@ class WebFluxServiceTest {
         HttpResponse<String> missing = send(request("/v1/usage").GET());
         assertThat(missing.statusCode()).isEqualTo(401);
         HttpResponse<String> two =
-                send(request("/v1/rates").header("X-Api-Key", "free-key").header("X-Api-Key", "pro-key"));
+                send(request("/v1/rates").header("X-Api-Key", freeKey).header("X-Api-Key", paidKey));
         assertThat(two.statusCode()).isEqualTo(401);
-        for (long i = used(usage("free-key"), "address-1m"); i < 120; i++) {
+        // The look without a key has counted, and looks with one do not.
+        assertThat(usage(freeKey)).contains(tier("address-1m", 120, 3));
+        for (int i = 3; i < 120; i++) {
             assertThat(rates("made-up-" + i).statusCode()).isEqualTo(401);
         }
         assertDeniedBy("address-1m", rates("another-one"));
     }
 
     @Test
-    void aLookAtTheUsageIsChargedByAddressAlone() throws Exception {
-        String first = usage("free-key");
-        String second = usage("free-key");
-        assertThat(second)
-                .startsWith("{\"source\":\"REDIS\",\"tiers\":[{\"name\":\"address-1m\",\"permits\":120,\"used\":")
-                .contains(tier("plan-24h", 100, 0), tier("validate-1m", 30, 0));
-        assertThat(used(second, "address-1m")).isEqualTo(used(first, "address-1m") + 1);
-        assertThat(header(get("/v1/usage", "free-key"), "RateLimit-Policy")).isEqualTo("\"address-1m\";q=120;w=60");
+    void aLookAtTheUsageShowsEveryTierAndChargesNothing() throws Exception {
+        validate(freeKey);
+        for (int i = 0; i < 3; i++) {
+            assertThat(usage(freeKey))
+                    .startsWith("{\"source\":\"REDIS\",\"tiers\":[" + tier("address-1m", 120, 1))
+                    .contains(tier("plan-24h", 100, 1), tier("validate-1m", 30, 1));
+        }
+        HttpResponse<String> look = get("/v1/usage", paidKey);
+        assertThat(look.body()).contains(tier("plan-24h", 10_000, 0), tier("validate-1m", 30, 0));
+        assertThat(header(look, "RateLimit-Policy")).isEqualTo("\"address-1m\";q=120;w=60");
+        assertThat(header(look, "X-RateLimit-Remaining")).isEqualTo("119");
     }
 
     @Test
     void withoutRedisItGoesOnWithWhatItKnowsAndComesBack() throws Exception {
-        for (int i = 0; i < 5; i++) {
-            assertThat(validate("free-key").statusCode()).isEqualTo(200);
-        }
+        assertThat(validate(freeKey, numbers(25)).statusCode()).isEqualTo(200);
         redis.stop();
-        assertThat(validate("free-key").statusCode()).isEqualTo(200);
-        assertThat(usage("free-key")).startsWith("{\"source\":\"LOCAL\"");
-        assertDeniedBy("validate-1m", validate("free-key"));
-        assertThat(usage("free-key")).contains(tier("plan-24h", 100, 6), tier("validate-1m", 30, 30));
+        assertThat(validate(freeKey, numbers(5)).statusCode()).isEqualTo(200);
+        assertThat(usage(freeKey)).startsWith("{\"source\":\"LOCAL\"");
+        assertDeniedBy("validate-1m", validate(freeKey));
+        assertThat(usage(freeKey)).contains(tier("plan-24h", 100, 30), tier("validate-1m", 30, 30));
         assertThat(get("/actuator/spillgate", "none").body()).contains("\"decides\":\"LOCAL\"");
         assertThat(get("/actuator/health", "none").body())
                 .startsWith("{\"components\":")
                 .contains("\"status\":\"UP\"");
 
         redis.start();
-        awaitDecisionsOf("REDIS");
-        assertThat(validate("pro-key").statusCode()).isEqualTo(200);
+        service.awaitDecisionsOf("REDIS");
+        assertThat(validate(paidKey).statusCode()).isEqualTo(200);
     }
 
     @Test
     void operatorsSeeRulesHealthAndMetrics() throws Exception {
-        validate("free-key");
+        validate(freeKey);
         assertThat(get("/actuator/spillgate", "none").body())
                 .contains("\"decides\":\"REDIS\"", "\"name\":\"plan\"", "\"limits\":[\"30/1m name=validate-1m\"]");
         assertThat(get("/actuator/health", "none").body()).contains("\"spillgate\":{", "\"decides\":\"REDIS\"");
@@ -176,17 +211,28 @@ class WebFluxServiceTest {
                 .contains("\"validate\"", "\"allowed\"", "\"redis\"");
     }
 
-    /** Looks at the usage charge no plan. A connection may take longer than the deadline of the first decision. */
-    private void awaitDecisionsOf(String source) {
-        await().until(() -> usage("free-key").startsWith("{\"source\":\"" + source + "\""));
+    private HttpResponse<String> validate(String apiKey) throws Exception {
+        return validate(apiKey, "FI12345678");
     }
 
-    private HttpResponse<String> validate(String apiKey) throws Exception {
-        return send(request(VALIDATE).header("X-Api-Key", apiKey).POST(BodyPublishers.noBody()));
+    private HttpResponse<String> validate(String apiKey, String... numbers) throws Exception {
+        String query = Stream.of(numbers).map(number -> "number=" + number).collect(Collectors.joining("&"));
+        return send(request("/v1/validate?" + query).header("X-Api-Key", apiKey).POST(BodyPublishers.noBody()));
+    }
+
+    private static String[] numbers(int count) {
+        return Collections.nCopies(count, "FI12345678").toArray(String[]::new);
     }
 
     private HttpResponse<String> rates(String apiKey) throws Exception {
         return get("/v1/rates", apiKey);
+    }
+
+    private HttpResponse<String> ratesFor(String forwardedFor) throws Exception {
+        return send(HttpRequest.newBuilder(service.uri().resolve("/v1/rates"))
+                .header("X-Api-Key", paidKey)
+                .header("X-Forwarded-For", forwardedFor)
+                .timeout(Duration.ofSeconds(30)));
     }
 
     private String usage(String apiKey) throws Exception {
@@ -200,8 +246,8 @@ class WebFluxServiceTest {
     }
 
     private HttpRequest.Builder request(String path) {
-        String port = service.getEnvironment().getProperty("local.server.port");
-        return HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path))
+        return HttpRequest.newBuilder(service.uri().resolve(path))
+                .header("X-Forwarded-For", address)
                 .timeout(Duration.ofSeconds(30));
     }
 
@@ -227,11 +273,5 @@ class WebFluxServiceTest {
     private static String tier(String name, long permits, long used) {
         return "{\"name\":\"%s\",\"permits\":%d,\"used\":%d,\"remaining\":%d,"
                 .formatted(name, permits, used, permits - used);
-    }
-
-    private static long used(String usage, String name) {
-        String text = usage.substring(usage.indexOf("\"" + name + "\""));
-        String value = text.substring(text.indexOf("\"used\":") + "\"used\":".length());
-        return Long.parseLong(value.substring(0, value.indexOf(',')));
     }
 }

@@ -1,0 +1,61 @@
+package io.github.spillgate.examples.webflux;
+
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.examples.redis.ExampleRedis;
+import io.github.spillgate.examples.webflux.Burst.Ask;
+import java.io.Closeable;
+import java.net.URI;
+import java.util.List;
+import java.util.stream.Stream;
+import org.springframework.boot.builder.SpringApplicationBuilder;
+import org.springframework.context.ConfigurableApplicationContext;
+
+/** The service with its own settings, on a free port and on a Redis that answers. */
+final class Instance implements Closeable {
+
+    private final ConfigurableApplicationContext context;
+
+    private Instance(ConfigurableApplicationContext context) {
+        this.context = context;
+    }
+
+    /**
+     * Starts one.
+     *
+     * @param name those of one name share their counts
+     * @param settings more of them
+     */
+    static Instance on(ExampleRedis redis, String name, String... settings) {
+        Instance instance = new Instance(new SpringApplicationBuilder(WebFluxService.class)
+                .run(Stream.concat(
+                                Stream.of(
+                                        "--server.port=0",
+                                        "--spillgate.redis.uri=" + redis.uri(),
+                                        "--spillgate.name=" + name,
+                                        // That the machine is busy is not what is tested.
+                                        "--spillgate.deadline=5s"),
+                                Stream.of(settings))
+                        .toArray(String[]::new)));
+        instance.awaitDecisionsOf("REDIS");
+        return instance;
+    }
+
+    URI uri() {
+        return URI.create("http://127.0.0.1:" + context.getEnvironment().getProperty("local.server.port"));
+    }
+
+    /** Looks at the usage charge nothing. A connection may take longer than the deadline of the first decision. */
+    void awaitDecisionsOf(String source) {
+        Load load = new Load(List.of(uri()));
+        await().until(() -> load.ask(new Ask("GET", VatController.USAGE, "free-key", "192.0.2.1"))
+                .block()
+                .body()
+                .startsWith("{\"source\":\"" + source + "\""));
+    }
+
+    @Override
+    public void close() {
+        context.close();
+    }
+}
