@@ -2,6 +2,7 @@ package io.github.spillgate.examples.redis;
 
 import java.io.Closeable;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import org.jspecify.annotations.Nullable;
@@ -90,11 +91,19 @@ public final class ExampleRedis implements Closeable {
         return own;
     }
 
-    /** Ends it, if it is ours. */
+    /**
+     * Ends it, if it is ours.
+     *
+     * @throws UncheckedIOException if it does not end; unchecked, because it is mostly called where a process shuts down
+     */
     @Override
-    public void close() throws IOException {
+    public void close() {
         if (own != null) {
-            own.stop();
+            try {
+                own.stop();
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
         }
     }
 }

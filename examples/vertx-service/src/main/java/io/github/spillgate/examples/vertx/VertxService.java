@@ -15,10 +15,11 @@ import io.vertx.core.Vertx;
 import io.vertx.core.http.HttpServer;
 import io.vertx.core.json.JsonObject;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 
 /** The service: one limiter, and as many verticles as there are processors, which share it. */
 public final class VertxService {
+
+    private static final int LAST_PORT = 65_535;
 
     private final Vertx vertx;
     private final RateLimiting limiting;
@@ -34,21 +35,35 @@ public final class VertxService {
 
     /** Starts it on the Redis of the examples, and says what to try. */
     public static void main(String[] args) throws IOException {
+        String port = System.getenv("SERVER_PORT");
+        Integer wanted = port == null ? null : port(port);
         ExampleRedis redis = ExampleRedis.open();
         Vertx vertx = Vertx.vertx();
         JsonObject config = config(vertx);
         config.getJsonObject("limiter").getJsonObject("redis").put("uri", redis.uri());
-        String port = System.getenv("SERVER_PORT");
-        if (port != null) {
-            config.put("port", Integer.parseInt(port));
+        if (wanted != null) {
+            config.put("port", wanted);
         }
         VertxService service = start(vertx, config).await();
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             service.close().await();
             vertx.close().await();
-            close(redis);
+            redis.close();
         }));
         sayWhatToTry(service.port(), redis.name());
+    }
+
+    static int port(String text) {
+        try {
+            int port = Integer.parseInt(text.strip());
+            if (port >= 0 && port <= LAST_PORT) {
+                return port;
+            }
+        } catch (NumberFormatException e) {
+            // Told below, as a number that is no port is.
+        }
+        throw new IllegalArgumentException("SERVER_PORT is \"" + text + "\": expected a port from 0 to " + LAST_PORT
+                + ", where 0 stands for any that is free, for example SERVER_PORT=8081");
     }
 
     static JsonObject config(Vertx vertx) {
@@ -107,13 +122,5 @@ public final class VertxService {
 
             Ctrl-C ends it.
             %n""", port, redis);
-    }
-
-    private static void close(ExampleRedis redis) {
-        try {
-            redis.close();
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
     }
 }

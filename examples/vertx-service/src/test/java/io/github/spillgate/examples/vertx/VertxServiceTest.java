@@ -47,7 +47,7 @@ class VertxServiceTest {
     }
 
     @AfterAll
-    static void stopRedis() throws IOException {
+    static void stopRedis() {
         redis.close();
     }
 
@@ -208,6 +208,18 @@ class VertxServiceTest {
         HttpResponse<String> metrics = get("/metrics");
         assertThat(header(metrics, "Content-Type")).isEqualTo("text/plain; charset=utf-8");
         assertThat(metrics.body()).contains("spillgate.decisions", "rule='create'", "outcome='allowed'");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", "http", "8080x", "-1", "65536", "99999999999"})
+    void aPortThatIsNoneIsNamed(String port) {
+        assertThatThrownBy(() -> VertxService.port(port))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessage(
+                        "SERVER_PORT is \"" + port + "\": expected a port from 0 to 65535, where 0 stands for any that"
+                                + " is free, for example SERVER_PORT=8081");
+        assertThat(VertxService.port("65535")).isEqualTo(65_535);
+        assertThat(VertxService.port(" 0 ")).isZero();
     }
 
     @Test
