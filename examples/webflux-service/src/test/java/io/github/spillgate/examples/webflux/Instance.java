@@ -54,6 +54,7 @@ final class Instance implements Closeable {
                 .startsWith("{\"source\":\"" + source + "\""));
     }
 
+    /** With the first one the event loops are gone that all of a process share: none of the others answers any more. */
     @Override
     public void close() {
         context.close();
