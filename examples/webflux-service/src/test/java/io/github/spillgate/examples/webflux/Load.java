@@ -105,7 +105,7 @@ public final class Load {
                         ConnectException.class,
                         e -> new IllegalStateException(
                                 "nobody listens at one of " + instances
-                                        + ": expected the service to run there, which docs/webflux.md says how to start",
+                                        + ": expected the service to run there, and README.md of the example says how to start it",
                                 e))
                 .blockLast(LONGEST_STEP);
     }
