@@ -1,6 +1,8 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.LimitStoreUnavailableException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * How far decisions are put together.
@@ -49,6 +51,17 @@ record Coalescing(int together, int underWay, int waiting, long pace) {
     /** How many decisions leave in one command at most. */
     int decisions() {
         return together == 1 ? 1 : DECISIONS_PER_COUNT * together;
+    }
+
+    /** Counts one more in among those who wait; or, if they are as many as may, tells him so, and returns false. */
+    boolean admits(Asked asked, AtomicInteger waiters) {
+        if (waiters.incrementAndGet() <= waiting) {
+            return true;
+        }
+        waiters.decrementAndGet();
+        asked.fail(new LimitStoreUnavailableException(
+                "Redis cannot be asked: " + waiting + " decisions are waiting for it already", null));
+        return false;
     }
 
     private static void check(String what, int number, int most) {

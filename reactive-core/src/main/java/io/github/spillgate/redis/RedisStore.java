@@ -9,7 +9,6 @@ import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.Settlement;
 import io.github.spillgate.Settlement.Hits;
 import io.github.spillgate.Source;
@@ -228,10 +227,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
             server.decide(asked);
             return;
         }
-        if (waiting.incrementAndGet() > coalescing.waiting()) {
-            waiting.decrementAndGet();
-            asked.fail(new LimitStoreUnavailableException(
-                    "Redis cannot be asked: " + coalescing.waiting() + " decisions are waiting for it already", null));
+        if (!coalescing.admits(asked, waiting)) {
             return;
         }
         servers.find(asked.slot())

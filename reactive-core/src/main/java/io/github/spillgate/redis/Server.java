@@ -72,10 +72,7 @@ final class Server {
 
     /** Has a decision made, together with others that come at the same time. */
     void decide(Asked asked) {
-        if (waiting.incrementAndGet() > coalescing.waiting()) {
-            waiting.decrementAndGet();
-            asked.fail(new LimitStoreUnavailableException(
-                    "Redis cannot be asked: " + coalescing.waiting() + " decisions are waiting for it already", null));
+        if (!coalescing.admits(asked, waiting)) {
             return;
         }
         OpenConnection open = connection.ifOpen();
