@@ -12,6 +12,8 @@ import java.util.List;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import javax.net.ssl.SSLException;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
@@ -47,8 +49,8 @@ final class Errors {
     /** What a replica says, or a primary whose replicas have gone, perhaps to another one. */
     private static final Set<String> ELSEWHERE = Set.of("READONLY", "MASTERDOWN", "NOREPLICAS");
 
-    /** What one node of a cluster says where another one is meant. */
-    private static final Set<String> OTHER_NODE = Set.of("MOVED", "ASK");
+    /** What one node of a cluster says where another one is meant, or several. */
+    private static final Set<String> OTHER_NODE = Set.of("MOVED", "ASK", "CROSSSLOT");
 
     private static final Set<String> STRANGER = Set.of("NOAUTH", "WRONGPASS");
 
@@ -69,6 +71,12 @@ final class Errors {
     /** What is said of a connection that was closed so early that nobody could ask why. */
     private static final Pattern CLOSED_EARLY =
             Pattern.compile("RedisHandshakeHandler not registered|.*Connection reset.*");
+
+    /** What a Redis says that is by itself, if it is asked for its cluster. */
+    private static final String NO_CLUSTER = "This instance has cluster support disabled";
+
+    /** What is said by a server that is no Redis, such as a Sentinel. */
+    private static final Pattern UNKNOWN_COMMAND = Pattern.compile("ERR unknown command [`'](\\w+)['`]");
 
     private static final String NO_SUCH_DATABASE = "DB index is out of range";
 
@@ -114,11 +122,20 @@ final class Errors {
         if (isRefusal(message)) {
             return new LimitStoreUnreachableException("Redis does not let us in: " + message + advice(message), e);
         }
+        Matcher unknown = UNKNOWN_COMMAND.matcher(message);
+        if (unknown.find()) {
+            // Without what comes behind it, and without the cause, which has it too: those are keys.
+            return new LimitStoreUnreachableException(
+                    "Redis cannot be asked: the server that the client leads to says " + unknown.group()
+                            + adviceOnUnknown(),
+                    null);
+        }
         if (hasCode(message, OTHER_NODE)) {
             return new LimitStoreUnavailableException(
-                    "Redis cannot decide now: it is one node of a cluster, and has been asked for what another one has: expected"
-                            + " the store to know the cluster, for example"
-                            + " RedisStore.create(RedisClusterClient.create(uri)): " + message,
+                    "Redis cannot decide now: it is one node of a cluster, and has not all that it has been asked for:"
+                            + " expected the store to know the cluster, for example"
+                            + " RedisStore.create(RedisClusterClient.create(uri)), and in settings redis.cluster=true: "
+                            + message,
                     e);
         }
         return hasCode(message, PASSING)
@@ -182,6 +199,44 @@ final class Errors {
                         + ", and only a primary decides: expected the client's URI to name that one, for example redis://"
                         + primary + ", or Sentinels that know which one it is, for example"
                         + " redis-sentinel://host:26379/0#name",
+                null);
+    }
+
+    /** Returns the exception of ours that says that a server is a Sentinel, and of which primaries. */
+    static LimitStoreException sentinel(List<String> names) {
+        return new LimitStoreUnreachableException(
+                "Redis cannot be asked: the server that the client leads to is a Sentinel, which decides nothing, and watches "
+                        + (names.isEmpty() ? "nobody" : String.join(", ", names))
+                        + ": expected the client's URI to have Sentinels asked who is the primary, for example"
+                        + " redis-sentinel://host:26379/0#" + (names.isEmpty() ? "name" : names.get(0)),
+                null);
+    }
+
+    /**
+     * Returns the exception of ours that says that a server has no cluster, if that is what has been said to whoever has asked for it;
+     * else what was said.
+     *
+     * @param who it was that has been asked
+     */
+    static Throwable noCluster(String who, Throwable said) {
+        String message = Stream.iterate(said, cause -> cause != null, Throwable::getCause)
+                // The user's client tells of each node that it has asked, further down.
+                .map(Errors::messageOf)
+                .collect(Collectors.joining("\n"));
+        boolean isAlone = message.contains(NO_CLUSTER);
+        Matcher unknown = UNKNOWN_COMMAND.matcher(message);
+        if (!isAlone && !unknown.find()) {
+            return said;
+        }
+        return new LimitStoreUnreachableException(
+                "Redis cannot be asked: " + who + " has no part in a cluster, and says "
+                        + (isAlone ? "ERR " + NO_CLUSTER : unknown.group())
+                        + ": expected the URIs of a cluster's nodes, or a store for a single Redis, for example"
+                        + (isAlone
+                                ? " RedisStore.create(RedisClient.create(\"redis://host:6379\")), and in settings"
+                                        + " redis.cluster=false"
+                                : ", where this is a Sentinel,"
+                                        + " RedisStore.create(RedisClient.create(\"redis-sentinel://host:26379/0#name\"))"),
                 null);
     }
 
@@ -262,7 +317,15 @@ final class Errors {
         return CODE.matcher(message).results().anyMatch(code -> codes.contains(code.group(1)));
     }
 
+    private static String adviceOnUnknown() {
+        return ": expected a Redis that knows it, and a Sentinel does not; that one has to be asked who is the primary, for"
+                + " example redis-sentinel://host:26379/0#name";
+    }
+
     private static String advice(String message) {
+        if (UNKNOWN_COMMAND.matcher(message).find()) {
+            return adviceOnUnknown();
+        }
         if (lacksRight(message)) {
             return ": expected a user with the rights that the store needs, for example ACL SETUSER app on >password "
                     + RIGHTS + (message.contains("'select'") ? " +select" : "");

@@ -206,7 +206,7 @@ final class OwnerSearch {
                     .filter(owners -> !owners.isEmpty())
                     .switchIfEmpty(Mono.error(() -> new IllegalStateException("no slot has an owner")))
                     .subscribe(this::found, error -> {
-                        lastError = error;
+                        lastError = Errors.noCluster(server.name(), error);
                         askNext(some);
                     });
         }
@@ -229,7 +229,7 @@ final class OwnerSearch {
                 }
                 found(owners);
             } catch (Throwable e) {
-                end(e);
+                end(Errors.noCluster("the server that the client leads to", e));
             } finally {
                 clientsAsked.decrementAndGet();
             }

@@ -9,11 +9,15 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Finds out whether a server may decide. A replica takes no charge, and tells what was so a while ago; it would be asked for
- * all that, as long as nobody is admitted.
+ * all that, as long as nobody is admitted. A Sentinel has no counts at all, only the address of whoever has them.
  */
 final class Role {
 
     private static final String REPLICA = "slave";
+    private static final String SENTINEL = "sentinel";
+
+    /** So many names of primaries that a Sentinel watches are told. */
+    private static final int MOST_NAMES = 3;
 
     private Role() {}
 
@@ -22,14 +26,19 @@ final class Role {
      * has no such command, as proxies have none: if it is a replica, the first charge will tell.
      *
      * @return the connection; it is closed, if there is no other use for it
-     * @throws io.github.spillgate.LimitStoreUnreachableException if it is a replica
+     * @throws io.github.spillgate.LimitStoreUnreachableException if it is a replica, or a Sentinel
      */
     static StatefulRedisConnection<byte[], byte[]> primary(StatefulRedisConnection<byte[], byte[]> connection) {
         try {
             List<Object> role = LettuceFutures.awaitOrCancel(
                     connection.async().role(), connection.getTimeout().toNanos(), TimeUnit.NANOSECONDS);
-            if (text(role.get(0)).equals(REPLICA)) {
+            String is = text(role.get(0));
+            if (is.equals(REPLICA)) {
                 throw Errors.replica(text(role.get(1)) + ":" + role.get(2));
+            }
+            if (is.equals(SENTINEL)) {
+                throw Errors.sentinel(((List<?>) role.get(1))
+                        .stream().limit(MOST_NAMES).map(Role::text).toList());
             }
         } catch (RedisCommandExecutionException e) {
             return connection;

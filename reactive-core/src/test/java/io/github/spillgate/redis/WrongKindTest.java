@@ -1,0 +1,204 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.RedisBinary;
+import io.github.spillgate.testkit.RedisClusterForTests;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.RedisNode;
+import io.github.spillgate.testkit.SentinelForTests;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.AbstractRedisClient;
+import io.lettuce.core.AclSetuserArgs;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.protocol.CommandType;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
+import org.junit.jupiter.params.provider.MethodSource;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+/** What those who ask are told where a server is there and well, but of another kind than the store was made for. */
+@ParameterizedClass
+@MethodSource("io.github.spillgate.testkit.RedisBinary#all")
+class WrongKindTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+
+    @Parameter
+    RedisBinary binary;
+
+    private final List<AbstractRedisClient> clients = new ArrayList<>();
+    private final List<AutoCloseable> servers = new ArrayList<>();
+
+    @AfterEach
+    void end() throws Exception {
+        clients.forEach(client -> client.shutdown(0, 1, TimeUnit.SECONDS));
+        for (AutoCloseable server : servers) {
+            server.close();
+        }
+    }
+
+    @Test
+    void aStoreForAClusterIsToldThatASingleRedisIsNone() {
+        RedisURI uri = single();
+        RedisStore store =
+                RedisStore.builder(clusterClient(uri)).nodes(List.of(uri)).build();
+        // On a busy machine the first connection may take longer than a node is waited for.
+        await().atMost(LONG)
+                .untilAsserted(() -> assertThat(failure(store.prepare()))
+                        .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                        .hasMessage("Redis cannot be asked: " + place(uri)
+                                + " has no part in a cluster, and says ERR This instance has cluster support disabled: expected"
+                                + " the URIs of a cluster's nodes, or a store for a single Redis, for example"
+                                + " RedisStore.create(RedisClient.create(\"redis://host:6379\")), and in settings"
+                                + " redis.cluster=false"));
+        assertThat(failureOf(store)).hasMessageContaining("has no part in a cluster");
+    }
+
+    @Test
+    void itIsAlsoWhereOnlyTheClientKnowsTheNodes() {
+        assertThat(failureOf(RedisStore.create(clusterClient(single()))))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageStartingWith("Redis cannot be asked: the server that the client leads to has no part in a"
+                        + " cluster, and says ERR This instance has cluster support disabled: expected the URIs of")
+                .hasMessageEndingWith("redis.cluster=false");
+    }
+
+    @Test
+    void aStoreForASingleRedisIsToldHowASentinelIsAsked() {
+        RedisURI uri = sentinel();
+        assertThat(failureOf(RedisStore.create(client(uri))))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessage("Redis cannot be asked: the server that the client leads to is a Sentinel, which decides"
+                        + " nothing, and watches primary: expected the client's URI to have Sentinels asked who is the"
+                        + " primary, for example redis-sentinel://host:26379/0#primary");
+        uri.setDatabase(3);
+        assertThat(failureOf(RedisStore.create(client(uri))))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageMatching("Redis cannot be asked: no connection to " + place(uri)
+                        + ", because Redis does not let us in: ERR unknown command .SELECT.: expected a Redis that knows it,"
+                        + " and a Sentinel does not; .*, for example redis-sentinel://host:26379/0#name");
+    }
+
+    @Test
+    void aStoreForAClusterIsToldThatASentinelIsNoNode() {
+        RedisURI uri = sentinel();
+        RedisStore named =
+                RedisStore.builder(clusterClient(uri)).nodes(List.of(uri)).build();
+        String example = "RedisStore.create(RedisClient.create(\"redis-sentinel://host:26379/0#name\"))";
+        await().atMost(LONG)
+                .untilAsserted(() -> assertThat(failureOf(named))
+                        .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                        .hasMessageContaining(place(uri) + " has no part in a cluster, and says ERR unknown command")
+                        .hasMessageEndingWith(example));
+        assertThat(failureOf(RedisStore.create(clusterClient(uri))))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageContaining("has no part in a cluster")
+                .hasMessageEndingWith(example);
+    }
+
+    @Test
+    void whatAServerDoesNotKnowIsToldWithoutTheKeysThatItWasAskedAbout() {
+        SentinelForTests sentinel = SentinelForTests.start(binary, 0);
+        servers.add(sentinel);
+        RedisNode one = sentinel.sentinels().get(0);
+        one.commands()
+                .aclSetuser(
+                        "app",
+                        AclSetuserArgs.Builder.on()
+                                .addPassword("password")
+                                .allCommands()
+                                .removeCommand(CommandType.ROLE));
+        RedisURI uri = RedisURI.builder(one.uri())
+                .withAuthentication("app", "password".toCharArray())
+                .build();
+        assertThat(failureOf(RedisStore.create(client(uri))))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasNoCause()
+                .hasMessageMatching(
+                        "Redis cannot be asked: the server that the client leads to says ERR unknown command"
+                                + " .EVALSHA.: expected a Redis that knows it, and a Sentinel does not; .*");
+    }
+
+    @Test
+    void aStoreForASingleRedisIsToldThatItHasMetAClusterWhicheverWayItNoticesIt() {
+        RedisClusterForTests cluster = RedisClusterForTests.start(binary, 3, 0);
+        servers.add(cluster);
+        RateLimiter limiter = limiter(RedisStore.create(client(cluster.uris().get(0))));
+        List<LimitStoreException> failures = Flux.range(0, 200)
+                .flatMap(i -> limiter.tryAcquire("key-" + i)
+                        .flatMap(decision -> Mono.<LimitStoreException>empty())
+                        .onErrorResume(LimitStoreException.class, Mono::just))
+                .collectList()
+                .block(LONG);
+        // Those that have left alone, and those that have left together.
+        assertThat(failures)
+                .anyMatch(failure -> failure.getMessage().contains(": MOVED "))
+                .anyMatch(failure -> failure.getMessage().contains(": CROSSSLOT "))
+                .allSatisfy(failure -> assertThat(failure)
+                        .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                        .hasMessageContaining("it is one node of a cluster")
+                        .hasMessageContaining("RedisStore.create(RedisClusterClient.create(uri))")
+                        .hasMessageContaining("redis.cluster=true"));
+    }
+
+    private static String place(RedisURI uri) {
+        return uri.getHost() + ":" + uri.getPort();
+    }
+
+    private RedisURI single() {
+        RedisForTests redis = RedisForTests.startOwn();
+        servers.add(redis);
+        return redis.uri();
+    }
+
+    private RedisURI sentinel() {
+        SentinelForTests sentinel = SentinelForTests.start(binary, 0);
+        servers.add(sentinel);
+        RedisNode one = sentinel.sentinels().get(0);
+        return one.uri();
+    }
+
+    private RedisClient client(RedisURI uri) {
+        RedisClient client = RedisClient.create(uri);
+        clients.add(client);
+        return client;
+    }
+
+    private RedisClusterClient clusterClient(RedisURI uri) {
+        RedisClusterClient client = RedisClusterClient.create(uri);
+        clients.add(client);
+        return client;
+    }
+
+    private static LimitStoreException failureOf(RedisStore store) {
+        return failure(limiter(store).tryAcquire("a").then());
+    }
+
+    private static LimitStoreException failure(Mono<Void> asked) {
+        return catchThrowableOfType(LimitStoreException.class, () -> asked.block(LONG));
+    }
+
+    private static RateLimiter limiter(RedisStore store) {
+        return RateLimiter.builder("api")
+                .store(new Unprotected(store))
+                .limit(Limit.perHour(100))
+                .build();
+    }
+}
