@@ -52,6 +52,7 @@ class SnippetsTest {
 
             abstract class Snippet {
                 RedisClient redisClient;
+                RedisStore store;
                 RateLimiter limiter;
                 Decision decision;
                 String ip;

@@ -162,12 +162,12 @@ final class Cluster implements Servers {
     }
 
     @Override
-    public void close() {
+    public CompletableFuture<Void> beginClosing() {
         closed = true;
         // In this order: the client closes whatever is open, and Lettuce warns of what is closed twice.
         CompletableFuture<Void> closing = nodes.shutdownAsync(0, 0, TimeUnit.SECONDS);
-        servers.values().forEach(Server::close);
-        OpenConnection.unobserved(closing);
+        servers.values().forEach(server -> OpenConnection.unobserved(server.beginClosing()));
+        return closing;
     }
 
     private Set<Server> owners() {

@@ -132,20 +132,26 @@ final class Connection implements Asks {
 
     /** Closes the connection, if there is one or one is being opened, because the store is closed; does not wait for it. */
     void close() {
-        close(Connection::isClosed);
+        OpenConnection.unobserved(beginClosing());
+    }
+
+    /** Closes the connection, as {@link #close()} does, and tells when it is closed; one that is being opened is not waited for. */
+    CompletableFuture<Void> beginClosing() {
+        return beginClosing(Connection::isClosed);
     }
 
     /** Closes the connection, as {@link #close()} does, and tells those who wait for it, or still come, another reason. */
     void close(Supplier<LimitStoreException> why) {
+        OpenConnection.unobserved(beginClosing(why));
+    }
+
+    private CompletableFuture<Void> beginClosing(Supplier<LimitStoreException> why) {
         closed = why;
         Opening last = current.getAndSet(null);
-        if (last != null) {
-            last.giveUp(why.get());
-        }
         OpenConnection kept = aside.getAndSet(null);
-        if (kept != null) {
-            kept.close();
-        }
+        return CompletableFuture.allOf(
+                last == null ? CompletableFuture.completedFuture(null) : last.giveUp(why.get()),
+                kept == null ? CompletableFuture.completedFuture(null) : kept.beginClosing());
     }
 
     /** Keeps one connection for the answers that may still come, the newest, and closes the others. */
@@ -255,17 +261,17 @@ final class Connection implements Asks {
         void layAside() {
             OpenConnection silent = open;
             if (silent == null) {
-                giveUp(tookTooLong());
+                OpenConnection.unobserved(giveUp(tookTooLong()));
             } else {
                 Connection.this.layAside(silent);
             }
         }
 
-        /** Ends the attempt, or the connection that it has led to. */
-        void giveUp(LimitStoreException why) {
-            if (!outcome.completeExceptionally(why) && !outcome.isCompletedExceptionally()) {
-                outcome.join().close();
-            }
+        /** Ends the attempt, or the connection that it has led to, and tells when that is closed. */
+        CompletableFuture<Void> giveUp(LimitStoreException why) {
+            return !outcome.completeExceptionally(why) && !outcome.isCompletedExceptionally()
+                    ? outcome.join().beginClosing()
+                    : CompletableFuture.completedFuture(null);
         }
 
         @Override

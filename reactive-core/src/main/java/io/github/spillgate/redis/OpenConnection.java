@@ -121,13 +121,23 @@ final class OpenConnection implements Asks {
         return mayBeMisled && nanoTime.getAsLong() - openedAt > SHORTEST_STAY;
     }
 
-    /** Closes the connection, with all that is under way; does not wait for it. In turn, because it takes the lock of writing. */
+    /** Closes the connection, with all that is under way; does not wait for it. */
     void close() {
+        unobserved(beginClosing());
+    }
+
+    /** Closes the connection, and tells when it is closed, if it is not already. In turn, because it takes the lock of writing. */
+    CompletableFuture<Void> beginClosing() {
+        CompletableFuture<Void> closed = new CompletableFuture<>();
         turnstile.execute(() -> {
             if (connection.isOpen()) {
-                unobserved(connection.closeAsync());
+                Mono.fromFuture(connection.closeAsync())
+                        .subscribe(done -> {}, closed::completeExceptionally, () -> closed.complete(null));
+            } else {
+                closed.complete(null);
             }
         });
+        return closed;
     }
 
     /** Whether it closes well or badly, it is gone, and nobody is left to be told. */

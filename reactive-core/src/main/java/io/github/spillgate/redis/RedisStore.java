@@ -50,7 +50,7 @@ import reactor.core.scheduler.Schedulers;
  *
  * <p>The store opens a connection of its own on the user's client, when it is first asked. The client stays the user's: it is
  * he who shuts it down, and that closes the store's connection too. Those to the nodes of a cluster only share its threads: close
- * the store before.
+ * the store before, and wait for {@link #closeLater()}.
  */
 public final class RedisStore implements LimitStore, AutoCloseable {
 
@@ -76,12 +76,15 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     /** What the script says of a settlement whose count is not ours. */
     private static final long FOREIGN = 3;
 
+    private static final Duration LONGEST_CLOSING = Duration.ofSeconds(2);
+
     private final Servers servers;
     private final AcrossSlots acrossSlots;
     private final String prefix;
     private final Delivery delivery;
     private final Coalescing coalescing;
     private final AtomicInteger waiting = new AtomicInteger();
+    private final Mono<Void> closing;
 
     private RedisStore(Builder builder) {
         coalescing = builder.coalescing;
@@ -89,6 +92,13 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         delivery = new Delivery(builder.deliverOn);
         servers = builder.servers.apply(
                 new Server.Settings(prefix, builder.scripts(), coalescing, delivery), builder.nodes);
+        closing = Mono.fromFuture(servers::beginClosing, true)
+                // Where the client has gone already, there may be nobody left who could tell.
+                .timeout(LONGEST_CLOSING, Schedulers.parallel())
+                .onErrorComplete()
+                // Off the connection's thread: who goes on from here may wait for that one to end.
+                .publishOn(Schedulers.parallel())
+                .cache();
         acrossSlots = new AcrossSlots(this::take, this::peek, this::giveBack, builder.longestPeek);
     }
 
@@ -404,10 +414,21 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return String.join(" and ", others);
     }
 
-    /** Closes the store's connections, and nothing of the user's. Does not wait for it. */
+    /** Closes the store's connections, and nothing of the user's. Does not wait for it; see {@link #closeLater()}. */
     @Override
     public void close() {
-        servers.close();
+        closing.subscribe();
+    }
+
+    /**
+     * Closes the store's connections as {@link #close()} does, and tells when they are closed, or when that has taken 2 s. Whoever shuts down
+     * the client waits for this first, or Netty may complain that a thread has gone: {@code
+     * limiter.closeLater().then(store.closeLater()).then(Mono.fromFuture(client.shutdownAsync()))}.
+     *
+     * @return empty, when they are closed; never an error. Closing begins with the first subscriber, and nobody who leaves ends it
+     */
+    public Mono<Void> closeLater() {
+        return closing;
     }
 
     private byte[][] keys(List<Claim> claims) {

@@ -3,6 +3,7 @@ package io.github.spillgate.redis;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.lettuce.core.RedisCommandExecutionException;
 import java.nio.charset.StandardCharsets;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
@@ -146,8 +147,9 @@ final class Server {
         return Mono.when(decide.load(), refund.load(), settle.load());
     }
 
-    void close() {
-        connection.close();
+    /** Closes the connection, and tells when it is closed. */
+    CompletableFuture<Void> beginClosing() {
+        return connection.beginClosing();
     }
 
     /** It has no part in the cluster any more: whoever waits for it has asked nothing, and another one decides. */

@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.Claim;
 import io.lettuce.core.RedisClient;
+import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
@@ -27,8 +28,8 @@ interface Servers {
     /** Connects to this server, or, if there is none of this name, to all, and loads the scripts. */
     Mono<Void> prepare(String name);
 
-    /** Closes all connections; does not wait for it. */
-    void close();
+    /** Closes all connections, and tells when they are closed. */
+    CompletableFuture<Void> beginClosing();
 
     /** One server has all there is. */
     static Servers only(RedisClient client, Server.Settings settings) {
@@ -65,8 +66,8 @@ interface Servers {
             }
 
             @Override
-            public void close() {
-                server.close();
+            public CompletableFuture<Void> beginClosing() {
+                return server.beginClosing();
             }
         };
     }

@@ -61,14 +61,11 @@ public final class RateLimiting {
     private final RateLimitHeaders headers;
     private final DenialWriter denials;
     private final boolean preflights;
-    private final @Nullable AbstractRedisClient client;
+    /** Ends the client of its own, if it has one, and before it the store there. */
+    private final Mono<Void> disconnect;
 
     private RateLimiting(
-            Vertx vertx,
-            RateLimiter limiter,
-            Rules rules,
-            RateLimitOptions.Read options,
-            @Nullable AbstractRedisClient client) {
+            Vertx vertx, RateLimiter limiter, Rules rules, RateLimitOptions.Read options, Mono<Void> disconnect) {
         this.vertx = vertx;
         this.limiter = limiter;
         this.rules = rules;
@@ -78,7 +75,7 @@ public final class RateLimiting {
                 .retryAfter(options.retryAfter());
         this.denials = options.denials() == Denials.FAIL ? DenialWriter.failing() : DenialWriter.ofProblem();
         this.preflights = options.preflights();
-        this.client = client;
+        this.disconnect = disconnect;
     }
 
     /**
@@ -151,9 +148,7 @@ public final class RateLimiting {
      */
     public Future<Void> close() {
         Promise<Void> closed = Promise.promise();
-        Mono<Void> disconnected =
-                client == null ? Mono.empty() : Mono.fromFuture(() -> client.shutdownAsync(0, 2, TimeUnit.SECONDS));
-        Arrival.of(vertx, limiter.closeLater().then(disconnected), (nothing, error) -> {
+        Arrival.of(vertx, limiter.closeLater().then(disconnect), (nothing, error) -> {
             if (error == null) {
                 closed.complete();
             } else {
@@ -265,8 +260,14 @@ public final class RateLimiting {
             String uri = store == null && options.store() == Keeps.AUTO ? options.redisUri() : null;
             List<RedisURI> uris = uri == null ? List.of() : uris(uri);
             AbstractRedisClient client = uris.isEmpty() ? null : client(uris);
+            Mono<Void> disconnect =
+                    client == null ? Mono.empty() : Mono.fromFuture(() -> client.shutdownAsync(0, 2, TimeUnit.SECONDS));
             try {
-                LimitStore primary = store != null ? store : client != null ? redis(client, uris) : local();
+                RedisStore redis = client == null ? null : redis(client, uris);
+                if (redis != null) {
+                    disconnect = redis.closeLater().then(disconnect);
+                }
+                LimitStore primary = store != null ? store : redis != null ? redis : local();
                 limiter.store(primary);
                 if (primary.deadline().isEmpty()) {
                     limiter.fallback(fallback()).deadline(options.deadline()).shortcut(options.shortcut());
@@ -279,11 +280,9 @@ public final class RateLimiting {
                         names -> listener == null
                                 ? Rules.of(built, RoutePaths.ofVertx(), read)
                                 : Rules.of(built, RoutePaths.ofVertx(), read, listener));
-                return new RateLimiting(vertx, built, rules, options, client);
+                return new RateLimiting(vertx, built, rules, options, disconnect);
             } catch (RuntimeException e) {
-                if (client != null) {
-                    Object unused = client.shutdownAsync(0, 2, TimeUnit.SECONDS);
-                }
+                disconnect.subscribe();
                 throw e;
             }
         }
@@ -328,7 +327,7 @@ public final class RateLimiting {
             return options.isCluster() ? RedisClusterClient.create(uris) : RedisClient.create(uris.get(0));
         }
 
-        private LimitStore redis(AbstractRedisClient redis, List<RedisURI> uris) {
+        private RedisStore redis(AbstractRedisClient redis, List<RedisURI> uris) {
             RedisStore.Builder store = RedisStore.builder(redis).nodes(uris);
             return checked("redis.namespace", options.namespace(), store::namespace)
                     .build();

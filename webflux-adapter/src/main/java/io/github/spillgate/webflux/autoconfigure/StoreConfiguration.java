@@ -33,6 +33,9 @@ final class StoreConfiguration {
 
     private static final Logger LOG = Loggers.getLogger(SpillgateAutoConfiguration.class);
 
+    /** Spring waits for what it returns. */
+    private static final String CLOSE = "closeLater";
+
     private StoreConfiguration() {}
 
     static LocalStore local(SpillgateProperties settings) {
@@ -63,8 +66,8 @@ final class StoreConfiguration {
                             : RedisClient.create(uris(settings).get(0)));
         }
 
-        /** Not closed by itself: its connection is closed with the client, and Lettuce warns of one that is closed twice. */
-        @Bean(destroyMethod = "")
+        /** The client ends after it, and what is not closed by then would be closed under its hands. */
+        @Bean(destroyMethod = CLOSE)
         RedisStore spillgateStore(OwnClient own, SpillgateProperties settings) {
             return redis(RedisStore.builder(own.client).nodes(uris(settings)), settings);
         }
@@ -97,7 +100,7 @@ final class StoreConfiguration {
     @ConditionalOnSingleCandidate(LettuceConnectionFactory.class)
     static class OfTheApplication {
 
-        @Bean
+        @Bean(destroyMethod = CLOSE)
         RedisStore spillgateStore(LettuceConnectionFactory connections, SpillgateProperties settings) {
             RedisStore.Builder store = RedisStore.builder(connections.getRequiredNativeClient());
             RedisClusterConfiguration cluster = connections.getClusterConfiguration();

@@ -126,7 +126,8 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
-    void noConnectionToAClusterOutlivesTheApplication() {
+    @ExtendWith(OutputCaptureExtension.class)
+    void noConnectionToAClusterOutlivesTheApplication(CapturedOutput output) {
         try (RedisClusterForTests cluster = RedisClusterForTests.start(3, 0)) {
             String nodes = cluster.uris().stream()
                     .map(uri -> uri.getHost() + ":" + uri.getPort())
@@ -141,6 +142,7 @@ class SpillgateAutoConfigurationTest {
                 });
                 await().atMost(LONG).until(() -> connections(cluster).equals(before));
             }
+            assertThat(output).doesNotContain("Event loop shut down");
         }
     }
 

@@ -1,0 +1,165 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.RedisClusterForTests;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.resource.ClientResources;
+import io.lettuce.core.resource.NettyCustomizer;
+import io.netty.channel.Channel;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+/** Whoever has waited until a store is closed may shut down its client: nothing of the store is open then. */
+class ClosingTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+
+    private static RedisClusterForTests cluster;
+
+    private final Queue<Channel> channels = new ConcurrentLinkedQueue<>();
+    private ClientResources resources;
+
+    @BeforeAll
+    static void start() {
+        cluster = RedisClusterForTests.start(3, 0);
+    }
+
+    @AfterAll
+    static void stop() {
+        cluster.close();
+    }
+
+    @BeforeEach
+    void listen() {
+        resources = ClientResources.builder()
+                .nettyCustomizer(new NettyCustomizer() {
+                    @Override
+                    public void afterChannelInitialized(Channel channel) {
+                        channels.add(channel);
+                    }
+                })
+                .build();
+    }
+
+    @AfterEach
+    void end() throws InterruptedException {
+        resources.shutdown(0, 1, TimeUnit.SECONDS).await();
+    }
+
+    @Test
+    void aStoreInAClusterIsClosedWhenItsConnectionsAre() {
+        RedisStore store = inCluster(clusterClient());
+        use(store);
+        assertThat(channels).hasSizeGreaterThanOrEqualTo(3).allMatch(Channel::isOpen);
+        store.closeLater().block(LONG);
+        assertThat(channels).noneMatch(Channel::isOpen);
+    }
+
+    @Test
+    void aStoreOnASingleRedisIsClosedWhenItsConnectionIs() {
+        RedisClient client = RedisClient.create(resources, RedisForTests.first().uri());
+        RedisStore store = RedisStore.create(client);
+        use(store);
+        assertThat(channels).isNotEmpty().allMatch(Channel::isOpen);
+        store.closeLater().block(LONG);
+        assertThat(channels).noneMatch(Channel::isOpen);
+        client.shutdown(0, 1, TimeUnit.SECONDS);
+    }
+
+    @Test
+    void whoComesWhenItIsBeingClosedWaitsForTheSame() {
+        RedisStore store = inCluster(clusterClient());
+        use(store);
+        store.close();
+        store.closeLater().block(LONG);
+        assertThat(channels).noneMatch(Channel::isOpen);
+        store.closeLater().block(LONG);
+        store.close();
+        assertThat(catchThrowableOfType(
+                        LimitStoreException.class, () -> store.prepare().block(LONG)))
+                .hasMessageContaining("closed");
+    }
+
+    @Test
+    void nothingIsClosedBeforeSomebodySubscribes() {
+        RedisStore store = inCluster(clusterClient());
+        use(store);
+        Mono<Void> closing = store.closeLater();
+        use(store);
+        assertThat(channels).allMatch(Channel::isOpen);
+        closing.block(LONG);
+    }
+
+    @Test
+    void whoClosesAfterTheClientHasGoneDoesNotWaitForEver() {
+        RedisClusterClient client = RedisClusterClient.create(cluster.uris());
+        RedisStore store = inCluster(client);
+        use(store);
+        client.shutdown(0, 1, TimeUnit.SECONDS);
+        store.closeLater().block(LONG);
+    }
+
+    @Test
+    void nobodyComplainsOfAClientThatIsShutDownAfterwards() {
+        PrintStream before = System.err;
+        ByteArrayOutputStream written = new ByteArrayOutputStream();
+        System.setErr(new PrintStream(written, true, StandardCharsets.UTF_8));
+        try {
+            for (int i = 0; i < 10; i++) {
+                RedisClusterClient client = RedisClusterClient.create(cluster.uris());
+                RedisStore store = inCluster(client);
+                RateLimiter limiter = RateLimiter.builder("api").store(store).build();
+                use(store);
+                limiter.closeLater()
+                        .then(store.closeLater())
+                        .then(Mono.fromFuture(() -> client.shutdownAsync(0, 1, TimeUnit.SECONDS)))
+                        .block(LONG);
+            }
+        } finally {
+            System.setErr(before);
+        }
+        assertThat(written.toString(StandardCharsets.UTF_8)).isEmpty();
+    }
+
+    private RedisClusterClient clusterClient() {
+        return RedisClusterClient.create(resources, cluster.uris());
+    }
+
+    /** The client itself is asked nothing then. */
+    private static RedisStore inCluster(RedisClusterClient client) {
+        return RedisStore.builder(client).nodes(cluster.uris()).build();
+    }
+
+    private static void use(RedisStore store) {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new Unprotected(store))
+                .limit(Limit.perHour(1_000))
+                .build();
+        assertThat(Flux.range(0, 100)
+                        .flatMap(i -> limiter.tryAcquire("key-" + i))
+                        .all(Decision::isAllowed)
+                        .block(LONG))
+                .isTrue();
+    }
+}
