@@ -30,7 +30,7 @@ final class Settlers {
     private final ConcurrentMap<String, Settler> byPart = new ConcurrentHashMap<>();
     private final Settler rest;
 
-    private volatile boolean over;
+    private boolean over;
     private @Nullable Mono<Void> end;
 
     Settlers(LimitStore primary, FallbackStore fallback, Gates gates, Doubts doubts) {
@@ -67,6 +67,11 @@ final class Settlers {
         if (known != null) {
             return known;
         }
+        return added(part);
+    }
+
+    /** Nobody comes to be while all are being ended, for he would not be. */
+    private synchronized Settler added(String part) {
         return over || byPart.size() >= MOST ? rest : byPart.computeIfAbsent(part, this::settler);
     }
 
