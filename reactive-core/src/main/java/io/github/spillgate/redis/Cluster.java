@@ -22,6 +22,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
+import reactor.core.Exceptions;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
@@ -139,8 +140,25 @@ final class Cluster implements Servers {
     public Mono<Void> prepare(String name) {
         return Mono.defer(() -> {
             Server server = servers.get(name);
-            return server == null ? search.look().then(Mono.defer(this::prepareAll)) : server.prepare();
+            if (server != null) {
+                return server.prepare();
+            }
+            return search.look().then(Mono.defer(name.isEmpty() ? this::prepareAll : this::prepareAny));
         });
+    }
+
+    /** Whoever had this name has gone, and nobody knows who is meant now: he is not to wait for one that hangs. */
+    private Mono<Void> prepareAny() {
+        return Flux.fromIterable(owners())
+                .flatMapDelayError(server -> server.prepare().thenReturn(server), Integer.MAX_VALUE, 1)
+                .next()
+                .onErrorMap(Exceptions::isMultiple, Errors::oneOf)
+                .switchIfEmpty(Mono.error(Cluster::noOwner))
+                .then();
+    }
+
+    private static LimitStoreUnavailableException noOwner() {
+        return new LimitStoreUnavailableException("Redis cannot decide now: no node of the cluster has a slot", null);
     }
 
     /** It is well if one can be reached: the others are found out by whoever asks them. */
@@ -156,8 +174,7 @@ final class Cluster implements Servers {
                         ? Mono.error(errors.stream()
                                 .findFirst()
                                 .flatMap(error -> error)
-                                .orElseGet(() -> new LimitStoreUnavailableException(
-                                        "Redis cannot decide now: no node of the cluster has a slot", null)))
+                                .orElseGet(Cluster::noOwner))
                         : Mono.empty());
     }
 

@@ -81,6 +81,35 @@ class ClusterDoubtsTest {
         await().atMost(Duration.ofSeconds(10)).until(() -> decisions(limiter) == 200);
     }
 
+    /** As behind a balancer: the others are where the one is that was asked, and only their ports are told. */
+    @Test
+    void nodesThatDoNotSayWhereTheyAreAreWhereTheOneIsThatWasAsked() {
+        RedisBinary binary = RedisBinary.first();
+        Assumptions.assumeTrue(binary.name().contains(" 7.") || binary.name().contains(" 8."), binary.name());
+        cluster = RedisClusterForTests.start(binary, 3, 0, "--cluster-preferred-endpoint-type", "unknown-endpoint");
+        List<RedisURI> nodes = cluster.uris().subList(0, 1);
+        client = RedisClusterClient.create(nodes);
+        store = RedisStore.builder(client).nodes(nodes).build();
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new Unprotected(store))
+                .limit(LIMIT)
+                .build();
+        assertThat(decisions(limiter)).isEqualTo(200);
+        int slot = SlotHash.getSlot("key-1");
+        RedisNode source = cluster.primaryOf(slot);
+        RedisNode target = cluster.nodes().stream()
+                .filter(node -> node != source)
+                .findFirst()
+                .orElseThrow();
+        cluster.migrateSlot(
+                slot,
+                target,
+                () -> assertThat(used(limiter, Charge.of("key-1"))).as("ASK").isEqualTo(1));
+        assertThat(limiter.tryAcquire("key-1").block(LONG).limits().get(0).used())
+                .as("MOVED")
+                .isEqualTo(2);
+    }
+
     @Test
     void whoWaitsForANodeThatIsReplacedIsToldThatAnotherTryHelps() {
         RateLimiter limiter = limiter(RedisClusterForTests.start(3, 1));
@@ -117,6 +146,14 @@ class ClusterDoubtsTest {
                 .hasMessage("Redis cannot be asked: " + nodes.get(0).getHost() + ":"
                         + nodes.get(0).getPort()
                         + " has not said within 1 s which node of the cluster has which slot");
+    }
+
+    /** What was handed over for it would be held up as long. */
+    @Test
+    void whoPreparesForANodeThatHasGoneWaitsForNoNodeThatStandsStill() {
+        assertThat(decisions(limiter(RedisClusterForTests.start(3, 0)))).isEqualTo(200);
+        cluster.nodes().get(1).pause();
+        store.prepare("127.0.0.1:1").block(Duration.ofSeconds(15));
     }
 
     private static int decisions(RateLimiter limiter) {
