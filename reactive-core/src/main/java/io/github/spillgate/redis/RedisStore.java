@@ -225,7 +225,9 @@ public final class RedisStore implements LimitStore, AutoCloseable {
             if (slotOf(claims.get(i)) != slot) {
                 List<List<Claim>> bySlot =
                         List.copyOf(bySlot(claims, claim -> claim).values());
-                return takes ? acrossSlots.take(claims, bySlot) : acrossSlots.peek(claims, bySlot);
+                return takes
+                        ? acrossSlots.take(claims, bySlot)
+                        : acrossSlots.peek(claims, bySlot).publishOn(delivery.scheduler());
             }
         }
         return Asked.by(claims, slot, takes, this::decide);
@@ -249,13 +251,11 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<Void> refund(Decision decision) {
-        return Flux.fromIterable(decision.parts())
-                .flatMapDelayError(
+        return atTheSameTime(
+                        decision.parts(),
                         part -> giveBack(
                                 part.at(),
-                                part.limits().stream().map(Usage::claim).toList()),
-                        MOST_SLOTS,
-                        1)
+                                part.limits().stream().map(Usage::claim).toList()))
                 .then();
     }
 
@@ -297,7 +297,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     /** While their slot is being moved some may be here and some there; then nothing has been done, and each is asked about by itself. */
-    private static Mono<Void> togetherOrApart(List<Claim> all, Function<List<Claim>, Mono<?>> ask) {
+    private Mono<Void> togetherOrApart(List<Claim> all, Function<List<Claim>, Mono<?>> ask) {
         Mono<?> together = ask.apply(all);
         if (all.size() == 1) {
             return together.then();
@@ -305,8 +305,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return together.then()
                 .onErrorResume(
                         e -> e.getCause() != null && Redirect.isTornApart(e.getCause()),
-                        e -> Flux.fromIterable(all)
-                                .flatMapDelayError(claim -> ask.apply(List.of(claim)), MOST_SLOTS, 1)
+                        e -> atTheSameTime(
+                                        all, claim -> ask.apply(List.of(claim)).then())
                                 .then());
     }
 
@@ -344,9 +344,19 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     /** Asks about each slot by itself, at the same time; one that fails keeps no other from being asked. */
     private <E, T> Flux<T> inEachSlot(
             List<E> all, Function<E, Claim> claim, BiFunction<Integer, List<E>, Mono<T>> ask) {
-        return Flux.defer(() -> Flux.fromIterable(bySlot(all, claim).entrySet())
-                        .flatMapDelayError(slot -> ask.apply(slot.getKey(), slot.getValue()), MOST_SLOTS, 1))
+        return Flux.defer(() ->
+                        atTheSameTime(bySlot(all, claim).entrySet(), slot -> ask.apply(slot.getKey(), slot.getValue())))
                 .onErrorMap(Exceptions::isMultiple, Errors::oneOf);
+    }
+
+    /**
+     * What is said to each question. Where there are several, whoever asks them tells also what has been answered by the time he is
+     * through with it; so that is handed over once more.
+     */
+    private <E, T> Flux<T> atTheSameTime(Collection<E> all, Function<E, Mono<T>> ask) {
+        return all.size() == 1
+                ? ask.apply(all.iterator().next()).flux()
+                : Flux.fromIterable(all).flatMapDelayError(ask, MOST_SLOTS, 1).publishOn(delivery.scheduler());
     }
 
     private <T> Mono<T> ask(int slot, byte[][] keys, Server.Errand<T> errand) {

@@ -19,6 +19,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -152,6 +154,22 @@ class ClusterTest {
         } finally {
             still.resume();
         }
+    }
+
+    @Test
+    void whatSeveralSlotsSayIsToldWhereAnswersAreDelivered() {
+        RateLimiter limiter = limiter(LIMIT);
+        Charge[] charges = {Charge.of("a"), Charge.of("b"), Charge.of("c")};
+        Set<String> threads = ConcurrentHashMap.newKeySet();
+        for (int i = 0; i < 300; i++) {
+            Decision taken = limiter.tryAcquire(charges).block(LONG);
+            for (Mono<?> call : List.of(limiter.peek(charges), limiter.refund(taken), limiter.reset(charges))) {
+                call.doOnTerminate(() ->
+                                threads.add(Thread.currentThread().getName().replaceAll("-.*", "")))
+                        .block(LONG);
+            }
+        }
+        assertThat(threads).containsExactly("parallel");
     }
 
     // All or nothing

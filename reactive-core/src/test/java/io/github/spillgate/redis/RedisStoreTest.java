@@ -22,6 +22,8 @@ import io.lettuce.core.cluster.SlotHash;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -367,6 +369,22 @@ class RedisStoreTest {
     }
 
     // Threads, settings, closing
+
+    /** Whoever is still asking when the answer comes would else be given it by himself. */
+    @Test
+    void whatIsGivenBackIsToldWhereAnswersAreDeliveredHoweverSoonItIsThere() {
+        RateLimiter limiter = limiter(store, LIMIT);
+        Set<String> threads = ConcurrentHashMap.newKeySet();
+        for (int i = 0; i < 300; i++) {
+            Decision decision = limiter.tryAcquire("a").block();
+            for (var call : List.of(limiter.refund(decision), limiter.refund("a", 1), limiter.reset("a"))) {
+                call.doOnTerminate(() ->
+                                threads.add(Thread.currentThread().getName().replaceAll("-.*", "")))
+                        .block();
+            }
+        }
+        assertThat(threads).containsExactly("parallel");
+    }
 
     @Test
     void answersAreNotDeliveredOnTheConnectionsThread() {
