@@ -29,6 +29,8 @@ class SnippetsTest {
 
     private static final Pattern LIMIT = Pattern.compile("(?m)^\\| `([^`]+/[^`]+)` \\| `(Limit\\.[^`]+)` \\|");
 
+    private static final Pattern TEXT = Pattern.compile("`([0-9]+/[0-9]*[a-z]+( [^`]+)?)`");
+
     /** What the snippets take for granted. */
     private static final String AROUND = """
             import io.github.spillgate.*;
@@ -215,6 +217,13 @@ class SnippetsTest {
         String said = new String(check.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         assertThat(said).doesNotContain("AssertionError");
         assertThat(waitFor(check)).as(said).isZero();
+    }
+
+    @Test
+    void theLimitsOfThePageOfChoiceAreLimits() throws IOException {
+        List<String> texts = all(TEXT, Files.readString(ROOT.resolve("docs/algorithms.md")), 1);
+        assertThat(texts).hasSizeGreaterThan(8);
+        texts.forEach(text -> assertThat(Limit.parse(text)).hasToString(text.replace("10/s", "10/1s")));
     }
 
     private void assertCompiles(String source) throws IOException {

@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /** What the command line asks for. */
-record Arguments(boolean help, boolean quick, boolean memory, Path out, List<Work> works, Pace pace) {
+record Arguments(boolean help, boolean quick, boolean memory, boolean simulate, Path out, List<Work> works, Pace pace) {
 
     static final String USAGE = """
             Usage: mvn -q -pl examples/benchmark -am test-compile exec:java -Dexec.args="[options]"
@@ -22,6 +22,7 @@ record Arguments(boolean help, boolean quick, boolean memory, Path out, List<Wor
               --rounds N           how often everybody gets a turn, 1 to 100 (5; quick: 3)
               --seconds S          how long a turn is measured, 0.01 to 60 (1; quick: 0.15)
               --memory             instead of all that, what keys take of Redis's memory; in five minutes
+              --simulate           instead of all that, what each algorithm lets through, without Redis; in a minute
               --out DIR            where results.csv, rounds.csv, nodes.csv, results.md and the charts go
               --help               this text
 
@@ -33,6 +34,7 @@ record Arguments(boolean help, boolean quick, boolean memory, Path out, List<Wor
     static Arguments parse(String... arguments) {
         boolean help = false;
         boolean memory = false;
+        boolean simulate = false;
         boolean quick = false;
         Path out = Path.of(System.getProperty(OUT, "target/benchmark"));
         List<Work> works = Works.all();
@@ -44,6 +46,7 @@ record Arguments(boolean help, boolean quick, boolean memory, Path out, List<Wor
             switch (option) {
                 case "--help", "-h" -> help = true;
                 case "--memory" -> memory = true;
+                case "--simulate" -> simulate = true;
                 case "--quick" -> quick = true;
                 case "--out" -> out = path(value(option, left, "a directory", "--out target/benchmark"));
                 case "--only" -> works = only(value(option, left, "names of works", "--only hot-key,denied"), works);
@@ -54,13 +57,13 @@ record Arguments(boolean help, boolean quick, boolean memory, Path out, List<Wor
                 default ->
                     throw new IllegalArgumentException(
                             "argument \"" + option + "\" is unknown: expected one of --quick,"
-                                    + " --only, --rounds, --seconds, --memory, --out and --help, for example --quick --only hot-key");
+                                    + " --only, --rounds, --seconds, --memory, --simulate, --out and --help, for example --quick --only hot-key");
             }
         }
         Pace pace = quick ? Pace.QUICK : Pace.FULL;
         pace = rounds == 0 ? pace : pace.rounds((int) rounds);
         pace = seconds == 0 ? pace : pace.slice(Duration.ofNanos((long) (seconds * 1e9)));
-        return new Arguments(help, quick, memory, out, works, pace);
+        return new Arguments(help, quick, memory, simulate, out, works, pace);
     }
 
     private static String value(String option, Deque<String> left, String what, String example) {

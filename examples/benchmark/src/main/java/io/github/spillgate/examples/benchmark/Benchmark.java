@@ -4,6 +4,7 @@ import io.github.spillgate.examples.benchmark.measure.Servers;
 import io.github.spillgate.examples.benchmark.report.Head;
 import io.github.spillgate.examples.benchmark.report.Report;
 import io.github.spillgate.examples.benchmark.report.Result;
+import io.github.spillgate.examples.benchmark.simulate.Simulation;
 import io.github.spillgate.examples.benchmark.work.Work;
 import io.github.spillgate.examples.benchmark.work.Works;
 import java.io.IOException;
@@ -45,7 +46,9 @@ public final class Benchmark {
             return WRONG_ARGUMENTS;
         }
         try {
-            if (asked.memory()) {
+            if (asked.simulate()) {
+                Simulation.write(asked.out(), asked.quick(), out);
+            } else if (asked.memory()) {
                 showMemory(asked, out);
             } else {
                 measure(asked, report, out);

@@ -109,7 +109,7 @@ final class BenchmarkTest {
     void helpNamesEveryOptionAndEveryWork() {
         assertThat(run("--help")).isZero();
         assertThat(out.toString(StandardCharsets.UTF_8))
-                .contains("--quick", "--only", "--rounds", "--seconds", "--memory", "--out")
+                .contains("--quick", "--only", "--rounds", "--seconds", "--memory", "--simulate", "--out")
                 .contains(Works.all().stream().map(Work::name).toList());
     }
 

@@ -1,0 +1,33 @@
+package io.github.spillgate.examples.benchmark.simulate;
+
+/** How many there were in the window that ends now. */
+final class Lately {
+
+    private final long window;
+    private long[] ring = new long[16];
+    private int first;
+    private int size;
+
+    Lately(long window) {
+        this.window = window;
+    }
+
+    /** Adds one that came now, and returns how many there are with it. */
+    int add(long now) {
+        while (size > 0 && now - ring[first] > window) {
+            first = (first + 1) % ring.length;
+            size--;
+        }
+        if (size == ring.length) {
+            long[] larger = new long[2 * size];
+            for (int i = 0; i < size; i++) {
+                larger[i] = ring[(first + i) % size];
+            }
+            ring = larger;
+            first = 0;
+        }
+        ring[(first + size) % ring.length] = now;
+        size++;
+        return size;
+    }
+}

@@ -1,0 +1,161 @@
+package io.github.spillgate.examples.benchmark.simulate;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.examples.benchmark.simulate.Scene.Contender;
+import io.github.spillgate.examples.benchmark.simulate.Tally.OfCounter;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.stream.LongStream;
+import javax.xml.parsers.DocumentBuilderFactory;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.w3c.dom.Document;
+
+/** What the page of choice says of the algorithms is so, and is what the simulation makes. */
+class SimulationTest {
+
+    private static final Path DOCS =
+            Path.of("..", "..", "docs").toAbsolutePath().normalize();
+    private static final int MINUTE = 60_000;
+
+    @TempDir
+    Path temp;
+
+    @Test
+    void aFixedWindowLetsTwiceItsLimitThroughWithinASecond() {
+        assertThat(Scene.twoBursts().most(Contender.FIXED_WINDOW, 1_000)).isEqualTo(199);
+        assertThat(Scene.twoBursts().most(Contender.FIXED_WINDOW, MINUTE)).isEqualTo(200);
+    }
+
+    @Test
+    void aLogNeverLetsMoreThanItsLimitThrough() {
+        for (Scene scene : List.of(Scene.twoBursts(), Scene.goingOn())) {
+            assertThat(scene.most(Contender.LOG, MINUTE)).isEqualTo(100);
+            assertThat(scene.most(Contender.LOG_COUNTING_DENIED, MINUTE)).isEqualTo(100);
+        }
+    }
+
+    @Test
+    void twoBurstsDoNotDeceiveACounter() {
+        assertThat(Scene.twoBursts().most(Contender.COUNTER, MINUTE)).isEqualTo(100);
+        assertThat(Scene.twoBursts().most(Contender.COUNTER_ALIGNED, MINUTE)).isEqualTo(100);
+    }
+
+    @Test
+    void aCounterAtItsWorstLetsAlmostTwiceItsLimitThroughButNeverAtOnce() {
+        for (Contender counter : List.of(Contender.COUNTER, Contender.COUNTER_ALIGNED)) {
+            assertThat(Scene.goingOn().most(counter, MINUTE)).isBetween(190, 199);
+            assertThat(Scene.goingOn().most(counter, 1_000)).isLessThanOrEqualTo(100);
+        }
+    }
+
+    @Test
+    void whoDoesNotLetUpStaysOutWhereDeniedRequestsCount() {
+        assertThat(Scene.goingOn().admitted(Contender.LOG_COUNTING_DENIED)).allMatch(at -> at < MINUTE);
+        assertThat(Scene.goingOn().admitted(Contender.LOG)).anyMatch(at -> at > MINUTE);
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void aLogDecidesAsACountByBruteForceDoes(Habit habit) {
+        Tally tally = new Crowd(Mix.alike(1, habit, Limit.perMinute(100), 10), 20).decide();
+        assertThat(tally.denied).isPositive();
+        assertThat(tally.wrongOfLog).isZero();
+    }
+
+    @Test
+    void aLogThatIsOffByAMillisecondIsFoundOut() {
+        Limit limit = Limit.of(2, Duration.ofMillis(10));
+        Admission exact = new BruteForce(limit);
+        assertThat(LongStream.of(0, 4, 10, 11, 14, 15, 16).filter(exact::admits))
+                .containsExactly(0L, 4L, 11L, 15L);
+    }
+
+    @Test
+    void aCounterDeniesOthersThanALogButLetsAsMuchThrough() {
+        Tally tally = new Crowd(Mix.heavyTailed(100, Limit.perMinute(100), 400), 60).decide();
+        assertThat(tally.asked).isGreaterThan(100_000);
+        for (OfCounter counter : List.of(tally.fromFirstHit, tally.aligned)) {
+            double log = tally.asked - tally.denied;
+            assertThat(counter.allowed / log).isBetween(0.99, 1.01);
+            assertThat(counter.wronglyAllowed + counter.wronglyDenied).isBetween(1L, tally.asked / 5);
+            assertThat(counter.wronglyOver + counter.wronglyUnder).isBetween(1L, tally.asked / 50);
+            assertThat(counter.off / tally.asked).isBetween(0.01, 0.15);
+            assertThat(counter.mostInAWindow).isBetween(101L, 199L);
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"ONE_BY_ONE, 0.3, 0.03", "IN_BURSTS, 0.3, 0.1", "IN_SPELLS, 0.3, 0.1"})
+    void everyHabitComesToTheSameNumberOfRequests(Habit habit, double times, double tolerance) {
+        Limit limit = Limit.perMinute(100);
+        Tally tally = new Crowd(Mix.alike(times, habit, limit, 50), 100).decide();
+        double expected = 50 * 100 * times * limit.permits();
+        assertThat(tally.asked / expected).isBetween(1 - tolerance, 1 + tolerance);
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {10, 1_000})
+    void asManyClientsAreAboveTheLimitAsIsSaid(int oneIn) {
+        Mix mix = Mix.heavyTailed(oneIn, Limit.perMinute(100), 1);
+        long above = LongStream.range(0, 100_000)
+                .filter(seed -> mix.rate().applyAsDouble(new Chance(seed)) > 100)
+                .count();
+        assertThat(above / (100_000.0 / oneIn)).isBetween(0.75, 1.25);
+    }
+
+    @Test
+    void thePicturesOfThePageAreWhatTheSimulationDraws() throws Exception {
+        for (Scene scene : List.of(Scene.twoBursts(), Scene.goingOn())) {
+            Path picture = DOCS.resolve("algorithms").resolve(scene.name() + ".svg");
+            assertThat(picture).content().isEqualTo(scene.svg());
+            Document svg = DocumentBuilderFactory.newInstance().newDocumentBuilder().parse(picture.toFile());
+            assertThat(svg.getElementsByTagName("title").item(0).getTextContent()).isEqualTo(scene.title());
+            assertThat(svg.getElementsByTagName("desc").item(0).getTextContent())
+                    .contains(scene.says());
+        }
+    }
+
+    /** A row of a million requests of each kind; all rows would take a minute. */
+    @Test
+    void aRowOfThePageIsWhatTheSimulationCounts() {
+        assertThat(DOCS.resolve("algorithms.md"))
+                .content()
+                .contains("\n" + Tables.line(new Tables(1).near(5)) + "\n");
+    }
+
+    @Test
+    void tablesAreWrittenAnewWhereTheyStand() throws Exception {
+        Path file = temp.resolve("algorithms.md");
+        Files.writeString(file, "Before.\n\n<!-- simulated: near -->\n| old |\n<!-- end -->\n\nAfter.\n");
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        Simulation.write(temp, true, new PrintStream(out, true, StandardCharsets.UTF_8));
+
+        String page = Files.readString(file);
+        assertThat(page)
+                .startsWith("Before.\n\n<!-- simulated: near -->\n| asks, × the limit |")
+                .contains("|\n<!-- end -->\n\nAfter.\n")
+                .doesNotContain("old");
+        assertThat(page.split("<!-- simulated: ", -1)).hasSize(4);
+        assertThat(heads(page)).isEqualTo(heads(Files.readString(DOCS.resolve("algorithms.md"))));
+        assertThat(out.toString(StandardCharsets.UTF_8)).contains("1 in 10,000 above it", temp.toString());
+    }
+
+    private static List<String> heads(String page) {
+        return page.lines()
+                .filter(line -> line.startsWith("| how often they come") || line.startsWith("| asks, "))
+                .sorted()
+                .toList();
+    }
+}
