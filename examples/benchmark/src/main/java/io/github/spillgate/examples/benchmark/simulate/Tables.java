@@ -130,23 +130,28 @@ final class Tables {
         return table(head, Arrays.stream(TIMES).boxed().toList(), this::near);
     }
 
-    /** The row of those who ask so many times as often as their limit allows. */
-    List<String> near(double times) {
+    private List<String> near(double times) {
         List<String> cells = new ArrayList<>(List.of(String.format(Locale.ROOT, "%.2f", times)));
         for (Habit habit : Habit.values()) {
-            Limit limit = Limit.perMinute(100);
-            int clients = (int) Math.ceil(REQUESTS_OF_ONE_KIND / (times * limit.permits() * WINDOWS));
-            Tally tally = decide(Mix.alike(times, habit, limit, clients)).tally;
-            OfCounter counter = tally.fromFirstHit;
-            cells.add(percent(wrong(counter), tally.asked));
-            cells.add(percent(counter.wronglyAllowed + counter.wronglyDenied, tally.asked));
-            cells.add(more(counter, tally));
+            cells.addAll(near(times, habit));
         }
         return cells;
     }
 
+    /** What there is to tell of those who ask so many times as often as their limit allows, and in this way. */
+    List<String> near(double times, Habit habit) {
+        Limit limit = Limit.perMinute(100);
+        int clients = (int) Math.ceil(REQUESTS_OF_ONE_KIND / (times * limit.permits() * WINDOWS));
+        Tally tally = decide(Mix.alike(times, habit, limit, clients)).tally;
+        OfCounter counter = tally.fromFirstHit;
+        return List.of(
+                percent(wrong(counter), tally.asked),
+                percent(counter.wronglyAllowed + counter.wronglyDenied, tally.asked),
+                more(counter, tally));
+    }
+
     /** A line of a table. */
-    static String line(List<String> cells) {
+    private static String line(List<String> cells) {
         return "| " + String.join(" | ", cells) + " |";
     }
 
