@@ -72,8 +72,8 @@ record Scene(
                 all(LongStream.of(30_000), burst(59_750), burst(60_250), burst(149_750), burst(150_250)),
                 List.of(
                         new Mark(30, 30, "1"),
-                        new Mark(59.75, 60.25, BURST + ", and " + BURST + " half a second later"),
-                        new Mark(149.75, 150.25, BURST + ", and " + BURST + " half a second later")),
+                        new Mark(59.75, 60.25, BURST + " and " + BURST + ", 0.5 s apart"),
+                        new Mark(149.75, 150.25, BURST + " and " + BURST + ", 0.5 s apart")),
                 240,
                 List.of(Contender.FIXED_WINDOW, Contender.LOG, Contender.COUNTER, Contender.COUNTER_ALIGNED));
     }
