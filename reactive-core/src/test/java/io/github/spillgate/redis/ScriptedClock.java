@@ -4,10 +4,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.testkit.ManualClock;
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.SetArgs;
 import io.lettuce.core.api.StatefulRedisConnection;
+import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
+import reactor.core.scheduler.Schedulers;
 
 /**
  * A Redis store whose scripts read their time from a key, so that a test can set it. Everything else in them is what
@@ -18,14 +21,14 @@ import java.util.function.UnaryOperator;
  *   <li>a log is read in small pieces, and written anew after a few more hits, so that few hits are enough to see it all.
  * </ul>
  */
-final class ScriptedClock {
+public final class ScriptedClock {
 
     private static final AtomicInteger NUMBER = new AtomicInteger();
 
     private final StatefulRedisConnection<String, String> connection;
     private final String key = "scripted-clock-" + NUMBER.incrementAndGet() + "-" + System.nanoTime();
 
-    ScriptedClock(RedisClient client) {
+    public ScriptedClock(RedisClient client) {
         this.connection = client.connect();
     }
 
@@ -67,6 +70,18 @@ final class ScriptedClock {
                 .build();
     }
 
+    /** A store on another clock, which goes on by so much whenever a script of such a store looks at it: no two see the same time. */
+    public RedisStore ticking(RedisClient client, String namespace, Duration tick) {
+        connection.sync().set(key + ":ticks", Long.toString(new ManualClock().millis()), SetArgs.Builder.nx());
+        String clock = "(function() local ms = redis.call('INCRBY', '" + key + ":ticks', " + tick.toMillis()
+                + ") return {floor(ms / 1000), ms % 1000 * 1000} end)()";
+        return RedisStore.builder(client)
+                .namespace(namespace)
+                .scripts(text -> replaceOnce(text, "redis.call('TIME')", clock))
+                .deliverOn(Schedulers.immediate())
+                .build();
+    }
+
     void show(ManualClock clock) {
         long millis = clock.millis();
         // 999 microseconds late: what is less than a millisecond must not matter.
@@ -76,7 +91,7 @@ final class ScriptedClock {
                         key + ":s", Long.toString(millis / 1_000), key + ":us", millis % 1_000 * 1_000 + 999 + ""));
     }
 
-    void close() {
+    public void close() {
         connection.close();
     }
 
