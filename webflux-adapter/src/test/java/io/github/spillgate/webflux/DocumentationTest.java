@@ -13,6 +13,7 @@ import io.github.spillgate.webflux.autoconfigure.SpillgateProperties;
 import java.io.IOException;
 import java.lang.reflect.RecordComponent;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -38,10 +39,12 @@ import org.springframework.core.env.PropertySource;
 import org.springframework.core.io.ByteArrayResource;
 import reactor.core.publisher.Mono;
 
-/** What the page on WebFlux shows works, and it names every setting. */
+/** What the page on WebFlux shows works, and it names every setting; the settings in the pages on other limiters work, too. */
 class DocumentationTest {
 
     private static final Path PAGE = Path.of("..", "docs", "webflux.md");
+
+    private static final Path SEEDS = Path.of("..", "docs", "seeds");
 
     /** What the snippets take for granted. */
     private static final String AROUND = """
@@ -94,6 +97,20 @@ class DocumentationTest {
         return Snippets.of(PAGE, "yaml").stream()
                 .map(snippet -> DynamicTest.dynamicTest(
                         snippet.lines().skip(1).findFirst().orElseThrow(), () -> assertStarts(snippet)));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> yamlOfOtherLimitersIsUnderstood() throws IOException {
+        List<DynamicTest> tests = new ArrayList<>();
+        try (DirectoryStream<Path> pages = Files.newDirectoryStream(SEEDS, "*.md")) {
+            for (Path page : pages) {
+                for (String snippet : Snippets.of(page, "yaml")) {
+                    tests.add(DynamicTest.dynamicTest(page.getFileName().toString(), () -> assertStarts(snippet)));
+                }
+            }
+        }
+        assertThat(tests).hasSizeGreaterThan(3);
+        return tests.stream();
     }
 
     @Test
