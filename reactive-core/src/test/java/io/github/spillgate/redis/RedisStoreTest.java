@@ -396,8 +396,7 @@ class RedisStoreTest {
             AtomicReference<String> thread = new AtomicReference<>();
             call.doFinally(signal -> thread.set(Thread.currentThread().getName()))
                     .block();
-            // Mostly of Reactor's; or the caller's, if the answer was there before he had done with asking.
-            await().untilAsserted(() -> assertThat(thread.get()).isNotNull().doesNotStartWith("lettuce-"));
+            await().untilAsserted(() -> assertThat(thread.get()).startsWith("parallel-"));
         }
         RateLimiter immediate = limiter(
                 RedisStore.builder(client)
