@@ -1,6 +1,8 @@
 package io.github.spillgate.vertx;
 
 import io.vertx.core.Context;
+import io.vertx.core.Future;
+import io.vertx.core.Promise;
 import io.vertx.core.Vertx;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -38,6 +40,19 @@ final class Arrival<T> implements CoreSubscriber<T> {
      */
     static <T> void of(Vertx vertx, Mono<T> asked, BiConsumer<@Nullable T, @Nullable Throwable> then) {
         of(vertx.getOrCreateContext(), asked, () -> {}, then);
+    }
+
+    /** Asks, and brings the answer back as a future; null if there is none. */
+    static <T> Future<T> future(Vertx vertx, Mono<T> asked) {
+        Promise<T> promise = Promise.promise();
+        of(vertx, asked, (answer, error) -> {
+            if (error == null) {
+                promise.complete(answer);
+            } else {
+                promise.fail(error);
+            }
+        });
+        return promise.future();
     }
 
     /**

@@ -4,7 +4,6 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
 import io.vertx.core.Future;
-import io.vertx.core.Promise;
 import io.vertx.core.Vertx;
 import java.time.Duration;
 import java.util.Collection;
@@ -251,14 +250,6 @@ public final class FutureRateLimiter {
     }
 
     private <T> Future<T> ask(Mono<T> asked) {
-        Promise<T> promise = Promise.promise();
-        Arrival.of(vertx, asked, (answer, error) -> {
-            if (error == null) {
-                promise.complete(answer);
-            } else {
-                promise.fail(error);
-            }
-        });
-        return promise.future();
+        return Arrival.future(vertx, asked);
     }
 }

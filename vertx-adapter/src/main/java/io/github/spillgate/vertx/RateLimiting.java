@@ -2,6 +2,7 @@ package io.github.spillgate.vertx;
 
 import static io.github.spillgate.http.WrongSettingException.checked;
 
+import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.ClientAddress;
@@ -25,8 +26,8 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.vertx.core.Future;
-import io.vertx.core.Promise;
 import io.vertx.core.Vertx;
+import io.vertx.ext.web.RoutingContext;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.List;
@@ -142,20 +143,23 @@ public final class RateLimiting {
     }
 
     /**
+     * Looks how far whoever sends a request has used up the limits of each rule, for a page that shows him; charges nothing. See {@link
+     * Rules#peek(io.github.spillgate.http.Request)} for which rules are told of.
+     *
+     * @param ctx the request
+     * @return what a decision on one permit of each rule would say, on the context of the caller; null if there is no rule to tell of
+     */
+    public Future<@Nullable Decision> peek(RoutingContext ctx) {
+        return Arrival.future(vertx, rules.peek(new RoutingRequest(ctx)));
+    }
+
+    /**
      * Closes the limiter: what its fallback has granted is charged in Redis, if that answers soon.
      *
      * @return completes when it is closed, and so is its connection
      */
     public Future<Void> close() {
-        Promise<Void> closed = Promise.promise();
-        Arrival.of(vertx, limiter.closeLater().then(disconnect), (nothing, error) -> {
-            if (error == null) {
-                closed.complete();
-            } else {
-                closed.fail(error);
-            }
-        });
-        return closed.future();
+        return Arrival.future(vertx, limiter.closeLater().then(disconnect));
     }
 
     /** Names the functions that settings refer to, and starts. */

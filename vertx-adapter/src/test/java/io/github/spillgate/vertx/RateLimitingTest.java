@@ -12,6 +12,7 @@ import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisURI;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import io.vertx.core.Context;
 import io.vertx.core.Future;
 import io.vertx.core.Vertx;
 import io.vertx.core.http.HttpServer;
@@ -29,6 +30,7 @@ import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -74,6 +76,48 @@ class RateLimitingTest {
                     .isEqualTo(2);
             done(limiting.close());
         }
+    }
+
+    @Test
+    void whoAsksIsToldHowFarHeHasUsedUpEachLimitAndPaysNothingForThat() throws Exception {
+        RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("""
+                                {"name": "usage", "store": "local", "rules": [
+                                  {"name": "address", "paths": "/v1/*", "limits": "120/1m"},
+                                  {"name": "key", "paths": "/v1/*", "key": "header:X-Api-Key", "when-missing": "skip",
+                                   "limits": "10/1h, 3000/24h"}]}
+                                """)))
+                .start();
+        Router router = Router.router(vertx);
+        router.get("/usage").handler(ctx -> {
+            Context home = Vertx.currentContext();
+            limiting.peek(ctx)
+                    .onSuccess(usage -> ctx.json(new JsonObject()
+                            .put("isHome", Vertx.currentContext() == home)
+                            .put("remaining", remaining(usage))));
+        });
+        router.route().handler(limiting.handler()).handler(ctx -> ctx.json("hello"));
+        HttpServer server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
+
+        assertThat(get(server, "/v1/orders", "ann").statusCode()).isEqualTo(200);
+        for (int i = 0; i < 3; i++) {
+            assertThat(get(server, "/usage", "ann").body())
+                    .isEqualTo("{\"isHome\":true,\"remaining\":{\"address-1m\":119,\"key-1h\":9,\"key-24h\":2999}}");
+        }
+        assertThat(get(server, "/usage", "bob").body()).contains("\"key-1h\":10");
+        done(limiting.close());
+    }
+
+    private static JsonObject remaining(@Nullable Decision usage) {
+        JsonObject remaining = new JsonObject();
+        usage.limits().forEach(tier -> remaining.put(tier.limit().name(), tier.remaining()));
+        return remaining;
+    }
+
+    private HttpResponse<String> get(HttpServer server, String path, String key) throws Exception {
+        HttpRequest request = HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + server.actualPort() + path))
+                .header("X-Api-Key", key)
+                .build();
+        return client.send(request, BodyHandlers.ofString());
     }
 
     @Test
