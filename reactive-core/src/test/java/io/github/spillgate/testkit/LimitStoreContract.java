@@ -513,15 +513,17 @@ public abstract class LimitStoreContract {
     void aClientWhoDoesNotLetUpStaysOut() {
         Limit limit = Limit.of(2, SOON).countingDenied();
         RateLimiter limiter = limiter(limit);
-        Decision last = takeUntilDenied(limiter, "a", 1);
+        Decision beforeLast = takeUntilDenied(limiter, "a", 1);
+        Decision last = now(limiter.tryAcquire("a"));
         Instant end = last.at().plus(SOON.multipliedBy(2));
         while (last.at().isBefore(end)) {
             Decision next = now(limiter.tryAcquire("a"));
-            // Two requests in the window before this one keep it out. A machine that slept so long lets it in,
+            // The two before this one keep it out, if they are in the window. A machine that slept so long lets it in,
             // rightly.
-            if (Duration.between(last.at(), next.at()).compareTo(SOON.dividedBy(2)) < 0) {
+            if (Duration.between(beforeLast.at(), next.at()).compareTo(SOON) < 0) {
                 assertThat(next.isAllowed()).isFalse();
             }
+            beforeLast = last;
             last = next;
             tick();
         }
