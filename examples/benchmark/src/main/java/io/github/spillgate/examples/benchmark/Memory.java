@@ -34,6 +34,9 @@ final class Memory {
     private static final int IN_FLIGHT = 256;
     private static final int SETTLED_AT_ONCE = 64;
 
+    /** With fewer, what Redis takes for connections and gives back, some ten thousand bytes, would be seen in the figures. */
+    private static final int FEWEST = 500;
+
     /** More than the resolution of a log, so that no two hits of a key share an entry. */
     private static final long APART = TimeUnit.MICROSECONDS.toNanos(2_100);
 
@@ -44,7 +47,7 @@ final class Memory {
     /**
      * Measures.
      *
-     * @param quick a hundredth of the keys, and a hundred hits at most
+     * @param quick a hundredth of the keys but not too few of them, and a hundred hits at most
      */
     Memory(Servers servers, PrintStream out, boolean quick) {
         this.servers = servers;
@@ -77,7 +80,7 @@ final class Memory {
     }
 
     private int number(int keys) {
-        return quick ? keys / 100 : keys;
+        return quick ? Math.max(keys / 100, FEWEST) : keys;
     }
 
     private void row(String what, int keys, Taken alone, Taken inCluster) {

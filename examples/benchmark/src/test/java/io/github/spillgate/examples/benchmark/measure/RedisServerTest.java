@@ -39,7 +39,10 @@ final class RedisServerTest {
             contender.prepare(List.of("key"));
             CommandCalls.Sum sent = contender.sent(used(redis, contender).calls());
             assertThat(sent.calls()).isEqualTo((long) DECISIONS * each);
-            assertThat(sent.micros()).isPositive();
+            if (entrant != Entrant.PING) {
+                // Ten of those may take less than Redis counts.
+                assertThat(sent.micros()).isPositive();
+            }
         }
     }
 
