@@ -3,22 +3,37 @@ package io.github.spillgate.redis;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.RejectedExecutionException;
-import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.LongSupplier;
 import reactor.core.scheduler.Scheduler;
+import reactor.core.scheduler.Schedulers;
 
 /** Where answers are delivered, so that nobody goes on with one on the thread that reads from Redis. */
 final class Delivery {
 
+    /** Whoever is not there by then may never come: a scheduler that is shut down forgets him. Then another one is sent for. */
+    static final long LONGEST_WAY = TimeUnit.MILLISECONDS.toNanos(100);
+
     private static final int MOST_AT_ONCE = 32;
 
+    private static final long NOBODY = 0;
+
     private final Scheduler scheduler;
+    private final LongSupplier nanoTime;
     private final Queue<Runnable> answers = new ConcurrentLinkedQueue<>();
 
-    /** Whether somebody has been sent for to take answers, and has not begun. */
-    private final AtomicBoolean isComing = new AtomicBoolean();
+    /** When somebody was sent for to take answers, who has not begun. */
+    private final AtomicLong comesSince = new AtomicLong(NOBODY);
 
     Delivery(Scheduler scheduler) {
+        this(scheduler, () -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
+    }
+
+    /** A delivery by another time, for tests. */
+    Delivery(Scheduler scheduler, LongSupplier nanoTime) {
         this.scheduler = scheduler;
+        this.nanoTime = nanoTime;
     }
 
     Scheduler scheduler() {
@@ -37,14 +52,20 @@ final class Delivery {
     /** Delivers an answer to few, with others that come until somebody is there to take them: a hop costs more than such an answer. */
     void deliverWithOthers(Runnable answer) {
         answers.add(answer);
-        if (isComing.compareAndSet(false, true)) {
+        sendForSomebody();
+    }
+
+    private void sendForSomebody() {
+        long since = comesSince.get();
+        long now = nanoTime.getAsLong() | 1; // never NOBODY
+        if ((since == NOBODY || now - since > LONGEST_WAY) && comesSince.compareAndSet(since, now)) {
             deliver(this::takeSome);
         }
     }
 
     private void takeSome() {
         // Before it is looked, so that nobody is left: who comes from now on sends for another one.
-        isComing.set(false);
+        comesSince.set(NOBODY);
         try {
             Runnable answer = answers.poll();
             for (int i = 1; answer != null; i++) {
@@ -52,8 +73,8 @@ final class Delivery {
                 answer = i < MOST_AT_ONCE ? answers.poll() : null;
             }
         } finally {
-            if (!answers.isEmpty() && isComing.compareAndSet(false, true)) {
-                deliver(this::takeSome);
+            if (!answers.isEmpty()) {
+                sendForSomebody();
             }
         }
     }

@@ -10,7 +10,11 @@ import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.scheduler.Scheduler;
@@ -46,7 +50,7 @@ class DeliveryTest {
     @Test
     void answersThatComeAtOnceShareAHop() {
         Queue<Runnable> hops = new ConcurrentLinkedQueue<>();
-        Delivery delivery = new Delivery(Schedulers.fromExecutor(hops::add));
+        Delivery delivery = new Delivery(Schedulers.fromExecutor(hops::add), () -> 0);
         List<Integer> told = Collections.synchronizedList(new ArrayList<>());
         for (int i = 0; i < 100; i++) {
             int mine = i;
@@ -85,6 +89,47 @@ class DeliveryTest {
         delivery.deliverWithOthers(told::incrementAndGet);
         delivery.deliver(told::incrementAndGet);
         assertThat(told).hasValue(2);
+    }
+
+    @Test
+    void answersAreToldAlsoWhereTheSchedulerIsShutDownBeforeAnybodyHasTakenThem() {
+        Scheduler busy = Schedulers.newBoundedElastic(1, 10, "delivery-test");
+        answersAreToldAfter(busy::dispose, busy);
+    }
+
+    @Test
+    void answersAreToldAlsoWhereTheThreadsOfTheSchedulerEndBeforeAnybodyHasTakenThem() {
+        ExecutorService threads = Executors.newSingleThreadExecutor();
+        Scheduler busy = Schedulers.fromExecutorService(threads);
+        schedulers.add(busy);
+        answersAreToldAfter(threads::shutdownNow, busy);
+    }
+
+    private static void answersAreToldAfter(Runnable end, Scheduler busy) {
+        occupied(busy);
+        AtomicLong nanos = new AtomicLong();
+        Delivery delivery = new Delivery(busy, nanos::get);
+        AtomicInteger told = new AtomicInteger();
+        delivery.deliverWithOthers(told::incrementAndGet);
+        end.run();
+        nanos.addAndGet(Delivery.LONGEST_WAY + 2);
+        delivery.deliverWithOthers(told::incrementAndGet);
+        assertThat(told).hasValue(2);
+    }
+
+    /** Its only thread does nothing else until it is shut down. */
+    private static void occupied(Scheduler single) {
+        CountDownLatch begun = new CountDownLatch(1);
+        CountDownLatch never = new CountDownLatch(1);
+        single.schedule(() -> {
+            begun.countDown();
+            try {
+                never.await();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        });
+        await().until(() -> begun.getCount() == 0);
     }
 
     private Scheduler several() {
