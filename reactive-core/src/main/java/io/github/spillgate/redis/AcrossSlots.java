@@ -11,6 +11,7 @@ import java.util.function.BiFunction;
 import java.util.function.Function;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
 /**
@@ -37,21 +38,25 @@ final class AcrossSlots {
     private final Function<List<Claim>, Mono<Decision>> peek;
     private final BiFunction<Instant, List<Claim>, Mono<Void>> refund;
     private final Duration longestPeek;
+    private final Scheduler deliverOn;
 
     /**
      * Each is asked about counts of one slot only.
      *
      * @param longestPeek how long somebody who has been denied waits to be told of the rest
+     * @param deliverOn where he is told what is known by then; what he waits for is told there too
      */
     AcrossSlots(
             Function<List<Claim>, Mono<Decision>> take,
             Function<List<Claim>, Mono<Decision>> peek,
             BiFunction<Instant, List<Claim>, Mono<Void>> refund,
-            Duration longestPeek) {
+            Duration longestPeek,
+            Scheduler deliverOn) {
         this.take = take;
         this.peek = peek;
         this.refund = refund;
         this.longestPeek = longestPeek;
+        this.deliverOn = deliverOn;
     }
 
     /** Takes what is asked of all slots, or nothing. */
@@ -96,7 +101,7 @@ final class AcrossSlots {
     private Mono<Decision> denied(List<Claim> claims, List<Decision> parts, List<List<Claim>> rest) {
         return Flux.fromIterable(rest)
                 .flatMap(slot -> peek.apply(slot)
-                        .timeout(longestPeek, Schedulers.parallel())
+                        .timeout(longestPeek, Mono.<Decision>empty().publishOn(deliverOn), Schedulers.parallel())
                         .onErrorResume(error -> Mono.empty()))
                 .collectList()
                 .map(others -> {

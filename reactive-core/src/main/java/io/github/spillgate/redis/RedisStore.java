@@ -99,7 +99,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                 // Off the connection's thread: who goes on from here may wait for that one to end.
                 .publishOn(Schedulers.parallel())
                 .cache();
-        acrossSlots = new AcrossSlots(this::take, this::peek, this::giveBack, builder.longestPeek);
+        acrossSlots = new AcrossSlots(this::take, this::peek, this::giveBack, builder.longestPeek, builder.deliverOn);
     }
 
     /**

@@ -38,6 +38,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Scheduler;
+import reactor.core.scheduler.Schedulers;
 
 /** Decisions in a cluster that is well: who is asked, how often, and that several slots are still all or nothing. */
 class ClusterTest {
@@ -170,6 +172,38 @@ class ClusterTest {
             }
         }
         assertThat(threads).containsExactly("parallel");
+    }
+
+    @Test
+    void whoIsDeniedWhileAnotherNodeStandsStillIsToldWhereAnswersAreDelivered() {
+        Scheduler here = Schedulers.newSingle("here");
+        RedisStore impatient = RedisStore.builder(client)
+                .namespace("t" + System.nanoTime())
+                .deliverOn(here)
+                .longestPeek(Duration.ofMillis(50))
+                .build();
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new Unprotected(impatient))
+                .limit(Limit.perHour(1))
+                .build();
+        Charge first = Charge.of(keyOn(cluster.nodes().get(0)));
+        Charge last = Charge.of(keyOn(cluster.nodes().get(2)));
+        limiter.tryAcquire(first).block(LONG);
+        limiter.tryAcquire(last).block(LONG);
+        RedisNode still = cluster.nodes().get(2);
+        still.pause();
+        try {
+            String thread = limiter.tryAcquire(first, last)
+                    .map(denied -> denied.isAllowed()
+                            ? "allowed"
+                            : Thread.currentThread().getName())
+                    .block(LONG);
+            assertThat(thread).startsWith("here-");
+        } finally {
+            still.resume();
+            impatient.closeLater().block(LONG);
+            here.dispose();
+        }
     }
 
     // All or nothing
@@ -414,6 +448,14 @@ class ClusterTest {
     /** By the place of their slots. */
     private static RedisNode ownerOf(String key) {
         return cluster.nodes().get(SlotHash.getSlot(key) * 3 / SlotHash.SLOT_COUNT);
+    }
+
+    private static String keyOn(RedisNode node) {
+        return Stream.iterate(0, i -> i + 1)
+                .map(i -> "key-" + i)
+                .filter(key -> ownerOf(key) == node)
+                .findFirst()
+                .orElseThrow();
     }
 
     private static String[] inAscendingSlots() {
