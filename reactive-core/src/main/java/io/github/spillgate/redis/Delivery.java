@@ -26,6 +26,9 @@ final class Delivery {
     /** When somebody was sent for to take answers, who has not begun. */
     private final AtomicLong comesSince = new AtomicLong(NOBODY);
 
+    /** Whether answers are told on threads where nobody may block; else whoever does would keep the others from theirs. */
+    private volatile boolean neverBlocks;
+
     Delivery(Scheduler scheduler) {
         this(scheduler, () -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
     }
@@ -49,8 +52,18 @@ final class Delivery {
         }
     }
 
-    /** Delivers an answer to few, with others that come until somebody is there to take them: a hop costs more than such an answer. */
+    /**
+     * Delivers an answer to few, with others that come until somebody is there to take them: a hop costs more than such an answer.
+     * Where somebody may block, each has a hop of its own.
+     */
     void deliverWithOthers(Runnable answer) {
+        if (!neverBlocks) {
+            deliver(() -> {
+                neverBlocks = Schedulers.isInNonBlockingThread();
+                answer.run();
+            });
+            return;
+        }
         answers.add(answer);
         sendForSomebody();
     }

@@ -6,17 +6,17 @@ import static org.awaitility.Awaitility.await;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Objects;
 import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
@@ -51,6 +51,8 @@ class DeliveryTest {
     void answersThatComeAtOnceShareAHop() {
         Queue<Runnable> hops = new ConcurrentLinkedQueue<>();
         Delivery delivery = new Delivery(Schedulers.fromExecutor(hops::add), () -> 0);
+        Scheduler threads = several();
+        firstAnswer(delivery, () -> threads.schedule(Objects.requireNonNull(hops.poll())));
         List<Integer> told = Collections.synchronizedList(new ArrayList<>());
         for (int i = 0; i < 100; i++) {
             int mine = i;
@@ -60,7 +62,7 @@ class DeliveryTest {
         int taken = 0;
         for (Runnable hop = hops.poll(); hop != null; hop = hops.poll()) {
             int before = told.size();
-            hop.run();
+            Mono.fromRunnable(hop).subscribeOn(threads).block();
             taken = Math.max(taken, told.size() - before);
         }
         assertThat(told).hasSize(100).isSorted();
@@ -92,44 +94,66 @@ class DeliveryTest {
     }
 
     @Test
-    void answersAreToldAlsoWhereTheSchedulerIsShutDownBeforeAnybodyHasTakenThem() {
-        Scheduler busy = Schedulers.newBoundedElastic(1, 10, "delivery-test");
-        answersAreToldAfter(busy::dispose, busy);
+    void whoMayBlockKeepsNobodyFromHisAnswer() {
+        Scheduler elastic = Schedulers.newBoundedElastic(2, 10, "delivery-test");
+        schedulers.add(elastic);
+        Queue<Runnable> hops = new ConcurrentLinkedQueue<>();
+        Delivery delivery = new Delivery(Schedulers.fromExecutor(hops::add));
+        firstAnswer(delivery, () -> elastic.schedule(Objects.requireNonNull(hops.poll())));
+        CountDownLatch second = new CountDownLatch(1);
+        AtomicInteger told = new AtomicInteger();
+        // Both have come before anybody is there to take them.
+        Runnable firstOfTwo = () -> {
+            awaited(second);
+            told.incrementAndGet();
+        };
+        delivery.deliverWithOthers(firstOfTwo);
+        delivery.deliverWithOthers(second::countDown);
+        hops.forEach(elastic::schedule);
+        await().untilAtomic(told, n -> assertThat(n).isEqualTo(1));
     }
 
     @Test
-    void answersAreToldAlsoWhereTheThreadsOfTheSchedulerEndBeforeAnybodyHasTakenThem() {
-        ExecutorService threads = Executors.newSingleThreadExecutor();
-        Scheduler busy = Schedulers.fromExecutorService(threads);
-        schedulers.add(busy);
-        answersAreToldAfter(threads::shutdownNow, busy);
-    }
-
-    private static void answersAreToldAfter(Runnable end, Scheduler busy) {
-        occupied(busy);
+    void answersAreToldAlsoWhereTheSchedulerIsShutDownBeforeAnybodyHasTakenThem() {
+        Scheduler busy = Schedulers.newSingle("delivery-test");
         AtomicLong nanos = new AtomicLong();
         Delivery delivery = new Delivery(busy, nanos::get);
+        firstAnswer(delivery, () -> {});
+        occupied(busy);
         AtomicInteger told = new AtomicInteger();
         delivery.deliverWithOthers(told::incrementAndGet);
-        end.run();
+        busy.dispose();
         nanos.addAndGet(Delivery.LONGEST_WAY + 2);
         delivery.deliverWithOthers(told::incrementAndGet);
         assertThat(told).hasValue(2);
     }
 
+    /** From which is learned what threads these are. */
+    private static void firstAnswer(Delivery delivery, Runnable hop) {
+        CountDownLatch told = new CountDownLatch(1);
+        delivery.deliverWithOthers(told::countDown);
+        hop.run();
+        await().until(() -> told.getCount() == 0);
+    }
+
     /** Its only thread does nothing else until it is shut down. */
     private static void occupied(Scheduler single) {
         CountDownLatch begun = new CountDownLatch(1);
-        CountDownLatch never = new CountDownLatch(1);
         single.schedule(() -> {
             begun.countDown();
-            try {
-                never.await();
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
+            while (!Thread.currentThread().isInterrupted()) {
+                Thread.onSpinWait();
             }
         });
         await().until(() -> begun.getCount() == 0);
+    }
+
+    private static void awaited(CountDownLatch latch) {
+        try {
+            latch.await();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     private Scheduler several() {
