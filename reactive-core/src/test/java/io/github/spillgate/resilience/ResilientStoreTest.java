@@ -1022,6 +1022,32 @@ class ResilientStoreTest {
         assertThat(limiter.state().settled()).isZero();
     }
 
+    /** Two that decide apart let in more than one: what the store admits in time, while the fallback has begun, comes on top. */
+    @Test
+    void whatIsUnderWayWhenTheFallbackBeginsMayBeLetInOnTopAndIsCharged() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.hangs();
+        take(limiter, 5);
+        time.passMillis(60);
+        take(limiter, 5);
+        time.passMillis(40);
+        elsewhere.answers();
+        // The first five are not answered in time, and the fallback, which has heard of nothing, goes on to its limit.
+        take(limiter, 10);
+        assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(10);
+        elsewhere.goOn();
+        assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(15);
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(limiter.state().settled()).isEqualTo(5);
+    }
+
+    private void take(RateLimiter limiter, int times) {
+        for (int i = 0; i < times; i++) {
+            listen(limiter.tryAcquire("a"));
+        }
+    }
+
     @Test
     void aLateAnswerThatDeniesLeavesItToBeSettled() {
         RateLimiter limiter = limiter(LIMIT);

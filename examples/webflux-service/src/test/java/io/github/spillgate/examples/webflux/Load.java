@@ -68,9 +68,9 @@ public final class Load {
         double fellBack = load.fellBack() - before;
         System.out.printf("%nDecided by the fallback, because Redis did not answer in time: %.0f%n", fellBack);
         if (!wrong.isEmpty()) {
-            String why = fellBack > 0 && load.instances.size() > 1
-                    ? "; instances that decide by themselves let in more together, and SPILLGATE_DEADLINE=5s lets them"
-                            + " wait longer for Redis"
+            String why = fellBack > 0
+                    ? "; two that decide apart, two instances or an instance and Redis, let in others than one would, and"
+                            + " SPILLGATE_DEADLINE=5s lets the instances wait longer for Redis"
                     : "";
             throw new IllegalStateException("not as the limits say: " + String.join("; ", wrong) + why);
         }
