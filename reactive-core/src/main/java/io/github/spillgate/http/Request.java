@@ -95,6 +95,18 @@ public interface Request {
     }
 
     /**
+     * Brings an answer to where this request is handled, whichever thread it came on; what rules are asked about a request outside of
+     * the filters is answered there.
+     *
+     * @param answer the answer
+     * @param <T> what it is
+     * @return the same; wherever it comes, unless the adapter knows better
+     */
+    default <T> Mono<T> atHome(Mono<T> answer) {
+        return answer;
+    }
+
+    /**
      * Returns the framework's own request, for functions that are written for one framework.
      *
      * @param type what is expected, such as {@code ServerWebExchange.class} or {@code RoutingContext.class}

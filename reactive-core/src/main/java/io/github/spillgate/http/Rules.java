@@ -141,8 +141,8 @@ public final class Rules {
      * are left out that except the request, that find no key on it, and that are only tried out.
      *
      * @param request the request
-     * @return what a decision on one permit of each rule would say; empty if there is no rule to tell of; an error if a key or
-     *     limits cannot be found
+     * @return what a decision on one permit of each rule would say, told where the request is handled; empty if there is no rule to
+     *     tell of; an error if a key or limits cannot be found
      */
     public Mono<Decision> peek(Request request) {
         return Mono.defer(() -> {
@@ -150,7 +150,7 @@ public final class Rules {
                     .filter(rule -> !rule.isShadow())
                     .map(rule -> Lookup.look(new Match(rule, request, request.pathVariables())))
                     .toList();
-            return whenFound(lookups, () -> {}, now(), this::peek);
+            return request.atHome(whenFound(lookups, () -> {}, now(), this::peek));
         });
     }
 

@@ -115,6 +115,17 @@ public final class ExchangeRequest implements Request {
         return Optional.ofNullable(value).map(Object::toString);
     }
 
+    /** The event loop, if it was there. A response that is written elsewhere may leave the next request unread; see Home. */
+    @Override
+    public <T> Mono<T> atHome(Mono<T> answer) {
+        return Mono.defer(() -> {
+            Home home = Home.of(exchange);
+            return answer.materialize()
+                    .flatMap(signal -> home.goOn(() -> Mono.just(signal)))
+                    .dematerialize();
+        });
+    }
+
     @Override
     public <T> T as(Class<T> type) {
         if (!type.isInstance(exchange)) {

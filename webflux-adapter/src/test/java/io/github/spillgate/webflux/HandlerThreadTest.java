@@ -21,6 +21,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RestController;
+import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
 /** Whoever has answered, the handler runs where it would without a limiter: on the event loop of the connection. */
@@ -81,6 +82,25 @@ class HandlerThreadTest {
         assertThat(threads).hasSize(1).allMatch(name -> name.startsWith("reactor-http"));
     }
 
+    /** What such a handler sends from another thread may leave the next request on its connection unread. */
+    @Test
+    void andSoDoesWhatAHandlerIsToldWhenItAsksWhatIsLeft() {
+        try (Limiters limiters = Limiters.onRedis()) {
+            Rules rules = limiters.rules(Limiters.address("address", 100));
+            assertThat(answerOfHandler(rules, "/told")).startsWith("reactor-http");
+            Rules failing = Rules.of(
+                    limiter,
+                    PathPatterns.ofSpring(),
+                    List.of(Rule.named("failing")
+                            .paths("/elsewhere")
+                            .key(match ->
+                                    Mono.delay(Duration.ofMillis(1)).then(Mono.error(new IllegalStateException())))
+                            .limit(Limit.perMinute(100))
+                            .build()));
+            assertThat(answerOfHandler(failing, "/told")).startsWith("reactor-http");
+        }
+    }
+
     private String threadOfHandler(KeySource key) {
         Rule rule = Rule.named("tenant")
                 .key(key)
@@ -92,22 +112,40 @@ class HandlerThreadTest {
     }
 
     private static String threadOfHandler(Rules rules) {
+        return answerOfHandler(rules, "/thread");
+    }
+
+    private static String answerOfHandler(Rules rules, String path) {
         try (Service service = Service.start(context -> {
             context.registerBean(
                     RateLimitWebFilter.class,
                     () -> RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, RateLimitResponses.standard()));
-            context.registerBean(Handler.class);
+            context.registerBean(Handler.class, () -> new Handler(rules));
         })) {
-            return service.get("/thread").body();
+            return service.get(path).body();
         }
     }
 
     @RestController
     static class Handler {
 
+        private final Rules rules;
+
+        Handler(Rules rules) {
+            this.rules = rules;
+        }
+
         @GetMapping("/thread")
         Mono<String> thread() {
             return Mono.just(Thread.currentThread().getName());
+        }
+
+        @GetMapping("/told")
+        Mono<String> told(ServerWebExchange exchange) {
+            return rules.peek(ExchangeRequest.of(exchange))
+                    .map(decision -> Thread.currentThread().getName())
+                    .onErrorResume(error ->
+                            Mono.fromSupplier(() -> Thread.currentThread().getName()));
         }
     }
 }
