@@ -387,6 +387,8 @@ class VatnodeTest {
             ours = RateLimiter.builder("seeds")
                     .store(RedisStore.create(client))
                     .limit(FREE)
+                    // So that nothing falls back by chance.
+                    .deadline(Duration.ofSeconds(5))
                     .build();
             await().until(() -> ours.peek(KEY).block().source() == Source.REDIS);
         }
