@@ -165,15 +165,18 @@ final class Connection implements Asks {
         if (before != null) {
             before.close();
         }
-        Schedulers.parallel()
-                .schedule(
-                        () -> {
-                            if (aside.compareAndSet(silent, null)) {
-                                silent.close();
-                            }
-                        },
-                        LONGEST_ASIDE_SECONDS,
-                        TimeUnit.SECONDS);
+        if (closed != null) {
+            // Who has closed may have looked too early.
+            closeAside(silent);
+            return;
+        }
+        Schedulers.parallel().schedule(() -> closeAside(silent), LONGEST_ASIDE_SECONDS, TimeUnit.SECONDS);
+    }
+
+    private void closeAside(OpenConnection silent) {
+        if (aside.compareAndSet(silent, null)) {
+            silent.close();
+        }
     }
 
     private static LimitStoreException isClosed() {

@@ -15,10 +15,12 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import reactor.core.scheduler.Schedulers;
 
 /** A connection that neither works nor breaks is given up by whoever comes next; the time is set by the test. */
 class HangingConnectionTest {
@@ -99,6 +101,32 @@ class HangingConnectionTest {
         }
         await().until(() -> connectionsOfOurs() == 2);
         connection.close();
+        await().until(() -> connectionsOfOurs() == 0);
+    }
+
+    /** What waits for its answers would else be in doubt for a minute. */
+    @Test
+    void aConnectionThatIsAboutToBeLaidAsideIsClosedWithTheOthers() {
+        assertThat(ping()).succeedsWithin(LONG).isEqualTo("PONG");
+        redis.pause();
+        CompletableFuture<String> silent = ping();
+        pass(3);
+        AtomicBoolean isBusy = new AtomicBoolean(true);
+        AtomicLong turns = new AtomicLong();
+        for (int i = 0; i < Schedulers.DEFAULT_POOL_SIZE; i++) {
+            Schedulers.parallel().schedule(() -> {
+                while (isBusy.get()) {
+                    turns.incrementAndGet();
+                }
+            });
+        }
+        // Another one is opened, and this one is to be laid aside, as soon as somebody has time for it.
+        CompletableFuture<String> onTheNext = ping();
+        connection.close();
+        isBusy.set(false);
+        assertThat(failure(silent)).isNotNull();
+        assertThat(failure(onTheNext)).isNotNull();
+        redis.resume();
         await().until(() -> connectionsOfOurs() == 0);
     }
 
