@@ -29,8 +29,9 @@
 
 local FOREIGN, UNWRITTEN = 2, 3
 
--- What is torn, or cannot be written, is found out on the way. No head has been written by then, so nothing is changed, and all
--- is decided once more, knowing that.
+-- What is torn, or cannot be written, is found out on the way, and all is decided once more, knowing that. No head has been written
+-- by then, so nothing is changed; but for a log whose later expiry is refused, which is charged by then, and is told to be
+-- unwritten. It must not be charged again.
 local torn = {} -- the keys of such values
 local isWritable, why = true, ''
 
@@ -44,7 +45,7 @@ local function note(failure)
   end
 end
 
--- As one-counter.lua.
+-- One question about one log, as one-counter.lua has it about a counter.
 if one and one.kind == LOG then
   local isDone, reply = pcall(function()
     local log = readLog(KEYS[1], one)
@@ -205,12 +206,12 @@ local function decideAll()
         end
         if limit.isLog then
           r = r + 1
-        reply[r] = pack('<I4I1I7I7I7', allowed, violated, count.used,
+          reply[r] = pack('<I4I1I7I7I7', allowed, violated, count.used,
             isDenied and whenLogFits(count, limit.permits, cost) or now,
             count.used > 0 and (count.newest + 1) * limit.resolution + limit.window or now)
         else
           r = r + 1
-        reply[r] = pack('<I4I1I7I7I7', allowed, violated, count.previous, count.current, count.start)
+          reply[r] = pack('<I4I1I7I7I7', allowed, violated, count.previous, count.current, count.start)
         end
       end
     end

@@ -120,10 +120,14 @@ class HangingConnectionTest {
                 }
             });
         }
-        // Another one is opened, and this one is to be laid aside, as soon as somebody has time for it.
-        CompletableFuture<String> onTheNext = ping();
-        connection.close();
-        isBusy.set(false);
+        CompletableFuture<String> onTheNext;
+        try {
+            // Another one is opened, and this one is to be laid aside, as soon as somebody has time for it.
+            onTheNext = ping();
+            connection.close();
+        } finally {
+            isBusy.set(false);
+        }
         assertThat(failure(silent)).isNotNull();
         assertThat(failure(onTheNext)).isNotNull();
         redis.resume();
