@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.testkit.KotlinSource;
 import io.github.spillgate.testkit.Snippets;
+import io.github.spillgate.testkit.Snippets.Snippet;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -24,8 +25,9 @@ class SnippetsTest {
 
     private static final Path ROOT = Path.of("..").toAbsolutePath().normalize();
 
-    /** Their snippets are tried where the adapter is. */
-    private static final Set<String> OF_ADAPTERS = Set.of("vertx.md", "webflux.md");
+    /** What is tried: here, or in the module that the kind names; and what shows only what is typed, sent or printed. */
+    private static final Set<String> KINDS =
+            Set.of("java", "kotlin", "java webflux", "java vertx", "yaml", "json", "sh", "text");
 
     private static final Pattern LIMIT = Pattern.compile("(?m)^\\| `([^`]+/[^`]+)` \\| `(Limit\\.[^`]+)` \\|");
 
@@ -152,29 +154,27 @@ class SnippetsTest {
     @TestFactory
     Stream<DynamicTest> javaInTheDocumentationCompiles() throws IOException {
         List<DynamicTest> tests = new ArrayList<>();
-        for (Path page : pages()) {
-            List<String> snippets = Snippets.of(page, "java");
-            for (int i = 0; i < snippets.size(); i++) {
-                String snippet = snippets.get(i);
-                String name = ROOT.relativize(page) + " #" + (i + 1);
-                tests.add(DynamicTest.dynamicTest(
-                        name,
-                        () -> assertCompiles(
-                                snippet.startsWith("class ") ? CLASS.formatted(snippet) : AROUND.formatted(snippet))));
-            }
+        for (Snippet snippet : Snippets.all("java")) {
+            String source = (snippet.text().startsWith("class ") ? CLASS : AROUND).formatted(snippet.text());
+            tests.add(DynamicTest.dynamicTest(snippet.place(), () -> assertCompiles(source)));
         }
         assertThat(tests).isNotEmpty();
         return tests.stream();
     }
 
     @Test
+    void everyBlockIsOfAKindThatIsTried() throws IOException {
+        for (Snippet snippet : Snippets.all()) {
+            assertThat(KINDS).as(snippet.place()).contains(snippet.kind());
+        }
+    }
+
+    @Test
     void kotlinInTheDocumentationCompiles() throws IOException {
         int compiled = 0;
-        for (Path page : pages()) {
-            for (String snippet : Snippets.of(page, "kotlin")) {
-                KotlinSource.assertCompiles("Snippet", KOTLIN_AROUND.formatted(snippet), temp);
-                compiled++;
-            }
+        for (Snippet snippet : Snippets.all("kotlin")) {
+            KotlinSource.assertCompiles("Snippet", KOTLIN_AROUND.formatted(snippet.text()), temp);
+            compiled++;
         }
         assertThat(compiled).isPositive();
     }
@@ -236,18 +236,6 @@ class SnippetsTest {
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new AssertionError(e);
-        }
-    }
-
-    private static List<Path> pages() throws IOException {
-        try (Stream<Path> docs = Files.walk(ROOT.resolve("docs"))) {
-            return Stream.concat(
-                            Stream.of(ROOT.resolve("README.md")),
-                            docs.filter(page -> page.toString().endsWith(".md"))
-                                    .filter(page -> !OF_ADAPTERS.contains(
-                                            page.getFileName().toString()))
-                                    .sorted())
-                    .toList();
         }
     }
 

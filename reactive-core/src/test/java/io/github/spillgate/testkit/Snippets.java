@@ -6,23 +6,79 @@ import java.io.IOException;
 import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
-import java.util.regex.MatchResult;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import javax.tools.JavaCompiler;
 import javax.tools.ToolProvider;
 
 /** What the documentation shows, so that tests can try it. */
 public final class Snippets {
 
+    private static final Path ROOT = Path.of("..").toAbsolutePath().normalize();
+
+    private static final Pattern BLOCK = Pattern.compile("(?m)^```(.*)\\R((?s:.*?))^```$");
+
     private Snippets() {}
 
-    /** Returns what stands in a page's blocks of a language, in order. */
-    public static List<String> of(Path page, String language) throws IOException {
-        Pattern block = Pattern.compile("```" + language + "\\R(.*?)```", Pattern.DOTALL);
-        return block.matcher(Files.readString(page))
-                .results()
-                .map((MatchResult found) -> found.group(1))
+    /** A block of a page: its kind is the language, and the module that tries it, if that is not the core: {@code java vertx}. */
+    public record Snippet(Path page, int line, String kind, String text) {
+
+        /** Where it stands, for the name of a test. */
+        public String place() {
+            return ROOT.relativize(page.toAbsolutePath().normalize()) + ":" + line;
+        }
+    }
+
+    /** Returns all pages of the project that are written by hand. */
+    public static List<Path> pages() throws IOException {
+        List<Path> pages = new ArrayList<>();
+        for (String top : List.of(".", "docs", "examples", ".github")) {
+            Path directory = ROOT.resolve(top).normalize();
+            if (Files.isDirectory(directory)) {
+                try (Stream<Path> files = Files.walk(directory, top.equals(".") ? 1 : 4)) {
+                    files.filter(page -> page.toString().endsWith(".md")).forEach(pages::add);
+                }
+            }
+        }
+        return pages.stream()
+                .filter(page -> !page.toString().contains("target"))
+                .sorted()
+                .toList();
+    }
+
+    /** Returns what stands in the blocks of all pages that are of a kind, page by page and in order. */
+    public static List<Snippet> all(String kind) throws IOException {
+        return all().stream().filter(snippet -> snippet.kind().equals(kind)).toList();
+    }
+
+    /** Returns all blocks of all pages. */
+    public static List<Snippet> all() throws IOException {
+        List<Snippet> all = new ArrayList<>();
+        for (Path page : pages()) {
+            all.addAll(on(page));
+        }
+        return all;
+    }
+
+    private static List<Snippet> on(Path page) throws IOException {
+        List<Snippet> all = new ArrayList<>();
+        String text = Files.readString(page);
+        Matcher block = BLOCK.matcher(text);
+        while (block.find()) {
+            int line = (int) text.substring(0, block.start()).lines().count() + 1;
+            all.add(new Snippet(page, line, block.group(1).strip(), block.group(2)));
+        }
+        return all;
+    }
+
+    /** Returns what stands in a page's blocks of a kind, in order. */
+    public static List<String> of(Path page, String kind) throws IOException {
+        return on(page).stream()
+                .filter(snippet -> snippet.kind().equals(kind))
+                .map(Snippet::text)
                 .toList();
     }
 

@@ -13,7 +13,6 @@ import io.vertx.core.json.JsonObject;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
@@ -23,7 +22,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What the page on Vert.x shows works, and it names every setting. */
+/** What the pages show of Vert.x works, and its own page names every setting. */
 class DocumentationTest {
 
     private static final Path PAGE = Path.of("..", "docs", "vertx.md");
@@ -74,26 +73,27 @@ class DocumentationTest {
 
     @TestFactory
     Stream<DynamicTest> javaCompiles() throws IOException {
-        return Snippets.of(PAGE, "java").stream()
+        return Snippets.all("java vertx").stream()
                 .map(snippet -> DynamicTest.dynamicTest(
-                        snippet.lines().findFirst().orElseThrow(),
-                        () -> Snippets.assertCompiles("Snippet", AROUND.formatted(snippet), temp)));
+                        snippet.place(),
+                        () -> Snippets.assertCompiles("Snippet", AROUND.formatted(snippet.text()), temp)));
     }
 
     @Test
     void settingsAreUnderstood() throws Exception {
-        List<String> snippets = new ArrayList<>(Snippets.of(PAGE, "json"));
-        snippets.addAll(Snippets.of(Path.of("..", "README.md"), "json"));
+        List<JsonObject> snippets = Snippets.all("json").stream()
+                .map(snippet -> new JsonObject(snippet.text()))
+                .toList();
         assertThat(snippets).hasSizeGreaterThan(2);
-        for (String snippet : snippets) {
-            RateLimiting limiting = RateLimiting.of(
-                            vertx, new RateLimitOptions(new JsonObject(snippet).put("store", "local")))
+        for (JsonObject snippet : snippets) {
+            JsonObject local = snippet.copy().put("store", "local");
+            RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(local))
                     .key("tenant", FutureSources.key(ctx -> Future.succeededFuture("a")))
                     .limits("plans", FutureSources.limits((ctx, key) -> Future.succeededFuture(List.<Limit>of())))
                     .cost("size", FutureSources.cost(ctx -> Future.succeededFuture(1L)))
                     .unless("internal", match -> false)
                     .start();
-            JsonArray rules = new JsonObject(snippet).getJsonArray("rules");
+            JsonArray rules = snippet.getJsonArray("rules");
             assertThat(limiting.rules().list()).hasSameSizeAs(rules);
             limiting.close().toCompletionStage().toCompletableFuture().get(30, TimeUnit.SECONDS);
         }

@@ -13,7 +13,6 @@ import io.github.spillgate.webflux.autoconfigure.SpillgateProperties;
 import java.io.IOException;
 import java.lang.reflect.RecordComponent;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -39,12 +38,10 @@ import org.springframework.core.env.PropertySource;
 import org.springframework.core.io.ByteArrayResource;
 import reactor.core.publisher.Mono;
 
-/** What the page on WebFlux shows works, and it names every setting; the settings in the pages on other limiters work, too. */
+/** What the pages show of WebFlux works, and its own page names every setting. */
 class DocumentationTest {
 
     private static final Path PAGE = Path.of("..", "docs", "webflux.md");
-
-    private static final Path SEEDS = Path.of("..", "docs", "seeds");
 
     /** What the snippets take for granted. */
     private static final String AROUND = """
@@ -86,31 +83,16 @@ class DocumentationTest {
 
     @TestFactory
     Stream<DynamicTest> javaCompiles() throws IOException {
-        return Snippets.of(PAGE, "java").stream()
+        return Snippets.all("java webflux").stream()
                 .map(snippet -> DynamicTest.dynamicTest(
-                        snippet.lines().skip(1).findFirst().orElseThrow(),
-                        () -> Snippets.assertCompiles("Snippet", AROUND.formatted(snippet), temp)));
+                        snippet.place(),
+                        () -> Snippets.assertCompiles("Snippet", AROUND.formatted(snippet.text()), temp)));
     }
 
     @TestFactory
     Stream<DynamicTest> yamlIsUnderstood() throws IOException {
-        return Snippets.of(PAGE, "yaml").stream()
-                .map(snippet -> DynamicTest.dynamicTest(
-                        snippet.lines().skip(1).findFirst().orElseThrow(), () -> assertStarts(snippet)));
-    }
-
-    @TestFactory
-    Stream<DynamicTest> yamlOfOtherLimitersIsUnderstood() throws IOException {
-        List<DynamicTest> tests = new ArrayList<>();
-        try (DirectoryStream<Path> pages = Files.newDirectoryStream(SEEDS, "*.md")) {
-            for (Path page : pages) {
-                for (String snippet : Snippets.of(page, "yaml")) {
-                    tests.add(DynamicTest.dynamicTest(page.getFileName().toString(), () -> assertStarts(snippet)));
-                }
-            }
-        }
-        assertThat(tests).hasSizeGreaterThan(3);
-        return tests.stream();
+        return Snippets.all("yaml").stream()
+                .map(snippet -> DynamicTest.dynamicTest(snippet.place(), () -> assertStarts(snippet.text())));
     }
 
     @Test
