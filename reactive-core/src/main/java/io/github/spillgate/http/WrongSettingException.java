@@ -8,8 +8,13 @@ public final class WrongSettingException extends IllegalArgumentException {
 
     private static final long serialVersionUID = 1L;
 
+    /** Where it stands. */
     private final String setting;
+
+    /** What it is. */
     private final String value;
+
+    /** What is wrong with it. */
     private final String why;
 
     /**
