@@ -180,10 +180,10 @@ class SnippetsTest {
     }
 
     @Test
-    void theLimitsOfTheReadmeMeanWhatItSays() throws IOException {
-        String readme = Files.readString(ROOT.resolve("README.md"));
-        List<String> texts = all(LIMIT, readme, 1);
-        List<String> codes = all(LIMIT, readme, 2);
+    void theLimitsOfTheirPageMeanWhatItSays() throws IOException {
+        String page = Files.readString(ROOT.resolve("docs/limits.md"));
+        List<String> texts = all(LIMIT, page, 1);
+        List<String> codes = all(LIMIT, page, 2);
         assertThat(texts).hasSizeGreaterThan(5);
         StringBuilder body = new StringBuilder();
         for (int i = 0; i < texts.size(); i++) {
