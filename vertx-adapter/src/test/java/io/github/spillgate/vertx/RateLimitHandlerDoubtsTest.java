@@ -5,71 +5,37 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.vertx.core.Future;
 import io.vertx.core.Promise;
-import io.vertx.core.Vertx;
 import io.vertx.core.buffer.Buffer;
 import io.vertx.core.http.HttpClientOptions;
 import io.vertx.core.http.HttpMethod;
-import io.vertx.core.http.HttpServer;
 import io.vertx.core.http.HttpVersion;
 import io.vertx.core.internal.http.HttpServerRequestInternal;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
-import io.vertx.ext.web.Router;
 import io.vertx.ext.web.RoutingContext;
 import io.vertx.ext.web.handler.BodyHandler;
 import io.vertx.ext.web.handler.TimeoutHandler;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Queue;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.Consumer;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
-import reactor.core.publisher.Sinks;
 
 /** Requests that are taken elsewhere, or whose connection or limiter ends, while the limiter is asked. */
-class RateLimitHandlerDoubtsTest {
-
-    private static final Duration LONG = Duration.ofSeconds(30);
-
-    private final Vertx vertx = Vertx.vertx();
-    private final LimiterForTests redis = LimiterForTests.on(RedisForTests.first(), Duration.ofSeconds(5));
-    private final RateLimiter limiter = redis.limiter();
-    private final RateLimiter local =
-            RateLimiter.builder("local").store(LocalStore.bounded(1_000)).build();
-    private final HttpClient client =
-            HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
-    private final Sinks.One<String> key = Sinks.one();
-    private final CompletableFuture<RoutingContext> asked = new CompletableFuture<>();
-    private HttpServer server;
-
-    @AfterEach
-    void close() throws Exception {
-        done(vertx.close());
-        local.close();
-        redis.close();
-    }
+class RateLimitHandlerDoubtsTest extends HandlerFixture {
 
     @Test
     void aRequestThatIsReroutedWhileTheLimiterIsAskedGoesOnOnce() throws Exception {
@@ -331,58 +297,5 @@ class RateLimitHandlerDoubtsTest {
                 .put(
                         "rules",
                         new JsonArray().add(new JsonObject().put("name", "a").put("limits", "5/1m"))));
-    }
-
-    private Rule.Builder lateKey() {
-        return Rule.named("tenant")
-                .timeout(Duration.ofSeconds(30))
-                .limit(Limit.perMinute(10))
-                .key(match -> {
-                    asked.complete(match.request().as(RoutingContext.class));
-                    return key.asMono();
-                });
-    }
-
-    private static void end(RoutingContext ctx, String body) {
-        Future<Void> unused = ctx.end(body);
-    }
-
-    private static Rules rules(RateLimiter limiter, Rule.Builder... rules) {
-        return Rules.of(
-                limiter,
-                RoutePaths.ofVertx(),
-                Arrays.stream(rules).map(Rule.Builder::build).toList());
-    }
-
-    private static Rule.Builder address(String name, long permits) {
-        return LimiterForTests.address(name, permits);
-    }
-
-    private static long remaining(Rules rules, String rule, String key) throws Exception {
-        return done(rules.peek(rule, key).toFuture()).remaining();
-    }
-
-    private void start(Consumer<Router> routes) throws Exception {
-        Router router = Router.router(vertx);
-        routes.accept(router);
-        server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
-    }
-
-    private HttpRequest.Builder request(String path, String... headers) {
-        URI uri = URI.create("http://127.0.0.1:" + server.actualPort() + path);
-        HttpRequest.Builder request = HttpRequest.newBuilder(uri).timeout(LONG);
-        return headers.length == 0 ? request : request.headers(headers);
-    }
-
-    private HttpResponse<String> get(String path, String... headers) throws Exception {
-        return client.send(request(path, headers).build(), BodyHandlers.ofString());
-    }
-
-    private static <T> T done(Future<T> future) throws Exception {
-        return done(future.toCompletionStage().toCompletableFuture());
-    }
-
-    private static <T> T done(CompletableFuture<T> future) throws Exception {
-        return future.get(LONG.toSeconds(), TimeUnit.SECONDS);
     }
 }

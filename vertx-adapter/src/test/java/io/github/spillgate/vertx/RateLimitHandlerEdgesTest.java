@@ -12,8 +12,6 @@ import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.WrongSettingException;
-import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.vertx.core.AbstractVerticle;
 import io.vertx.core.Context;
@@ -35,9 +33,7 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.Socket;
-import java.net.URI;
 import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
@@ -51,36 +47,14 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.Consumer;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
-import reactor.core.publisher.Sinks;
 
 /** Neighbours of the handler that pause, fail, reroute, come from elsewhere, or have gone; and what is told of wrong settings. */
-class RateLimitHandlerEdgesTest {
+class RateLimitHandlerEdgesTest extends HandlerFixture {
 
-    private static final Duration LONG = Duration.ofSeconds(30);
-
-    private final Vertx vertx = Vertx.vertx();
-    private final LimiterForTests redis = LimiterForTests.on(RedisForTests.first(), Duration.ofSeconds(5));
-    private final RateLimiter limiter = redis.limiter();
-    private final RateLimiter local =
-            RateLimiter.builder("local").store(LocalStore.bounded(1_000)).build();
-    private final HttpClient client =
-            HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
     private final HttpClient http2 =
             HttpClient.newBuilder().version(HttpClient.Version.HTTP_2).build();
-    private final Sinks.One<String> key = Sinks.one();
-    private final CompletableFuture<RoutingContext> asked = new CompletableFuture<>();
-    private HttpServer server;
-
-    @AfterEach
-    void close() throws Exception {
-        done(vertx.close());
-        local.close();
-        redis.close();
-    }
 
     @Test
     void closingAfterVertxHasClosedCompletes() throws Exception {
@@ -760,16 +734,6 @@ class RateLimitHandlerEdgesTest {
                         new JsonArray().add(new JsonObject().put("name", "a").put("limits", "5/1m"))));
     }
 
-    private Rule.Builder lateKey() {
-        return Rule.named("tenant")
-                .timeout(Duration.ofSeconds(30))
-                .limit(Limit.perMinute(10))
-                .key(match -> {
-                    asked.complete(match.request().as(RoutingContext.class));
-                    return key.asMono();
-                });
-    }
-
     private static String head(InputStream in) throws Exception {
         StringBuilder text = new StringBuilder();
         while (text.indexOf("\r\n\r\n") < 0) {
@@ -793,53 +757,5 @@ class RateLimitHandlerEdgesTest {
             socket.getOutputStream().write(request.getBytes(StandardCharsets.UTF_8));
             return new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         }
-    }
-
-    private static void end(RoutingContext ctx, String body) {
-        Future<Void> unused = ctx.end(body);
-    }
-
-    private static Rules rules(RateLimiter limiter, Rule.Builder... rules) {
-        return Rules.of(
-                limiter,
-                RoutePaths.ofVertx(),
-                Arrays.stream(rules).map(Rule.Builder::build).toList());
-    }
-
-    private static Rule.Builder address(String name, long permits) {
-        return LimiterForTests.address(name, permits);
-    }
-
-    private static long remaining(Rules rules, String rule, String key) throws Exception {
-        return done(rules.peek(rule, key).toFuture()).remaining();
-    }
-
-    private void start(Consumer<Router> routes) throws Exception {
-        Router router = Router.router(vertx);
-        routes.accept(router);
-        server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
-    }
-
-    private HttpRequest.Builder request(String path, String... headers) {
-        URI uri = URI.create("http://127.0.0.1:" + server.actualPort() + path);
-        HttpRequest.Builder request = HttpRequest.newBuilder(uri).timeout(LONG);
-        return headers.length == 0 ? request : request.headers(headers);
-    }
-
-    private HttpResponse<String> get(String path, String... headers) throws Exception {
-        return client.send(request(path, headers).build(), BodyHandlers.ofString());
-    }
-
-    private HttpResponse<String> post(String path, String body, String... headers) throws Exception {
-        return client.send(
-                request(path, headers).POST(BodyPublishers.ofString(body)).build(), BodyHandlers.ofString());
-    }
-
-    private static <T> T done(Future<T> future) throws Exception {
-        return done(future.toCompletionStage().toCompletableFuture());
-    }
-
-    private static <T> T done(CompletableFuture<T> future) throws Exception {
-        return future.get(LONG.toSeconds(), TimeUnit.SECONDS);
     }
 }

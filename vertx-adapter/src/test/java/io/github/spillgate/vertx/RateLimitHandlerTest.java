@@ -5,20 +5,15 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.testkit.LimiterForTests;
-import io.github.spillgate.testkit.RedisForTests;
 import io.vertx.core.Context;
 import io.vertx.core.Future;
 import io.vertx.core.Promise;
 import io.vertx.core.Vertx;
-import io.vertx.core.http.HttpServer;
 import io.vertx.core.http.WebSocketClient;
 import io.vertx.core.http.WebSocketConnectOptions;
 import io.vertx.ext.auth.User;
@@ -29,13 +24,11 @@ import io.vertx.ext.web.handler.SimpleAuthenticationHandler;
 import java.net.InetAddress;
 import java.net.Socket;
 import java.net.URI;
-import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.charset.StandardCharsets;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -44,40 +37,15 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.Consumer;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
-import reactor.core.publisher.Sinks;
 
 /** What is of Vert.x Web alone: contexts, the order of handlers, routers below routers, and requests that become something else. */
-class RateLimitHandlerTest {
+class RateLimitHandlerTest extends HandlerFixture {
 
-    private static final Duration LONG = Duration.ofSeconds(30);
-
-    private final Vertx vertx = Vertx.vertx();
-    private final LimiterForTests redis = LimiterForTests.on(RedisForTests.first(), Duration.ofSeconds(5));
-    private final RateLimiter limiter = redis.limiter();
-    private final RateLimiter local =
-            RateLimiter.builder("local").store(LocalStore.bounded(1_000)).build();
-    private final HttpClient client =
-            HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
     private final AtomicInteger handled = new AtomicInteger();
-
-    /** For a rule whose key is not known before a test says it. */
-    private final Sinks.One<String> key = Sinks.one();
 
     /** Kept, because Vert.x closes a client that nobody holds. */
     private final WebSocketClient sockets = vertx.createWebSocketClient();
-
-    private final CompletableFuture<RoutingContext> asked = new CompletableFuture<>();
-    private HttpServer server;
-
-    @AfterEach
-    void close() throws Exception {
-        done(vertx.close());
-        local.close();
-        redis.close();
-    }
 
     @Test
     void aRequestGoesOnOnTheContextOnWhichItHasCome() throws Exception {
@@ -462,13 +430,6 @@ class RateLimitHandlerTest {
         return promise.future();
     }
 
-    private Rule.Builder lateKey() {
-        return Rule.named("tenant").timeout(LONG).limit(Limit.perMinute(10)).key(match -> {
-            asked.complete(match.request().as(RoutingContext.class));
-            return key.asMono();
-        });
-    }
-
     private static SimpleAuthenticationHandler users() {
         return SimpleAuthenticationHandler.create().authenticate(ctx -> {
             String user = ctx.request().getHeader("X-User");
@@ -479,53 +440,5 @@ class RateLimitHandlerTest {
     private void hello(RoutingContext ctx) {
         handled.incrementAndGet();
         end(ctx, "hello");
-    }
-
-    private static void end(RoutingContext ctx, String body) {
-        Future<Void> unused = ctx.end(body);
-    }
-
-    private static Rules rules(RateLimiter limiter, Rule.Builder... rules) {
-        return Rules.of(
-                limiter,
-                RoutePaths.ofVertx(),
-                Arrays.stream(rules).map(Rule.Builder::build).toList());
-    }
-
-    private static Rule.Builder address(String name, long permits) {
-        return LimiterForTests.address(name, permits);
-    }
-
-    private static long remaining(Rules rules, String rule, String key) throws Exception {
-        return done(rules.peek(rule, key).toFuture()).remaining();
-    }
-
-    private void start(Consumer<Router> routes) throws Exception {
-        Router router = Router.router(vertx);
-        routes.accept(router);
-        server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
-    }
-
-    private HttpRequest.Builder request(String path, String... headers) {
-        URI uri = URI.create("http://127.0.0.1:" + server.actualPort() + path);
-        HttpRequest.Builder request = HttpRequest.newBuilder(uri).timeout(LONG);
-        return headers.length == 0 ? request : request.headers(headers);
-    }
-
-    private HttpResponse<String> get(String path, String... headers) throws Exception {
-        return client.send(request(path, headers).build(), BodyHandlers.ofString());
-    }
-
-    private HttpResponse<String> post(String path, String body, String... headers) throws Exception {
-        return client.send(
-                request(path, headers).POST(BodyPublishers.ofString(body)).build(), BodyHandlers.ofString());
-    }
-
-    private static <T> T done(Future<T> future) throws Exception {
-        return done(future.toCompletionStage().toCompletableFuture());
-    }
-
-    private static <T> T done(CompletableFuture<T> future) throws Exception {
-        return future.get(LONG.toSeconds(), TimeUnit.SECONDS);
     }
 }

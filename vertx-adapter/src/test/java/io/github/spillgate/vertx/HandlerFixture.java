@@ -1,0 +1,110 @@
+package io.github.spillgate.vertx;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.Rules;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.LimiterForTests;
+import io.github.spillgate.testkit.RedisForTests;
+import io.vertx.core.Future;
+import io.vertx.core.Vertx;
+import io.vertx.core.http.HttpServer;
+import io.vertx.ext.web.Router;
+import io.vertx.ext.web.RoutingContext;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.AfterEach;
+import reactor.core.publisher.Sinks;
+
+/** What a test of the handler works with: a server whose routes it says, a client of it, and limiters on Redis and in this process. */
+abstract class HandlerFixture {
+
+    static final Duration LONG = Duration.ofSeconds(30);
+
+    final Vertx vertx = Vertx.vertx();
+    final LimiterForTests redis = LimiterForTests.on(RedisForTests.first(), Duration.ofSeconds(5));
+    final RateLimiter limiter = redis.limiter();
+    final RateLimiter local =
+            RateLimiter.builder("local").store(LocalStore.bounded(1_000)).build();
+    final HttpClient client =
+            HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+    HttpServer server;
+
+    /** Who is charged by the rule of {@link #lateKey()}: nobody knows before the test says it. */
+    final Sinks.One<String> key = Sinks.one();
+
+    /** The first request that has come to that rule. */
+    final CompletableFuture<RoutingContext> asked = new CompletableFuture<>();
+
+    @AfterEach
+    void close() throws Exception {
+        done(vertx.close());
+        local.close();
+        redis.close();
+    }
+
+    Rule.Builder lateKey() {
+        return Rule.named("tenant").timeout(LONG).limit(Limit.perMinute(10)).key(match -> {
+            asked.complete(match.request().as(RoutingContext.class));
+            return key.asMono();
+        });
+    }
+
+    void start(Consumer<Router> routes) throws Exception {
+        Router router = Router.router(vertx);
+        routes.accept(router);
+        server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
+    }
+
+    HttpRequest.Builder request(String path, String... headers) {
+        URI uri = URI.create("http://127.0.0.1:" + server.actualPort() + path);
+        HttpRequest.Builder request = HttpRequest.newBuilder(uri).timeout(LONG);
+        return headers.length == 0 ? request : request.headers(headers);
+    }
+
+    HttpResponse<String> get(String path, String... headers) throws Exception {
+        return client.send(request(path, headers).build(), BodyHandlers.ofString());
+    }
+
+    HttpResponse<String> post(String path, String body, String... headers) throws Exception {
+        return client.send(
+                request(path, headers).POST(BodyPublishers.ofString(body)).build(), BodyHandlers.ofString());
+    }
+
+    static void end(RoutingContext ctx, String body) {
+        Future<Void> unused = ctx.end(body);
+    }
+
+    static Rules rules(RateLimiter limiter, Rule.Builder... rules) {
+        return Rules.of(
+                limiter,
+                RoutePaths.ofVertx(),
+                Arrays.stream(rules).map(Rule.Builder::build).toList());
+    }
+
+    static Rule.Builder address(String name, long permits) {
+        return LimiterForTests.address(name, permits);
+    }
+
+    static long remaining(Rules rules, String rule, String key) throws Exception {
+        return done(rules.peek(rule, key).toFuture()).remaining();
+    }
+
+    static <T> T done(Future<T> future) throws Exception {
+        return done(future.toCompletionStage().toCompletableFuture());
+    }
+
+    static <T> T done(CompletableFuture<T> future) throws Exception {
+        return future.get(LONG.toSeconds(), TimeUnit.SECONDS);
+    }
+}
