@@ -12,6 +12,18 @@ import java.util.function.Predicate;
  */
 public interface FallbackStore extends LimitStore {
 
+    /** Whether what the other store has allowed fits together with what was admitted here and that one has not been charged with. */
+    enum Fit {
+        /** The two fit into the limit, whatever the other store knows. */
+        YES,
+
+        /** They do if the other store has been charged with what was handed over, of which nothing has been heard yet. */
+        IF_SETTLED,
+
+        /** They do not: whoever were told that he is allowed would be one too many. */
+        NO
+    }
+
     /**
      * Begins to stand in for a store: from now on, what {@link #take} admits is kept to be settled.
      *
@@ -21,11 +33,15 @@ public interface FallbackStore extends LimitStore {
     void standInFor(LimitStore store);
 
     /**
-     * Remembers what the other store has said: how much of each limit was used, and when that is whole again.
+     * Remembers what the other store has said: how much of each limit was used, and when that is whole again. From then on {@link
+     * #take} takes it into account; and what was admitted here before is taken into account by the answer of this method, so that of
+     * the two who have decided apart, one knows of the other. Whoever hands on what the other store has allowed does so only after this,
+     * and if it fits. It may be asked once more about the same decision.
      *
      * @param decision one that the other store has made
+     * @return whether it fits under every limit; of a decision that has charged nothing always {@link Fit#YES}
      */
-    void remember(Decision decision);
+    Fit remember(Decision decision);
 
     /**
      * Takes back what a decision of this store has taken, where it has not been settled.

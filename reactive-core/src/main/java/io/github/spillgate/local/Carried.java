@@ -41,19 +41,31 @@ final class Carried {
     /** Remembers what the other store has said; its clock need not be ours. */
     void know(Usage usage, Decision decision, long now) {
         long at = decision.at().toEpochMilli();
-        if (at < knownAt && knownAt - at < OUT_OF_ORDER) {
-            return;
+        long until = now + Math.max(0, usage.wholeAt().toEpochMilli() - at);
+        if (at > knownAt || knownAt - at >= OUT_OF_ORDER) {
+            knownAt = at;
+            known = usage.used();
+            knownUntil = until;
+        } else {
+            // Which came first is not certain: of one instant nobody can tell, and not every server's clock shows the same.
+            known = Math.max(known(now), usage.used());
+            knownUntil = Math.max(knownUntil, until);
         }
-        // Of two answers of one instant nobody can tell which came first.
-        long more = at == knownAt && now < knownUntil ? known : 0;
-        knownAt = at;
-        known = Math.max(more, usage.used());
-        knownUntil = now + Math.max(0, usage.wholeAt().toEpochMilli() - at);
+    }
+
+    /** Returns how much the other store has said is used, as far as that can be at a time. */
+    long known(long at) {
+        return at < knownUntil ? known : 0;
+    }
+
+    /** Returns how much has been handed over of which nothing has been heard, as far as that can count at a time. */
+    long handedOver(long at) {
+        return handed != null && at < handedUntil ? handedPermits : 0;
     }
 
     /** Takes so many permits off what is known, and returns how many there were. */
     long forget(long permits, long now) {
-        long there = now < knownUntil ? Math.min(known, permits) : 0;
+        long there = Math.min(known(now), permits);
         if (there > 0) {
             known -= there;
         }
@@ -62,9 +74,7 @@ final class Carried {
 
     /** Returns how many of a limit's permits are not for the count's own hits at a time. */
     long weight(Limit limit, double share, long at) {
-        return notOurs(limit, share)
-                + (at < knownUntil ? (long) Math.ceil(known * share) : 0)
-                + (handed != null && at < handedUntil ? handedPermits : 0);
+        return notOurs(limit, share) + (long) Math.ceil(known(at) * share) + handedOver(at);
     }
 
     /** Returns the next instant after this one at which the weight changes. */
@@ -116,6 +126,11 @@ final class Carried {
 
     long owed() {
         return owed;
+    }
+
+    /** Returns whether there may be anything that the other store has not been charged with. */
+    boolean isOwing() {
+        return owed > 0 || handed != null;
     }
 
     @Nullable

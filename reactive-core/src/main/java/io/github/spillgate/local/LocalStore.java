@@ -232,24 +232,56 @@ public final class LocalStore implements FallbackStore {
     }
 
     @Override
-    public void remember(Decision decision) {
+    public Fit remember(Decision decision) {
+        Fit all = Fit.YES;
         for (Usage usage : decision.limits()) {
-            Claim claim = usage.claim();
-            Count count = remembered(claim, usage.used() > 0);
-            if (count != null) {
-                long now = clock.millis();
-                synchronized (count) {
-                    count.carrying().know(usage, decision, now);
-                }
-                if (usage.isViolated()) {
-                    keepApart(
-                            claim,
-                            count,
-                            now + usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli(),
-                            now);
-                }
-            }
+            Fit fit = remember(usage, decision);
+            all = fit.compareTo(all) > 0 ? fit : all;
         }
+        return decision.isCharged() ? all : Fit.YES;
+    }
+
+    private Fit remember(Usage usage, Decision decision) {
+        Claim claim = usage.claim();
+        for (int look = 1; ; look++) {
+            Count count = remembered(claim, usage.used() > 0);
+            if (count == null) {
+                return Fit.YES;
+            }
+            long now = clock.millis();
+            Fit fit;
+            synchronized (count) {
+                if (count.isRetired() && look < LOOKS) {
+                    continue;
+                }
+                count.carrying().know(usage, decision, now);
+                fit = fit(usage, count, now);
+            }
+            if (usage.isViolated()) {
+                keepApart(
+                        claim,
+                        count,
+                        now + usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli(),
+                        now);
+            }
+            return fit;
+        }
+    }
+
+    /** Whether what the other store has allowed fits together with what it may not know of; its answers may come in any order. */
+    private static Fit fit(Usage usage, Count count, long now) {
+        Limit limit = usage.limit();
+        Carried carried = count.carried();
+        long known = Math.max(usage.used(), carried.known(now));
+        if (!carried.isOwing() && known <= limit.permits()) {
+            return Fit.YES;
+        }
+        count.look(limit, now);
+        carried.look(limit, now);
+        if (!count.fits(limit, known)) {
+            return Fit.NO;
+        }
+        return count.fits(limit, known + carried.handedOver(now)) ? Fit.YES : Fit.IF_SETTLED;
     }
 
     @Override

@@ -28,6 +28,10 @@ abstract class Progress {
         return asker == NEW && ASKER.compareAndSet(this, NEW, WAITS);
     }
 
+    final boolean isWaitedFor() {
+        return asker == WAITS;
+    }
+
     /** Whoever waits is served by the caller of this, and by nobody else. */
     final boolean serves() {
         return asker == WAITS && ASKER.compareAndSet(this, WAITS, SERVED);

@@ -1,6 +1,7 @@
 package io.github.spillgate.resilience;
 
 import io.github.spillgate.Claim;
+import io.github.spillgate.FallbackStore.Fit;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
@@ -36,6 +37,13 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     // has stood still meanwhile, the store may have answered long since; so there its silence says something only
     // after as much time again. Whoever asks does not wait for that.
 
+    //
+    // An answer that does not fit together with what the fallback has granted meanwhile is one that has come too late: the
+    // fallback decides. It is not known at once where something is on its way to be settled, which the store may have known of
+    // when it answered; then the answer is looked at again in a moment, until the time is up.
+
+    private static final long LOOK_AGAIN = TimeUnit.MILLISECONDS.toNanos(1);
+
     final ResilientStore store;
     final List<Claim> claims;
     private final Function<LimitStore, Mono<T>> what;
@@ -46,6 +54,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     private long sentAt;
     private volatile @Nullable Subscription upstream;
     private Gate.Passage passage = Gate.Passage.NO;
+    private boolean heard;
     private volatile boolean cancelled;
     private volatile @Nullable Disposable patience;
 
@@ -179,38 +188,65 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
 
     @Override
     public final void onNext(T answer) {
-        end(answer);
+        heard = true;
+        hear(answer);
     }
 
     @Override
     public final void onComplete() {
+        if (heard) {
+            return;
+        }
         if (needsAnswer && !isClosed()) {
             onError(new LimitStoreException(
                     store.primary() + " has answered nothing: expected a decision, for example one of Decision.ofTake",
                     null));
         } else {
-            end(null);
+            end(null, true);
         }
     }
 
-    private void end(@Nullable T answer) {
-        if (!closes()) {
+    private void hear(T answer) {
+        if (isClosed()) {
             return;
         }
+        Fit fit = Fit.YES;
         try {
-            store.remember(answer);
+            fit = store.remember(answer);
             if (judges()) {
                 gate.answered(Deadlines.now() - sentAt);
             }
         } finally {
-            // Whatever happens to those who look on, who asks is told, and his place is free.
+            // Whatever happens to those who look on, who asks is told.
+            if (fit == Fit.IF_SETTLED && isWaitedFor() && store.isOnItsWay(claims)) {
+                Schedulers.parallel().schedule(() -> hear(answer), LOOK_AGAIN, TimeUnit.NANOSECONDS);
+            } else {
+                end(answer, fit == Fit.YES);
+            }
+        }
+    }
+
+    private void end(@Nullable T answer, boolean fits) {
+        if (!closes()) {
+            return;
+        }
+        try {
+            if (judges()) {
+                gate.answered(Deadlines.now() - sentAt);
+            }
+        } finally {
             gate.leave(passage);
-            if (serves()) {
+            if (!serves()) {
+                answeredLate(answer);
+            } else if (fits) {
                 stopPatience();
                 answered(answer);
                 serve(answer);
             } else {
+                stopPatience();
+                inDoubt();
                 answeredLate(answer);
+                fallBack(null);
             }
         }
     }

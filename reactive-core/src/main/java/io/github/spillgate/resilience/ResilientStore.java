@@ -4,6 +4,7 @@ import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.FallbackStore;
+import io.github.spillgate.FallbackStore.Fit;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreProtection.ProtectedStore;
@@ -266,10 +267,14 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         unknown.add(permits(granted));
     }
 
-    void remember(@Nullable Object answer) {
-        if (standIn != null && answer instanceof Decision decision) {
-            standIn.remember(decision);
-        }
+    /** Lets the fallback know what the store has said, and returns whether that fits together with what the fallback has granted. */
+    Fit remember(@Nullable Object answer) {
+        return standIn != null && answer instanceof Decision decision ? standIn.remember(decision) : Fit.YES;
+    }
+
+    /** Whether what was handed over to be settled is on its way, so that its fate will soon be known. */
+    boolean isOnItsWay(List<Claim> claims) {
+        return settlers != null && !settlers.hold(claims);
     }
 
     /** The fallback has granted something that is to be charged in the store. */

@@ -1022,24 +1022,44 @@ class ResilientStoreTest {
         assertThat(limiter.state().settled()).isZero();
     }
 
-    /** Two that decide apart let in more than one: what the store admits in time, while the fallback has begun, comes on top. */
+    /** Two who decide apart let in no more than one: what the store admits in time has to fit together with what the fallback has. */
     @Test
-    void whatIsUnderWayWhenTheFallbackBeginsMayBeLetInOnTopAndIsCharged() {
+    void whatIsUnderWayWhenTheFallbackBeginsIsHeldAgainstWhatThatHasGranted() {
         RateLimiter limiter = limiter(LIMIT);
+        beginToFallBackWithTenUnderWay(limiter);
+        // The first five are not answered in time, and the fallback, which has heard of nothing, goes on to its limit.
+        take(limiter, 10);
+        assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(10);
+        elsewhere.goOn();
+        assertThat(decisions()).hasSize(20);
+        assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(10);
+        assertThat(sources()).containsOnly(Source.LOCAL);
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(limiter.state().settled()).isEqualTo(5);
+        assertThat(used("a")).isEqualTo(10);
+    }
+
+    @Test
+    void whatIsUnderWayWhenTheFallbackBeginsIsLetInAsFarAsThereIsRoom() {
+        RateLimiter limiter = limiter(LIMIT);
+        beginToFallBackWithTenUnderWay(limiter);
+        take(limiter, 2);
+        elsewhere.goOn();
+        assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(10);
+        assertThat(sources()).filteredOn(source -> source == Source.OTHER).hasSize(3);
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(10);
+    }
+
+    /** Five who fall back, and five who are still waiting for the store. */
+    private void beginToFallBackWithTenUnderWay(RateLimiter limiter) {
         elsewhere.hangs();
         take(limiter, 5);
         time.passMillis(60);
         take(limiter, 5);
         time.passMillis(40);
         elsewhere.answers();
-        // The first five are not answered in time, and the fallback, which has heard of nothing, goes on to its limit.
-        take(limiter, 10);
-        assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(10);
-        elsewhere.goOn();
-        assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(15);
-        time.pass(Duration.ofSeconds(3));
-        assertThat(limiter.state().toSettle()).isZero();
-        assertThat(limiter.state().settled()).isEqualTo(5);
     }
 
     private void take(RateLimiter limiter, int times) {
