@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.FallbackStore.Fit;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
@@ -90,6 +91,73 @@ class StandingInTest {
         long back = at - Duration.ofHours(1).toMillis();
         store.remember(Decision.ofTake(Source.OTHER, back, List.of(Usage.of(claim, 2, false, back, back + WINDOW))));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(8);
+    }
+
+    @Test
+    void anAnswerThatComesLateAndTellsOfMoreIsNotForgotten() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        remember(limiter, "a", 2, WINDOW);
+        clock.advanceMillis(-5);
+        remember(limiter, "a", 7, WINDOW);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
+        // Nor is it gone any sooner, until there is a newer one.
+        clock.advanceMillis(5);
+        remember(limiter, "a", 4, 1_000);
+        clock.advanceMillis(1_001);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
+        remember(limiter, "a", 4, WINDOW);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
+    }
+
+    // What fits together
+
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1m", "10/1m counter", "10/1m counter aligned", "10/1m resolution=1s"})
+    void whatTheOtherStoreHasAllowedFitsAsFarAsNothingElseWasAdmittedHere(String text) {
+        RateLimiter limiter = limiter(Limit.parse(text));
+        assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.YES);
+        now(limiter.tryAcquire("b", 4));
+        assertThat(remember(limiter, "b", 6, WINDOW)).isEqualTo(Fit.YES);
+        assertThat(remember(limiter, "b", 7, WINDOW)).isEqualTo(Fit.NO);
+        // It has charged that, be it told or not.
+        assertThat(now(limiter.peek("b")).remaining()).isZero();
+    }
+
+    @Test
+    void whatIsHandedOverMayBeAmongWhatTheOtherStoreTellsOf() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 4));
+        Settlement settlement = store.toSettle(10, claim -> false).get(0);
+        now(limiter.tryAcquire("a", 1));
+        assertThat(remember(limiter, "a", 5, WINDOW)).isEqualTo(Fit.YES);
+        assertThat(remember(limiter, "a", 6, WINDOW)).isEqualTo(Fit.IF_SETTLED);
+        assertThat(remember(limiter, "a", 9, WINDOW)).isEqualTo(Fit.IF_SETTLED);
+        assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.NO);
+        clock.advanceMillis(1);
+        store.settled(settlement, true);
+        assertThat(remember(limiter, "a", 9, WINDOW)).isEqualTo(Fit.YES);
+        assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.NO);
+    }
+
+    @Test
+    void whatWasSettledOnTopOfTheLimitLeavesNothingForWhoeverWasUnderWay() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        remember(limiter, "a", 11, WINDOW);
+        clock.advanceMillis(-1);
+        assertThat(remember(limiter, "a", 5, WINDOW)).isEqualTo(Fit.NO);
+    }
+
+    @Test
+    void whatHasChargedNothingAlwaysFits() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 10));
+        Claim claim = claim(limiter, "a");
+        long at = clock.millis();
+        List<Usage> used = List.of(Usage.of(claim, 10, false, at, at + WINDOW));
+        List<Usage> violated = List.of(Usage.of(claim, 10, true, at, at + WINDOW));
+        assertThat(store.remember(Decision.ofPeek(Source.OTHER, at, used))).isEqualTo(Fit.YES);
+        assertThat(store.remember(Decision.ofTake(Source.OTHER, at, violated))).isEqualTo(Fit.YES);
+        assertThat(store.remember(Decision.ofTake(Source.OTHER, at, used))).isEqualTo(Fit.NO);
     }
 
     @Test
@@ -396,10 +464,10 @@ class StandingInTest {
     }
 
     /** The other store has said that so much is used, for so long. */
-    private void remember(RateLimiter limiter, String key, long used, long millis) {
-        Claim claim = claim(limiter, key);
+    private Fit remember(RateLimiter limiter, String key, long used, long millis) {
+        Claim claim = claim(limiter, key).asking(1);
         long at = clock.millis();
-        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, used, false, at, at + millis))));
+        return store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, used, false, at, at + millis))));
     }
 
     private Claim claim(RateLimiter limiter, String key) {

@@ -211,6 +211,9 @@ final class Chaos implements AutoCloseable {
         ledger.assertRedisHasNeverGrantedTooMuch();
         ledger.assertTheLocalStoreHasNeverGrantedTooMuch(local.share(), repairedAt);
         ledger.assertTheLocalStoreHasForgottenNothing(local.share());
+        if (local.share() == 1) {
+            ledger.assertTogetherTheyHaveNeverGrantedTooMuch();
+        }
         assertThat(state().lost()).as("lost").isZero();
         return this;
     }

@@ -1,7 +1,9 @@
 package io.github.spillgate.resilience;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
@@ -177,12 +179,20 @@ final class Elsewhere implements LimitStore {
     private Mono<Decision> charge(List<Settlement> settlements) {
         for (Settlement one : settlements) {
             if (settled.add(one.id())) {
-                counts.take(List.of(one.claim().asking(one.permits()))).block();
+                charge(one);
             }
         }
         return counts.peek(
                         settlements.stream().map(one -> one.claim().asking(0)).toList())
                 .map(decision -> remade(decision, false));
+    }
+
+    /** Also above the limit: the permits of a limit are not in the name of its count. */
+    private void charge(Settlement one) {
+        Limit limit = one.claim().limit();
+        Limit higher = Limit.of(limit.permits() + one.permits(), limit.window());
+        Charge charge = Charge.of(one.claim().key(), higher).permits(one.permits());
+        asItIs("api").build().tryAcquire(charge).block();
     }
 
     @Override

@@ -157,6 +157,20 @@ final class Ledger {
     }
 
     /**
+     * Both together, where one instance grants all that there is: it knows of both, whoever was under way when one took the other's
+     * place. Only what was lost with a Redis is granted once more.
+     */
+    void assertTogetherTheyHaveNeverGrantedTooMuch() {
+        for (Page page : pages.values()) {
+            List<Grant> granted = page.grants();
+            assertNoWindowHoldsMore(page, filter(granted, this::isKnownToNewRedis), page.permits());
+            if (replicatedUntil == Long.MIN_VALUE) {
+                assertNoWindowHoldsMore(page, filter(granted, grant -> !isKnownToNewRedis(grant)), page.permits());
+            }
+        }
+    }
+
+    /**
      * Its share, until something of it has been settled: from then on that counts by the share only, like what others have used;
      * for it is then known to them as well. What has been settled is lost with the Redis in which it was, and the local store
      * takes a new one at its word that nothing is used.

@@ -1052,6 +1052,104 @@ class ResilientStoreTest {
         assertThat(used("a")).isEqualTo(10);
     }
 
+    @Test
+    void aVerdictOverSeveralCountsIsLetInUnderAllOfThemOrUnderNone() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.hangs();
+        listen(limiter.tryAcquire(Charge.of("a").permits(2), Charge.of("b").permits(2)));
+        elsewhere.fails();
+        assertThat(now(limiter.tryAcquire("b", 9)).isAllowed()).isTrue();
+        elsewhere.answers();
+        elsewhere.goOn();
+        assertThat(decisions()).singleElement().satisfies(decision -> {
+            assertThat(decision.isAllowed()).isFalse();
+            assertThat(decision.source()).isEqualTo(Source.LOCAL);
+        });
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isZero();
+        assertThat(used("b")).isEqualTo(9);
+        assertThat(now(limiter.tryAcquire("a", 10)).isAllowed()).isTrue();
+    }
+
+    @Test
+    void eachInstanceHoldsAgainstTheStoreWhatItHasGrantedOfItsShare() {
+        local.share(0.5);
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.hangs();
+        take(limiter, 7);
+        elsewhere.fails();
+        assertThat(now(limiter.tryAcquire("a", 5)).isAllowed()).isTrue();
+        elsewhere.goOn();
+        assertThat(sources()).filteredOn(source -> source == Source.OTHER).hasSize(5);
+        assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(5);
+    }
+
+    /** The store knows of what the fallback has granted, and not yet of him: that becomes known with the answer to the settlement. */
+    @Test
+    void whoIsAnsweredWhileASettlementIsOnItsWayWaitsUntilItsFateIsKnown() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.fails();
+        now(limiter.tryAcquire("a", 6));
+        elsewhere.answers();
+        elsewhere.settles(charged -> charged.delayElement(Duration.ofMillis(30)));
+        sendTheSettlement(limiter);
+        listen(limiter.tryAcquire("a", 4));
+        assertThat(said).isEmpty();
+        time.passMillis(25);
+        assertThat(said).isEmpty();
+        time.passMillis(6);
+        assertThat(decisions()).singleElement().satisfies(decision -> {
+            assertThat(decision.isAllowed()).isTrue();
+            assertThat(decision.source()).isEqualTo(Source.OTHER);
+        });
+        assertThat(used("a")).isEqualTo(10);
+    }
+
+    @Test
+    void whoIsAnsweredWhileASettlementIsOnItsWayWaitsNoLongerThanToTheDeadline() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.fails();
+        now(limiter.tryAcquire("a", 6));
+        elsewhere.answers();
+        elsewhere.settles(charged -> charged.delayElement(Duration.ofMillis(500)));
+        sendTheSettlement(limiter);
+        listen(limiter.tryAcquire("a", 4));
+        time.passMillis(99);
+        assertThat(said).isEmpty();
+        time.passMillis(1);
+        assertThat(decisions()).singleElement().satisfies(decision -> {
+            assertThat(decision.isAllowed()).isFalse();
+            assertThat(decision.source()).isEqualTo(Source.LOCAL);
+        });
+        assertThat(limiter.state().isFallenBack()).isFalse();
+        time.pass(Duration.ofSeconds(2));
+        assertThat(used("a")).isEqualTo(6);
+    }
+
+    @Test
+    void aSettlementThatComesBetweenTheStoresAnswerAndItsAskerIsNotOverlooked() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.hangs();
+        listen(limiter.tryAcquire("a", 5));
+        elsewhere.fails();
+        now(limiter.tryAcquire("a", 6));
+        elsewhere.answers();
+        sendTheSettlement(limiter);
+        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(used("a")).isEqualTo(11);
+        elsewhere.goOn();
+        assertThat(decisions()).singleElement().matches(decision -> !decision.isAllowed());
+        assertThat(used("a")).isEqualTo(6);
+    }
+
+    /** Whoever asks has it sent at once, and is answered by the fallback. */
+    private void sendTheSettlement(RateLimiter limiter) {
+        time.passMillis(25);
+        assertThat(now(limiter.peek("a")).source()).isEqualTo(Source.LOCAL);
+        time.passMillis(1);
+        assertThat(elsewhere.batches()).hasSize(1);
+    }
+
     /** Five who fall back, and five who are still waiting for the store. */
     private void beginToFallBackWithTenUnderWay(RateLimiter limiter) {
         elsewhere.hangs();

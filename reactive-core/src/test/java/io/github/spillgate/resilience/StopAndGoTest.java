@@ -1,0 +1,157 @@
+package io.github.spillgate.resilience;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.resilience4j.core.IntervalFunction;
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.RedisClient;
+import java.time.Duration;
+import java.util.List;
+import java.util.Queue;
+import java.util.Random;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.scheduler.Schedulers;
+
+/**
+ * Redis stops for about as long as the deadline, again and again, so that of those who ask in one moment some are answered by it
+ * just in time, and some by the fallback: of one instance all together get no more than the limit.
+ *
+ * <p>A few rounds; {@code -Dspillgate.stops=1000} makes it a thousand. Each has a seed that a failure tells.
+ */
+class StopAndGoTest {
+
+    private static final int ROUNDS = Integer.getInteger("spillgate.stops", 25);
+    private static final int ASKED = 150;
+    private static final int MILLIS = 150;
+    private static final int DEADLINE = 40;
+    private static final Duration PATIENCE = Duration.ofSeconds(60);
+    private static final Limit LOG = Limit.perHour(30);
+    private static final Limit OTHER = Limit.perDay(50);
+    private static final Limit COUNTER = Limit.perHour(30).counter();
+    private static final Limit ALIGNED = Limit.perDay(30).counter().alignedToClock();
+    private static final Limit SHORT = Limit.of(15, Duration.ofMillis(400));
+
+    private final RedisForTests redis = RedisForTests.startOwn();
+    private final RedisClient client = RedisClient.create(redis.uri());
+    private final RedisStore redisStore = RedisStore.create(client);
+    private final Ledger ledger = new Ledger();
+    private final Queue<Throwable> errors = new ConcurrentLinkedQueue<>();
+    private final Queue<Source> sources = new ConcurrentLinkedQueue<>();
+    private RateLimiter limiter;
+
+    @BeforeEach
+    void begin() {
+        ResilientStore store = ResilientStore.builder(redisStore)
+                .fallback(LocalStore.bounded(10_000))
+                .deadline(Duration.ofMillis(DEADLINE))
+                .breaker(settings -> settings.waitIntervalFunctionInOpenState(IntervalFunction.of(30)))
+                .build();
+        limiter = RateLimiter.builder("stops").store(store).build();
+        await().until(() -> limiter.peek(Charge.of("first", LOG)).block().source() == Source.REDIS);
+    }
+
+    @AfterEach
+    void end() {
+        limiter.closeLater().block(PATIENCE);
+        redisStore.close();
+        client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        redis.close();
+    }
+
+    /** Those who ask for one permit each are put together on their way to Redis; those who ask for some are not. */
+    @ParameterizedTest
+    @ValueSource(ints = {1, 4})
+    void oneInstanceLetsInNoMoreThanTheLimitHoweverOftenRedisStops(int mostPermits) throws InterruptedException {
+        for (int round = 0; round < ROUNDS; round++) {
+            long seed = new Random().nextLong();
+            stopAndGo(new Random(seed), "-" + round, mostPermits);
+            assertThat(errors).as("seed %d", seed).isEmpty();
+            try {
+                ledger.assertTogetherTheyHaveNeverGrantedTooMuch();
+            } catch (AssertionError e) {
+                throw new AssertionError("seed " + seed, e);
+            }
+        }
+        assertThat(sources).contains(Source.REDIS, Source.LOCAL);
+        await().atMost(PATIENCE).until(() -> limiter.state().toSettle() == 0);
+        assertThat(limiter.state().lost()).isZero();
+        assertThat(limiter.state().unknown()).isZero();
+        assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    /** Everything that happens in a round is set down beforehand, by when it happens. */
+    private void stopAndGo(Random random, String round, int mostPermits) throws InterruptedException {
+        CountDownLatch open = new CountDownLatch(ASKED + 1);
+        int stop = random.nextInt(MILLIS / 2);
+        int go = stop + DEADLINE / 2 + random.nextInt(2 * DEADLINE);
+        Schedulers.boundedElastic().schedule(redis::pause, stop, TimeUnit.MILLISECONDS);
+        Schedulers.boundedElastic()
+                .schedule(
+                        () -> {
+                            redis.resume();
+                            open.countDown();
+                        },
+                        go,
+                        TimeUnit.MILLISECONDS);
+        for (int i = 0; i < ASKED; i++) {
+            List<Charge> charges = charges(random, round, mostPermits);
+            Schedulers.parallel().schedule(() -> ask(charges, open), random.nextInt(MILLIS), TimeUnit.MILLISECONDS);
+        }
+        assertThat(open.await(PATIENCE.toSeconds(), TimeUnit.SECONDS)).isTrue();
+    }
+
+    private static List<Charge> charges(Random random, String round, int mostPermits) {
+        int permits = 1 + random.nextInt(mostPermits);
+        return switch (random.nextInt(6)) {
+            case 0, 1 -> List.of(Charge.of("log" + round, LOG).permits(permits));
+            case 2 -> List.of(Charge.of("counter" + round, COUNTER).permits(permits));
+            case 3 -> List.of(Charge.of("aligned" + round, ALIGNED).permits(permits));
+            case 4 -> List.of(Charge.of("short", SHORT).permits(permits));
+            default ->
+                List.of(
+                        Charge.of("log" + round, LOG, OTHER).permits(permits),
+                        Charge.of("counter" + round, COUNTER).permits(permits));
+        };
+    }
+
+    private void ask(List<Charge> charges, CountDownLatch open) {
+        long asked = System.nanoTime();
+        limiter.tryAcquire(charges)
+                .doFinally(end -> open.countDown())
+                .subscribe(decision -> enter(decision, asked), errors::add);
+    }
+
+    private void enter(Decision decision, long asked) {
+        sources.add(decision.source());
+        ledger.add(decision, asked, System.nanoTime());
+    }
+
+    private void assertRedisHoldsExactlyWhatWasGranted() {
+        RateLimiter exact = RateLimiter.builder("stops")
+                .store(new Unprotected(redisStore))
+                .build();
+        await().atMost(PATIENCE).untilAsserted(() -> {
+            for (Ledger.Page page : ledger.lasting()) {
+                Charge charge = Charge.of(page.claim().key(), page.claim().limit());
+                assertThat(exact.peek(charge).block(PATIENCE).limits().get(0).used())
+                        .as("used of %s", page)
+                        .isEqualTo(ledger.owedToRedis(page));
+            }
+        });
+    }
+}
