@@ -32,7 +32,7 @@ public final class Decision {
     private final List<Usage> limits;
     private final List<Limit> violated;
 
-    /** What each of several servers has decided; empty if one has decided on everything. */
+    /** What each of several servers has decided, by its own clock; empty if one has decided on everything. */
     private final List<Decision> parts;
 
     private volatile int redeemed;
@@ -127,7 +127,15 @@ public final class Decision {
                 fitsAt,
                 limits,
                 violatedIn(limits),
-                charged ? List.copyOf(parts) : List.of());
+                allowed
+                        ? List.copyOf(parts)
+                        : parts.stream().map(Decision::givenBack).toList());
+    }
+
+    /** The same after what it took was given back. */
+    private Decision givenBack() {
+        List<Usage> left = limits.stream().map(usage -> usage.later(0, charged)).toList();
+        return new Decision(source, at, allowed, false, fitsAt, left, violated);
     }
 
     /**
@@ -289,9 +297,10 @@ public final class Decision {
     }
 
     /**
-     * Returns what is to be given back to each of the servers that have decided, each by its own clock. For stores.
+     * Returns what each of the servers has decided that were asked, by its own clock: what each has said of its counts, and what is to
+     * be given back to it. For stores.
      *
-     * @return the parts that it was put together from, or nothing but itself
+     * @return the parts that it was put together from, without what has been given back already; or nothing but itself
      */
     public List<Decision> parts() {
         return parts.isEmpty() ? List.of(this) : parts;

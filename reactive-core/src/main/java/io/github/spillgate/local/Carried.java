@@ -1,5 +1,6 @@
 package io.github.spillgate.local;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
@@ -47,7 +48,7 @@ final class Carried {
             known = usage.used();
             knownUntil = until;
         } else {
-            // Which came first is not certain: of one instant nobody can tell, and not every server's clock shows the same.
+            // Which came first is not certain: of one instant nobody can tell, and clocks of servers differ.
             known = Math.max(known(now), usage.used());
             knownUntil = Math.max(knownUntil, until);
         }
@@ -61,6 +62,17 @@ final class Carried {
     /** Returns how much has been handed over of which nothing has been heard, as far as that can count at a time. */
     long handedOver(long at) {
         return handed != null && at < handedUntil ? handedPermits : 0;
+    }
+
+    /**
+     * Returns whether what the other store took at that time, by its clock, is certainly among what is known, and in full: it had not
+     * left by then, nor faded, as the hits of a counter do.
+     */
+    boolean isAmongKnown(Limit limit, long takenAt) {
+        return knownAt == takenAt
+                || (limit.algorithm() == Algorithm.LOG
+                        && knownAt > takenAt
+                        && knownAt - takenAt < limit.window().toMillis());
     }
 
     /** Takes so many permits off what is known, and returns how many there were. */

@@ -185,9 +185,16 @@ public final class LocalStore implements FallbackStore {
                 takeBack(decision);
                 return;
             }
-            for (Usage usage : decision.limits()) {
-                Claim claim = usage.claim();
-                change(claim, count -> count.carried().forget(claim.permits(), clock.millis()));
+            for (Decision part : decision.parts()) {
+                long takenAt = part.at().toEpochMilli();
+                for (Usage usage : part.limits()) {
+                    Claim claim = usage.claim();
+                    change(claim, count -> {
+                        if (count.carried().isAmongKnown(claim.limit(), takenAt)) {
+                            count.carried().forget(claim.permits(), clock.millis());
+                        }
+                    });
+                }
             }
         });
     }
@@ -234,9 +241,11 @@ public final class LocalStore implements FallbackStore {
     @Override
     public Fit remember(Decision decision) {
         Fit all = Fit.YES;
-        for (Usage usage : decision.limits()) {
-            Fit fit = remember(usage, decision);
-            all = fit.compareTo(all) > 0 ? fit : all;
+        for (Decision part : decision.parts()) {
+            for (Usage usage : part.limits()) {
+                Fit fit = remember(usage, part);
+                all = fit.compareTo(all) > 0 ? fit : all;
+            }
         }
         return decision.isCharged() ? all : Fit.YES;
     }

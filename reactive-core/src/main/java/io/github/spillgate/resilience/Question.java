@@ -38,9 +38,9 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     // after as much time again. Whoever asks does not wait for that.
 
     //
-    // An answer that does not fit together with what the fallback has granted meanwhile is one that has come too late: the
-    // fallback decides. It is not known at once where something is on its way to be settled, which the store may have known of
-    // when it answered; then the answer is looked at again in a moment, until the time is up.
+    // An answer that does not fit together with what the fallback has granted meanwhile is one that has come too
+    // late: the fallback decides. Where something is on its way to be settled, which the store may have known of when
+    // it answered, that is not certain at once; then the answer is looked at again in a moment, until the time is up.
 
     private static final long LOOK_AGAIN = TimeUnit.MILLISECONDS.toNanos(1);
 

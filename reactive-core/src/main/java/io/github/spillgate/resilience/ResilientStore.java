@@ -52,6 +52,9 @@ import reactor.util.context.ContextView;
  *   <li>The local store as the fallback starts from what the store has said last of each count, and keeps account of what it
  *       admits. That is charged in the store when it is back, in small batches, and once, also where a reply is lost. Until it is
  *       sent, the fallback goes on deciding about that count; else the store would grant what is used already.
+ *   <li>What the store allows in time, while the fallback has granted something of the same counts that the store does not know of, is
+ *       held against that: if the two do not fit into the limit together, the fallback decides, and the store is given back what it has
+ *       charged. So one instance whose share is 1 lets in no more than the limit, whichever of the two decides.
  *   <li>A question that was sent and not answered may have been done. If its answer comes within a minute, it is taken into
  *       account; else what it asked for counts as not charged, and is charged.
  * </ul>
@@ -60,6 +63,37 @@ import reactor.util.context.ContextView;
  * here until it decides again.
  */
 public final class ResilientStore implements ProtectedStore, AutoCloseable {
+    // Design notes.
+    //
+    // What has to hold: nobody is told that he is allowed, by the store or by the fallback, unless he fits into the
+    // limit together with all whom this instance has told so before and who still count.
+    //
+    // Of each count the fallback has two numbers: what is known, which is what the store has said it has charged, and
+    // what is owed, which the fallback has granted and the store may not have charged. Everybody who has been told is
+    // in one of them at the least. So it is enough that whoever is told finds, with himself in it, that both together
+    // are at most the limit.
+    //
+    // A grant of the fallback looks at both. It knows of nobody who is under way, and need not: an answer of the
+    // store goes into what is known first, and is handed on only if both fit together then (FallbackStore.remember).
+    // Each of the two is one step under the count's monitor, so of a grant and an answer that meet, the later one
+    // sees the other. Of several counts each is looked at by itself: once an answer is known, no grant takes its
+    // place away.
+    //
+    // An answer that does not fit has come too late, as if the deadline had passed: the fallback decides, and if it
+    // denies, what the store has charged is given back. Until the store tells of that, it counts as used; that errs
+    // towards denying, for a window at most.
+    //
+    // Whoever moves from one number to the other is in both for a moment, and never in none. A settlement is known
+    // before it is no longer owed, and so is a late answer. What is on its way to be settled may be known already,
+    // with the answer to somebody else: who would be turned away only because it is in both waits until that is clear
+    // (Question.hear), to his deadline at most.
+    //
+    // What is known is what the newest answer says, by the clock of the server that gave it; where the order is not
+    // certain, the most that any of them says. What is given back is taken off before the store is asked, for an
+    // answer may have it off already.
+    //
+    // Not covered is what nobody knows of: what a store has lost, counts that were forgotten for want of memory, what
+    // was granted elsewhere.
 
     private static final Duration LONGEST = Duration.ofMinutes(1);
     private static final long LATEST = TimeUnit.MINUTES.toNanos(1);
@@ -144,7 +178,9 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     private Mono<Void> refund(Decision decision, List<Claim> claims) {
         if (decision.source() != fallback.state().decides()) {
-            return new Asking<>(actual -> new Refunding(this, decision, claims, actual));
+            return standIn == null
+                    ? change(claims, store -> store.refund(decision))
+                    : refund(decision, claims, standIn);
         }
         if (standIn == null) {
             return fallback.refund(decision);
@@ -153,6 +189,15 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
             List<Claim> settled = standIn.takeBack(decision);
             return settled.isEmpty() ? Mono.empty() : change(settled, store -> store.refund(settled));
         });
+    }
+
+    /**
+     * The fallback forgets it before the store is asked. What the store has said by then still has it in it; what it says after that
+     * may not, and would become too little if as much were taken off once more.
+     */
+    private Mono<Void> refund(Decision decision, List<Claim> claims, FallbackStore remembering) {
+        Mono<Void> elsewhere = change(claims, store -> store == remembering ? Mono.empty() : store.refund(decision));
+        return Mono.defer(() -> remembering.refund(decision).then(elsewhere));
     }
 
     @Override
@@ -323,7 +368,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     }
 
     /** A change of counts: what is freed by it may be freed late. */
-    private static class Changing extends Question<Void> {
+    private static final class Changing extends Question<Void> {
 
         Changing(
                 ResilientStore store,
@@ -341,25 +386,6 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         @Override
         void failedLate(Throwable error) {
             store.denials.freed(claims);
-        }
-    }
-
-    /** What the store is given back, the fallback has not to remember. */
-    private static final class Refunding extends Changing {
-
-        private final Decision decision;
-
-        Refunding(ResilientStore store, Decision decision, List<Claim> claims, CoreSubscriber<? super Void> actual) {
-            super(store, claims, asked -> asked.refund(decision), actual);
-            this.decision = decision;
-        }
-
-        @Override
-        void answered(@Nullable Void answer) {
-            FallbackStore remembering = store.standIn;
-            if (remembering != null) {
-                remembering.refund(decision).subscribe();
-            }
         }
     }
 

@@ -109,6 +109,59 @@ class StandingInTest {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
     }
 
+    /** Of several servers each has decided at a time of its own, and none later than the last of them. */
+    @Test
+    void aDecisionOfSeveralServersIsNoNewerThanItsParts() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim a = claim(limiter, "a").asking(1);
+        Claim b = claim(limiter, "b").asking(1);
+        long at = clock.millis();
+        Decision first = Decision.ofTake(Source.OTHER, at, List.of(Usage.of(a, 3, false, at, at + WINDOW)));
+        Decision newer = Decision.ofTake(Source.OTHER, at + 4, List.of(Usage.of(a, 8, false, at, at + WINDOW)));
+        for (boolean violated : new boolean[] {false, true}) {
+            Decision last = Decision.ofTake(Source.OTHER, at + 9, List.of(Usage.of(b, 10, violated, at, at + WINDOW)));
+            store.remember(newer);
+            store.remember(Decision.ofParts(List.of(a, b), List.of(first, last)));
+            assertThat(now(limiter.peek("a")).remaining()).isEqualTo(2);
+            assertThat(now(limiter.peek("b")).remaining()).isZero();
+        }
+    }
+
+    @Test
+    void whatIsGivenBackIsForgottenWhereItIsCertainlyAmongWhatIsKnown() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Decision taken = taken(limiter, "a", 3);
+        clock.advanceMillis(WINDOW - 1);
+        remember(limiter, "a", 8, WINDOW);
+        store.refund(taken).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
+    }
+
+    @Test
+    void whatIsGivenBackAfterItHasLeftIsNotForgottenOnceMore() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Decision taken = taken(limiter, "a", 3);
+        clock.advanceMillis(WINDOW);
+        remember(limiter, "a", 8, WINDOW);
+        store.refund(taken).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(2);
+    }
+
+    /** It has faded to one that nobody here knows. */
+    @Test
+    void whatIsGivenBackOfACounterIsForgottenOnlyIfNothingNewerIsKnown() {
+        RateLimiter limiter = limiter(Limit.perMinute(10).counter());
+        Decision taken = taken(limiter, "a", 3);
+        store.refund(taken).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+        clock.advanceMillis(1);
+        Decision faded = taken(limiter, "a", 3);
+        clock.advanceMillis(1);
+        remember(limiter, "a", 4, WINDOW);
+        store.refund(faded).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
+    }
+
     // What fits together
 
     @ParameterizedTest
@@ -463,11 +516,21 @@ class StandingInTest {
         return builder.build();
     }
 
+    /** The other store has taken so much, of what was whole. */
+    private Decision taken(RateLimiter limiter, String key, long permits) {
+        Claim claim = claim(limiter, key).asking(permits);
+        long at = clock.millis();
+        Decision taken = Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, permits, false, at, at + WINDOW)));
+        store.remember(taken);
+        return taken;
+    }
+
     /** The other store has said that so much is used, for so long. */
     private Fit remember(RateLimiter limiter, String key, long used, long millis) {
         Claim claim = claim(limiter, key).asking(1);
         long at = clock.millis();
-        return store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, used, false, at, at + millis))));
+        return store.remember(
+                Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, used, false, at, at + millis))));
     }
 
     private Claim claim(RateLimiter limiter, String key) {

@@ -659,6 +659,21 @@ class ResilientStoreTest {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
 
+    /** What the store says after it was given something back has that in it. */
+    @Test
+    void whatIsGivenBackIsForgottenOnceAlsoIfTheStoreHasAnsweredOthersMeanwhile() {
+        RateLimiter limiter = limiter(LIMIT);
+        Decision first = now(limiter.tryAcquire("a", 4));
+        elsewhere.hangs();
+        listen(limiter.refund(first).thenReturn("given back"));
+        elsewhere.answers();
+        assertThat(now(limiter.tryAcquire("a", 6)).limits().get(0).used()).isEqualTo(6);
+        elsewhere.goOn();
+        assertThat(said).containsExactly("given back");
+        elsewhere.isNotThere();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(4);
+    }
+
     // Settling
 
     @Test

@@ -142,9 +142,8 @@ class StopAndGoTest {
     }
 
     private void assertRedisHoldsExactlyWhatWasGranted() {
-        RateLimiter exact = RateLimiter.builder("stops")
-                .store(new Unprotected(redisStore))
-                .build();
+        RateLimiter exact =
+                RateLimiter.builder("stops").store(new Unprotected(redisStore)).build();
         await().atMost(PATIENCE).untilAsserted(() -> {
             for (Ledger.Page page : ledger.lasting()) {
                 Charge charge = Charge.of(page.claim().key(), page.claim().limit());
