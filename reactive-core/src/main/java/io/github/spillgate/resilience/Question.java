@@ -36,7 +36,6 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     // The gate is told once what came of it: at the answer, or at the deadline if that is sooner. Where this process
     // has stood still meanwhile, the store may have answered long since; so there its silence says something only
     // after as much time again. Whoever asks does not wait for that.
-
     //
     // An answer that does not fit together with what the fallback has granted meanwhile is one that has come too
     // late: the fallback decides. Where something is on its way to be settled, which the store may have known of when
