@@ -32,7 +32,8 @@ public final class ExampleRedis implements Closeable {
         return open(System.getenv(VARIABLE));
     }
 
-    static ExampleRedis open(@Nullable String named) throws IOException {
+    /** The one that the environment would name so, or else an {@linkplain #embedded() embedded} one. */
+    public static ExampleRedis open(@Nullable String named) throws IOException {
         return named == null || named.isBlank() ? embedded() : new ExampleRedis("the one of " + VARIABLE, named, null);
     }
 
@@ -62,6 +63,16 @@ public final class ExampleRedis implements Closeable {
     /** Where it is; there may be a password in it. */
     public String uri() {
         return uri;
+    }
+
+    /** Whether it is ours to stop and to start. */
+    public boolean isOurs() {
+        return own != null;
+    }
+
+    /** Whether it runs, as far as we know: of one that is not ours that is taken for granted. Never waits for a stop or a start. */
+    public boolean isRunning() {
+        return own == null || own.isActive();
     }
 
     /**

@@ -29,11 +29,16 @@ class ExampleRedisTest {
             redis.start();
             assertThat(keysAfterOneMore(uri)).isEqualTo(2);
 
+            assertThat(redis.isOurs()).isTrue();
+            assertThat(redis.isRunning()).isTrue();
+
             redis.stop();
             redis.stop();
+            assertThat(redis.isRunning()).isFalse();
             assertGone(uri);
 
             redis.start();
+            assertThat(redis.isRunning()).isTrue();
             assertThat(redis.uri()).isEqualTo(uri);
             assertThat(keysAfterOneMore(uri)).isEqualTo(1);
         }
@@ -60,6 +65,8 @@ class ExampleRedisTest {
         try (ExampleRedis running = ExampleRedis.embedded()) {
             ExampleRedis named = ExampleRedis.open(running.uri());
             assertThat(named.uri()).isEqualTo(running.uri());
+            assertThat(named.isOurs()).isFalse();
+            assertThat(named.isRunning()).isTrue();
             assertThat(named.name()).isEqualTo("the one of SPILLGATE_REDIS_URI");
             assertThatExceptionOfType(UnsupportedOperationException.class)
                     .isThrownBy(named::stop)
