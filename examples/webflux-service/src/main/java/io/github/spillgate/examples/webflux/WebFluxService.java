@@ -20,16 +20,23 @@ public final class WebFluxService {
         ExampleRedis redis = ExampleRedis.open();
         // When the service has ended: until then the limiter may have something to settle.
         SpringApplication.getShutdownHandlers().add(redis::close);
-        Environment started = new SpringApplicationBuilder(WebFluxService.class)
-                .properties("spillgate.redis.uri=" + redis.uri())
-                .run(args)
-                .getEnvironment();
+        Environment started = on(redis).run(args).getEnvironment();
         sayWhatToTry(started.getProperty("local.server.port"), redis.name());
+    }
+
+    /** The service on this Redis, which the playground can stop, and which is for others to close. */
+    static SpringApplicationBuilder on(ExampleRedis redis) {
+        return new SpringApplicationBuilder(WebFluxService.class)
+                .properties("spillgate.redis.uri=" + redis.uri())
+                .initializers(context -> context.getBeanFactory().registerSingleton("exampleRedis", redis));
     }
 
     private static void sayWhatToTry(@Nullable String port, String redis) {
         System.out.printf("""
             A service that checks VAT numbers, at http://localhost:%1$s; its Redis is %2$s. Try:
+
+              http://localhost:%1$s
+                    A page that sends requests, as many a second as you like, and shows what becomes of them; and that stops Redis.
 
               curl -i -X POST -H 'X-Api-Key: free-key' 'localhost:%1$s/v1/validate?number=FI12345678'
                     The header fields tell what is left: 30 a minute, and 100 a day. paid-key has 10,000 a day.

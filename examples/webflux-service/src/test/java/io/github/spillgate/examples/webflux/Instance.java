@@ -8,7 +8,6 @@ import java.io.Closeable;
 import java.net.URI;
 import java.util.List;
 import java.util.stream.Stream;
-import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.context.ConfigurableApplicationContext;
 
 /** The service with its own settings, on a free port and on a Redis that answers. */
@@ -27,11 +26,10 @@ final class Instance implements Closeable {
      * @param settings more of them
      */
     static Instance on(ExampleRedis redis, String name, String... settings) {
-        Instance instance = new Instance(new SpringApplicationBuilder(WebFluxService.class)
+        Instance instance = new Instance(WebFluxService.on(redis)
                 .run(Stream.concat(
                                 Stream.of(
                                         "--server.port=0",
-                                        "--spillgate.redis.uri=" + redis.uri(),
                                         "--spillgate.name=" + name,
                                         // That the machine is busy is not what is tested.
                                         "--spillgate.deadline=5s"),

@@ -1,0 +1,70 @@
+package io.github.spillgate.examples.webflux;
+
+import io.github.spillgate.examples.redis.ExampleRedis;
+import java.io.IOException;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.springframework.http.HttpStatus;
+import org.springframework.stereotype.Component;
+import org.springframework.web.server.ResponseStatusException;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/** Stops and starts the Redis of the example, once at a time. Its answers are HTTP's. */
+@Component
+final class RedisSwitch {
+
+    private final ExampleRedis redis;
+    private final AtomicBoolean turning = new AtomicBoolean();
+
+    RedisSwitch(ExampleRedis redis) {
+        this.redis = redis;
+    }
+
+    Playground.Redis state() {
+        return new Playground.Redis(redis.name(), redis.isOurs(), redis.isRunning());
+    }
+
+    /** Completes when it is gone. */
+    Mono<Void> stop() {
+        return turn(redis::stop);
+    }
+
+    /** Completes when it answers; it is empty then. */
+    Mono<Void> start() {
+        return turn(redis::start);
+    }
+
+    /**
+     * Who comes while it is turned is sent away, and does not wait: else each click would hold a thread. Once begun it is brought to its end,
+     * whether or not somebody still wants to hear of it: a cancellation would interrupt it, and leave a process that nobody knows of.
+     */
+    private Mono<Void> turn(Turn turn) {
+        return Mono.defer(() -> turning.compareAndSet(false, true)
+                ? Mono.fromFuture(
+                        // To wait for a process blocks.
+                        Mono.<Void>fromCallable(() -> {
+                                    turn.run();
+                                    return null;
+                                })
+                                .subscribeOn(Schedulers.boundedElastic())
+                                .doOnTerminate(() -> turning.set(false))
+                                .onErrorMap(RedisSwitch::told)
+                                .toFuture(),
+                        true)
+                : Mono.error(new ResponseStatusException(
+                        HttpStatus.CONFLICT, "Redis is being stopped or started: expected one to come after the other")));
+    }
+
+    private static Throwable told(Throwable error) {
+        if (error instanceof UnsupportedOperationException) {
+            return new ResponseStatusException(HttpStatus.CONFLICT, error.getMessage(), error);
+        }
+        return error instanceof IOException
+                ? new ResponseStatusException(HttpStatus.INTERNAL_SERVER_ERROR, error.getMessage(), error)
+                : error;
+    }
+
+    private interface Turn {
+        void run() throws IOException;
+    }
+}

@@ -1,0 +1,69 @@
+package io.github.spillgate.examples.webflux;
+
+import java.net.InetSocketAddress;
+import java.util.List;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.springframework.http.HttpHeaders;
+import org.springframework.http.HttpStatus;
+import org.springframework.http.server.reactive.ServerHttpRequest;
+import org.springframework.web.server.ResponseStatusException;
+
+/** Tells who sits at this machine from the rest of the world, and our page from other pages that are open there. */
+final class ThisMachine {
+
+    static final String OUR_PAGE = "X-Playground";
+
+    private static final Pattern OURS = Pattern.compile("(localhost|127\\.0\\.0\\.1|\\[::1])(:[0-9]+)?");
+    private static final List<String> OF_PROXIES = List.of("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via");
+
+    private ThisMachine() {}
+
+    /**
+     * Checks who wants to know something. A page of another site cannot read our answer, because we allow no origin to; except if it has
+     * made the browser believe that its name is an address of ours (DNS rebinding). Then it stands in {@code Host} with its own name.
+     */
+    static void checkIsAsking(ServerHttpRequest request) {
+        check(request.getRemoteAddress(), request.getHeaders());
+    }
+
+    /**
+     * Checks who wants to have something done as well. For that a page of another site need not read the answer: it has a form sent, or has a
+     * script send what a form could. None of the two can have a header of its own, for which the browser would first ask us, by a preflight
+     * that nobody answers. {@code Origin} tells the same, where the browser sends it.
+     */
+    static void checkIsTelling(ServerHttpRequest request) {
+        check(request.getRemoteAddress(), request.getHeaders());
+        checkIsOurPage(request.getHeaders());
+    }
+
+    static void check(@Nullable InetSocketAddress peer, HttpHeaders headers) {
+        if (peer == null || peer.getAddress() == null || !peer.getAddress().isLoopbackAddress()) {
+            throw refused("it comes from " + peer + ": expected a request from this machine, over the loopback interface");
+        }
+        // Its own address is all that one sees of whoever is behind a proxy.
+        OF_PROXIES.stream().filter(headers::containsHeader).findFirst().ifPresent(name -> {
+            throw refused("it has come through a proxy, as " + name + " says: expected a request from this machine");
+        });
+        List<String> hosts = headers.getOrEmpty(HttpHeaders.HOST);
+        if (hosts.size() != 1 || !OURS.matcher(hosts.get(0)).matches()) {
+            throw refused("it is for Host " + hosts + ": expected a name of this machine, for example localhost:8080");
+        }
+    }
+
+    static void checkIsOurPage(HttpHeaders headers) {
+        if (!headers.containsHeader(OUR_PAGE)) {
+            throw refused("it has no header " + OUR_PAGE + ": expected one, for example \"" + OUR_PAGE + ": 1\"");
+        }
+        String host = headers.getFirst(HttpHeaders.HOST);
+        List<String> origins = headers.getOrEmpty(HttpHeaders.ORIGIN);
+        if (!Stream.of("http://" + host, "https://" + host).toList().containsAll(origins)) {
+            throw refused("it comes from a page of " + origins + ": expected one of http://" + host);
+        }
+    }
+
+    private static ResponseStatusException refused(String why) {
+        return new ResponseStatusException(HttpStatus.FORBIDDEN, why);
+    }
+}

@@ -1,0 +1,93 @@
+// What can be reckoned without a page: how many requests are due, what has become of them in each second, what the header fields
+// say, and how high a plot is. Time is a parameter, in milliseconds.
+
+/** Says how many requests are due, so that there are `rate` of them in a second however unevenly it is asked. */
+export class Pace {
+  #last = null;
+  #due = 0;
+
+  /** @returns {number} how many to send now, `most` at most; what is above is dropped, and not made up for later in a burst */
+  due(rate, now, most) {
+    const since = this.#last === null ? 0 : now - this.#last;
+    this.#last = now;
+    this.#due = rate === 0 ? 0 : this.#due + (rate * since) / 1000;
+    const whole = Math.floor(this.#due);
+    this.#due -= whole;
+    return Math.min(whole, most);
+  }
+
+  /** Nothing has been due in the meantime. */
+  rest() {
+    this.#last = null;
+    this.#due = 0;
+  }
+}
+
+/** Counts what has become of requests, second by second, for as many seconds as it is told. */
+export class Seconds {
+  #length;
+  #past = [];
+  #now = Seconds.#empty();
+
+  constructor(length) {
+    this.#length = length;
+  }
+
+  static #empty() {
+    return { allowed: 0, denied: 0, left: null, sources: new Set() };
+  }
+
+  /** Takes an answer: its status, what its header fields say is left, and where it was decided. */
+  add(status, left, source) {
+    if (status === 429) {
+      this.#now.denied++;
+    } else if (status >= 200 && status < 300) {
+      this.#now.allowed++;
+    }
+    this.#now.left = left;
+    if (source) {
+      this.#now.sources.add(source);
+    }
+  }
+
+  /** Ends a second, in which, as far as was known, it was decided there if nobody asked. */
+  end(decides) {
+    const sources = [...this.#now.sources].sort();
+    this.#past.push({ ...this.#now, sources, away: [decides, ...sources].some((one) => one === 'LOCAL' || one === 'FALLBACK') });
+    if (this.#past.length > this.#length) {
+      this.#past.shift();
+    }
+    this.#now = Seconds.#empty();
+  }
+
+  /** @returns the seconds that have ended, the oldest first */
+  get past() {
+    return this.#past;
+  }
+}
+
+/**
+ * Reads the first item of RateLimit or RateLimit-Policy, as in `"playground-10s";q=50;w=10`.
+ *
+ * @returns {{name: string, [parameter: string]: string|number} | null} null if it is none
+ */
+export function firstItem(field) {
+  const item = /^\s*"((?:[^"\\]|\\.)*)"((?:\s*;\s*[a-z*][a-z0-9_.*-]*(?:=(?:-?\d+|"(?:[^"\\]|\\.)*"))?)*)/.exec(field ?? '');
+  if (!item) {
+    return null;
+  }
+  const read = { name: item[1].replace(/\\(.)/g, '$1') };
+  for (const [, key, value] of item[2].matchAll(/;\s*([a-z*][a-z0-9_.*-]*)(?:=(-?\d+|"(?:[^"\\]|\\.)*"))?/g)) {
+    read[key] = value === undefined ? true : value.startsWith('"') ? value.slice(1, -1).replace(/\\(.)/g, '$1') : Number(value);
+  }
+  return read;
+}
+
+/** @returns {number} the least that is not under `most` and can be divided well: 4, 10, 20, 40, 60, 80, 100 and so on */
+export function top(most) {
+  if (most <= 4) {
+    return 4;
+  }
+  const ten = 10 ** Math.floor(Math.log10(most));
+  return [1, 2, 4, 6, 8, 10].map((times) => times * ten).find((height) => height >= most);
+}

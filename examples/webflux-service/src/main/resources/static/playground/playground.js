@@ -1,0 +1,300 @@
+// The page: sends the load that the slider says, counts what becomes of it, and tells who decides. What comes from the service is only
+// ever shown as text.
+
+import { firstItem, Pace, Seconds } from './measure.js';
+import { Plot } from './plot.js';
+
+const SHOWN = 60;
+// A browser opens six connections to a host: so many requests leave some to ask who decides, and to stop Redis.
+const MOST_UNDER_WAY = 4;
+// A tab that somebody has forgotten does not send for ever.
+const AWAKE = 5 * 60_000;
+const STEP = 50;
+const FIELDS = [
+  'RateLimit', 'RateLimit-Policy', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset', 'Retry-After', 'Decided-By',
+  'Content-Type',
+];
+
+const byId = (id) => document.getElementById(id);
+const pace = new Pace();
+const seconds = new Seconds(SHOWN);
+const plot = new Plot(SHOWN);
+const sources = { REDIS: 0, SHORTCUT: 0, LOCAL: 0 };
+
+// Pages that are open at the same address do not share a count. It is a small number on purpose: see application.yaml.
+const page = String(crypto.getRandomValues(new Uint16Array(1))[0] % 1000).padStart(3, '0');
+const hit = `playground/hit/${page}`;
+
+let rate = 0;
+let underWay = 0;
+let failed = 0;
+let stepping = null;
+let touched = performance.now();
+let secondBegan = performance.now();
+let last = null;
+let lastShown = 0;
+let permits = null;
+let state = null;
+let fell = null;
+let turning = false;
+let looking = null;
+
+/* ---- the load ---- */
+
+function setRate(value) {
+  rate = value;
+  byId('rate').textContent = value;
+  byId('load').value = value;
+  byId('load').setAttribute('aria-valuetext', `${value} requests a second`);
+  note(value === 0 ? 'Nothing is sent.' : 'Sent until you stop it, for five minutes at most.');
+  run();
+}
+
+/** Steps only while there is something to send and somebody to see it. */
+function run() {
+  const running = rate > 0 && !document.hidden;
+  if (running && stepping === null) {
+    pace.rest();
+    stepping = setInterval(step, STEP);
+  } else if (!running && stepping !== null) {
+    clearInterval(stepping);
+    stepping = null;
+  }
+}
+
+function step() {
+  for (let due = pace.due(rate, performance.now(), MOST_UNDER_WAY - underWay); due > 0; due--) {
+    send();
+  }
+}
+
+async function send() {
+  underWay++;
+  try {
+    const response = await fetch(hit, { cache: 'no-store', signal: AbortSignal.timeout(10_000) });
+    const body = await response.text();
+    answered(response, body);
+  } catch (error) {
+    failed++;
+    // Where nobody answers there is no sense in asking many times a second.
+    pace.rest();
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+  } finally {
+    underWay--;
+  }
+}
+
+function answered(response, body) {
+  const source = response.headers.get('Decided-By');
+  const limit = firstItem(response.headers.get('RateLimit'));
+  const policy = firstItem(response.headers.get('RateLimit-Policy'));
+  if (policy) {
+    permits = policy.q;
+    byId('policy').textContent = `${policy.q} in any ${policy.w} s`;
+  }
+  if (source in sources) {
+    sources[source]++;
+  }
+  seconds.add(response.status, limit?.r ?? null, source);
+  last = { response, body };
+  if (performance.now() - lastShown > 250) {
+    showLast();
+  }
+}
+
+function showLast() {
+  if (last === null) {
+    return;
+  }
+  const { response, body } = last;
+  const fields = FIELDS.filter((name) => response.headers.has(name)).map((name) => `${name}: ${response.headers.get(name)}`);
+  byId('response').textContent = [`${response.status} ${response.statusText}`, ...fields, '', body.slice(0, 600)].join('\n');
+  lastShown = performance.now();
+  last = null;
+}
+
+/* ---- once a second ---- */
+
+function tick() {
+  // A browser lets time pass where nobody looks: then there are seconds in which nothing was sent.
+  const passed = Math.floor((performance.now() - secondBegan) / 1000);
+  secondBegan += passed * 1000;
+  for (let i = 0; i < Math.min(passed, SHOWN); i++) {
+    seconds.end(state?.decides ?? null);
+  }
+  if (document.hidden || passed === 0) {
+    return;
+  }
+  if (rate > 0 && performance.now() - touched > AWAKE) {
+    setRate(0);
+    note('Five minutes have passed, so nothing is sent any more. Move the slider to go on.');
+  }
+  showLast();
+  show();
+}
+
+function show() {
+  const past = seconds.past;
+  plot.draw(past, permits);
+  const now = past.at(-1);
+  text('allowed', now?.allowed ?? 0);
+  text('denied', now?.denied ?? 0);
+  text('left', now?.left == null ? '–' : permits === null ? now.left : `${now.left} of ${permits}`);
+  for (const [source, count] of Object.entries(sources)) {
+    text(`by-${source}`, count);
+  }
+  text('failed', failed);
+  if (byId('table').closest('details').open) {
+    showTable(past);
+  }
+}
+
+function showTable(past) {
+  const rows = past.slice(-10).reverse().map((one, ago) => {
+    const row = document.createElement('tr');
+    const decided = one.sources.join(', ') || '–';
+    for (const value of [ago === 0 ? 'the last' : `${ago} before`, one.allowed, one.denied, one.left ?? '–', decided]) {
+      row.append(Object.assign(document.createElement('td'), { textContent: value }));
+    }
+    return row;
+  });
+  byId('table').replaceChildren(...rows);
+}
+
+/* ---- who decides ---- */
+
+/** Asks again a second after the answer, so that there is never more than one question; seldom, where nobody has touched the page. */
+async function look() {
+  clearTimeout(looking);
+  looking = null;
+  let again = true;
+  try {
+    const response = await fetch('playground/state', { cache: 'no-store', signal: AbortSignal.timeout(10_000) });
+    if (response.status === 403) {
+      again = false;
+      news(`Who decides is told to somebody at that machine only: ${(await response.json()).detail}.`);
+    } else {
+      tell(await response.json());
+    }
+  } catch (error) {
+    state = null;
+    text('decides', '?');
+    news('The service does not answer.');
+  }
+  if (again && !document.hidden) {
+    clearTimeout(looking);
+    looking = setTimeout(look, performance.now() - touched > AWAKE ? 10_000 : 1000);
+  }
+}
+
+function tell(told) {
+  const before = state;
+  state = told;
+  const away = told.decides !== 'REDIS';
+  if (away && before?.decides === 'REDIS') {
+    fell = before.settled;
+  }
+  text('decides', told.decides);
+  byId('decides').dataset.away = away;
+  text('breaker', told.breaker.toLowerCase().replace('_', '-'));
+  for (const counted of ['toSettle', 'settled', 'lost', 'unknown', 'fellBack']) {
+    text(counted, told[counted].toLocaleString('en'));
+  }
+  text('problem', told.problem ?? '');
+  byId('problem').hidden = !told.problem;
+  text('redis', told.redis.ours
+    ? `It is ${told.redis.name}, ${told.redis.running ? 'and runs. When it is stopped it forgets all.' : 'and is stopped. It will start empty.'}`
+    : `It is ${told.redis.name}. What is yours can be stopped by you alone.`);
+  setButtons();
+  if (!turning) {
+    news(newsOf(told, away));
+  }
+}
+
+function newsOf(told, away) {
+  if (told.redis.ours && !told.redis.running) {
+    return away ? 'Redis is gone. The local store decides, from what it knows.' : 'Redis is stopped. The next request finds out.';
+  }
+  if (away) {
+    return 'Redis is there again, and is being tried. Until then the local store decides.';
+  }
+  if (fell === null) {
+    return 'Redis answers.';
+  }
+  return told.toSettle > 0
+    ? 'Redis decides again, and is told what was granted without it.'
+    : `Redis decides again, and knows what was granted without it: ${told.settled - fell} permits that still count.`;
+}
+
+function setButtons() {
+  const { ours, running } = state.redis;
+  const focused = document.activeElement;
+  byId('stop').disabled = !ours || !running;
+  byId('start').disabled = !ours || running;
+  // Who uses the keyboard is not thrown back to the top of the page.
+  if (ours && focused?.disabled && (focused === byId('stop') || focused === byId('start'))) {
+    byId(running ? 'stop' : 'start').focus();
+  }
+}
+
+/** The header is what a page of another site could not send: see ThisMachine. */
+async function turn(what, doing) {
+  if (turning) {
+    return;
+  }
+  turning = true;
+  news(doing);
+  let refused = null;
+  try {
+    const response = await fetch(`playground/redis/${what}`, { method: 'POST', headers: { 'X-Playground': '1' } });
+    if (!response.ok) {
+      refused = (await response.json()).detail;
+    }
+  } catch (error) {
+    refused = 'The service does not answer.';
+  }
+  await look();
+  turning = false;
+  if (refused !== null) {
+    news(refused);
+  }
+}
+
+/* ---- texts: set only when they change, because some are read aloud ---- */
+
+function text(id, value) {
+  const element = byId(id);
+  if (element.textContent !== String(value)) {
+    element.textContent = value;
+  }
+}
+
+function note(value) {
+  text('load-note', value);
+}
+
+function news(value) {
+  text('news', value);
+}
+
+/* ---- begin ---- */
+
+for (const event of ['pointerdown', 'keydown', 'input']) {
+  document.addEventListener(event, () => (touched = performance.now()), { passive: true });
+}
+byId('path').textContent = `/${hit}`;
+byId('load').addEventListener('input', (event) => setRate(event.target.valueAsNumber));
+byId('stop').addEventListener('click', () => turn('stop', 'Redis is being stopped.'));
+byId('start').addEventListener('click', () => turn('start', 'Redis is being started.'));
+byId('table').closest('details').addEventListener('toggle', show);
+document.addEventListener('visibilitychange', () => {
+  run();
+  tick();
+  if (!document.hidden && looking === null) {
+    look();
+  }
+});
+addEventListener('resize', show);
+setInterval(tick, 1000);
+show();
+look();

@@ -1,0 +1,122 @@
+// Draws two plots, one above the other: bars of what was allowed and denied in each second, and a line of what is left. The elements
+// stand in the page; here they get their places. It is drawn once a second, and nothing moves in between.
+
+import { top } from './measure.js';
+
+const LEFT = 30;
+const RIGHT = 6;
+const RATE = { from: 22, to: 168 };
+const REST = { from: 208, to: 268 };
+const TIME = 288;
+
+export class Plot {
+  #length;
+  #width = 0;
+
+  /** @param {number} length how many seconds are shown */
+  constructor(length) {
+    this.#length = length;
+  }
+
+  /** Draws the seconds, the newest at the right, for a limit of `permits`. */
+  draw(seconds, permits) {
+    this.#width = element('plot').clientWidth;
+    const height = top(Math.max(...seconds.map((one) => one.allowed + one.denied), 8));
+    const most = permits ?? top(Math.max(...seconds.map((one) => one.left ?? 0), 8));
+    const y = (value) => RATE.to - (value / height) * (RATE.to - RATE.from);
+    const rest = (value) => REST.to - (Math.min(value, most) / most) * (REST.to - REST.from);
+
+    this.#grid([
+      [0, y(0)],
+      [height / 2, y(height / 2)],
+      [height, y(height)],
+      [0, rest(0)],
+      [most, rest(most)],
+    ]);
+    this.#captions(seconds);
+    this.#times();
+
+    const bars = (from, to) =>
+      seconds.map((one, at) => (to(one) > from(one) ? this.#box(at, seconds, y(to(one)), y(from(one)), this.#gap) : '')).join('');
+    this.#path('bars-allowed', bars(() => 0, (one) => one.allowed));
+    this.#path('bars-denied', bars((one) => one.allowed, (one) => one.allowed + one.denied));
+    this.#path('away', seconds.map((one, at) => (one.away ? this.#box(at, seconds, RATE.from, REST.to, 0) : '')).join(''));
+    this.#rest(seconds, rest);
+  }
+
+  get #second() {
+    return (this.#width - LEFT - RIGHT) / this.#length;
+  }
+
+  get #gap() {
+    return this.#second > 6 ? 2 : 1;
+  }
+
+  /** Where a second begins. */
+  #x(at, seconds) {
+    return LEFT + (this.#length - seconds.length + at) * this.#second;
+  }
+
+  #box(at, seconds, from, to, gap) {
+    const left = this.#x(at, seconds);
+    return `M${left.toFixed(1)} ${from.toFixed(1)}h${(this.#second - gap).toFixed(1)}V${to.toFixed(1)}h${(gap - this.#second).toFixed(1)}z`;
+  }
+
+  /** A line with a break where nobody was told. */
+  #rest(seconds, y) {
+    let line = '';
+    let area = '';
+    let last = null;
+    seconds.forEach((one, at) => {
+      if (one.left !== null) {
+        const [from, to] = [this.#x(at, seconds), this.#x(at + 1, seconds)].map((x) => x.toFixed(1));
+        line += `${last === null ? 'M' : 'L'}${from} ${y(one.left).toFixed(1)}H${to}`;
+        area += `M${from} ${REST.to}V${y(one.left).toFixed(1)}H${to}V${REST.to}z`;
+      }
+      last = one.left;
+    });
+    this.#path('left-line', line);
+    this.#path('left-area', area);
+  }
+
+  #grid(lines) {
+    lines.forEach(([value, y], at) => {
+      const [line, text] = element('grid').children[at].children;
+      set(line, { x1: LEFT, x2: this.#width - RIGHT, y1: y, y2: y });
+      set(text, { x: LEFT - 6, y: y + 4 });
+      text.textContent = value;
+    });
+  }
+
+  #captions(seconds) {
+    set(element('caption-rate'), { x: LEFT, y: 12 });
+    set(element('caption-left'), { x: LEFT, y: REST.from - 10 });
+    const from = seconds.findIndex((one) => one.away);
+    const caption = element('caption-away');
+    caption.textContent = from < 0 ? '' : 'without Redis';
+    const x = from < 0 ? 0 : Math.min(Math.max(this.#x(from, seconds), LEFT + 110), this.#width - RIGHT - 84);
+    set(caption, { x, y: 12 });
+  }
+
+  #times() {
+    [...element('time').children].forEach((text, at, all) => {
+      const ago = Math.round((this.#length * (all.length - 1 - at)) / (all.length - 1));
+      set(text, { x: this.#width - RIGHT - ago * this.#second, y: TIME });
+      text.textContent = ago === 0 ? 'now' : `−${ago} s`;
+    });
+  }
+
+  #path(id, d) {
+    element(id).setAttribute('d', d);
+  }
+}
+
+function element(id) {
+  return document.getElementById(id);
+}
+
+function set(shape, places) {
+  for (const [name, place] of Object.entries(places)) {
+    shape.setAttribute(name, place.toFixed(1));
+  }
+}
