@@ -39,6 +39,16 @@ let fell = null;
 let turning = false;
 let looking = null;
 
+const isAsleep = () => performance.now() - touched > AWAKE;
+
+function touch() {
+  const slept = isAsleep();
+  touched = performance.now();
+  if (slept) {
+    look();
+  }
+}
+
 /* ---- the load ---- */
 
 function setRate(value) {
@@ -46,7 +56,7 @@ function setRate(value) {
   byId('rate').textContent = value;
   byId('load').value = value;
   byId('load').setAttribute('aria-valuetext', `${value} requests a second`);
-  note(value === 0 ? 'Nothing is sent.' : 'Sent until you stop it, for five minutes at most.');
+  note(value === 0 ? 'Nothing is sent.' : 'They go out until nobody has touched this page for five minutes.');
   run();
 }
 
@@ -90,7 +100,7 @@ function answered(response, body) {
   const policy = firstItem(response.headers.get('RateLimit-Policy'));
   if (policy) {
     permits = policy.q;
-    byId('policy').textContent = `${policy.q} in any ${policy.w} s`;
+    byId('policy').textContent = `${policy.q} in any ${policy.w}\u00a0s`;
   }
   if (source in sources) {
     sources[source]++;
@@ -125,7 +135,7 @@ function tick() {
   if (document.hidden || passed === 0) {
     return;
   }
-  if (rate > 0 && performance.now() - touched > AWAKE) {
+  if (rate > 0 && isAsleep()) {
     setRate(0);
     note('Five minutes have passed, so nothing is sent any more. Move the slider to go on.');
   }
@@ -153,7 +163,7 @@ function showTable(past) {
   const rows = past.slice(-10).reverse().map((one, ago) => {
     const row = document.createElement('tr');
     const decided = one.sources.join(', ') || '–';
-    for (const value of [ago === 0 ? 'the last' : `${ago} before`, one.allowed, one.denied, one.left ?? '–', decided]) {
+    for (const value of [`−${ago + 1}\u00a0s`, one.allowed, one.denied, one.left ?? '–', decided]) {
       row.append(Object.assign(document.createElement('td'), { textContent: value }));
     }
     return row;
@@ -183,7 +193,7 @@ async function look() {
   }
   if (again && !document.hidden) {
     clearTimeout(looking);
-    looking = setTimeout(look, performance.now() - touched > AWAKE ? 10_000 : 1000);
+    looking = setTimeout(look, isAsleep() ? 10_000 : 1000);
   }
 }
 
@@ -202,13 +212,18 @@ function tell(told) {
   }
   text('problem', told.problem ?? '');
   byId('problem').hidden = !told.problem;
-  text('redis', told.redis.ours
-    ? `It is ${told.redis.name}, ${told.redis.running ? 'and runs. When it is stopped it forgets all.' : 'and is stopped. It will start empty.'}`
-    : `It is ${told.redis.name}. What is yours can be stopped by you alone.`);
+  text('redis', `Redis: ${told.redis.name}. ${aboutRedis(told.redis)}`);
   setButtons();
   if (!turning) {
     news(newsOf(told, away));
   }
+}
+
+function aboutRedis({ ours, running }) {
+  if (!ours) {
+    return 'That one is yours, so it is for you to stop and to start.';
+  }
+  return running ? 'It forgets everything when it is stopped.' : 'It will start empty.';
 }
 
 function newsOf(told, away) {
@@ -280,7 +295,7 @@ function news(value) {
 /* ---- begin ---- */
 
 for (const event of ['pointerdown', 'keydown', 'input']) {
-  document.addEventListener(event, () => (touched = performance.now()), { passive: true });
+  document.addEventListener(event, touch, { passive: true });
 }
 byId('path').textContent = `/${hit}`;
 byId('load').addEventListener('input', (event) => setRate(event.target.valueAsNumber));

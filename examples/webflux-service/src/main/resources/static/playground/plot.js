@@ -22,7 +22,7 @@ export class Plot {
   draw(seconds, permits) {
     this.#width = element('plot').clientWidth;
     const height = top(Math.max(...seconds.map((one) => one.allowed + one.denied), 8));
-    const most = permits ?? top(Math.max(...seconds.map((one) => one.left ?? 0), 8));
+    const most = permits ?? 1;
     const y = (value) => RATE.to - (value / height) * (RATE.to - RATE.from);
     const rest = (value) => REST.to - (Math.min(value, most) / most) * (REST.to - REST.from);
 
@@ -31,16 +31,16 @@ export class Plot {
       [height / 2, y(height / 2)],
       [height, y(height)],
       [0, rest(0)],
-      [most, rest(most)],
+      [permits ?? '', rest(most)],
     ]);
-    this.#captions(seconds);
+    this.#captions();
     this.#times();
 
     const bars = (from, to) =>
-      seconds.map((one, at) => (to(one) > from(one) ? this.#box(at, seconds, y(to(one)), y(from(one)), this.#gap) : '')).join('');
+      seconds.map((one, at) => (to(one) > from(one) ? this.#bar(at, seconds, y(to(one)), y(from(one))) : '')).join('');
     this.#path('bars-allowed', bars(() => 0, (one) => one.allowed));
     this.#path('bars-denied', bars((one) => one.allowed, (one) => one.allowed + one.denied));
-    this.#path('away', seconds.map((one, at) => (one.away ? this.#box(at, seconds, RATE.from, REST.to, 0) : '')).join(''));
+    this.#path('away', this.#stretches(seconds));
     this.#rest(seconds, rest);
   }
 
@@ -57,9 +57,21 @@ export class Plot {
     return LEFT + (this.#length - seconds.length + at) * this.#second;
   }
 
-  #box(at, seconds, from, to, gap) {
-    const left = this.#x(at, seconds);
-    return `M${left.toFixed(1)} ${from.toFixed(1)}h${(this.#second - gap).toFixed(1)}V${to.toFixed(1)}h${(gap - this.#second).toFixed(1)}z`;
+  #bar(at, seconds, from, to) {
+    const width = (this.#second - this.#gap).toFixed(1);
+    return `M${this.#x(at, seconds).toFixed(1)} ${from.toFixed(1)}h${width}V${to.toFixed(1)}h-${width}z`;
+  }
+
+  /** As one box each, because a seam would show between two. */
+  #stretches(seconds) {
+    return seconds
+      .map((one, at) => {
+        const begins = one.away && !seconds[at - 1]?.away;
+        const ends = one.away && !seconds[at + 1]?.away;
+        const begin = begins ? `M${this.#x(at, seconds).toFixed(1)} ${REST.to}V${RATE.from}` : '';
+        return begin + (ends ? `H${this.#x(at + 1, seconds).toFixed(1)}V${REST.to}z` : '');
+      })
+      .join('');
   }
 
   /** A line with a break where nobody was told. */
@@ -88,14 +100,9 @@ export class Plot {
     });
   }
 
-  #captions(seconds) {
+  #captions() {
     set(element('caption-rate'), { x: LEFT, y: 12 });
     set(element('caption-left'), { x: LEFT, y: REST.from - 10 });
-    const from = seconds.findIndex((one) => one.away);
-    const caption = element('caption-away');
-    caption.textContent = from < 0 ? '' : 'without Redis';
-    const x = from < 0 ? 0 : Math.min(Math.max(this.#x(from, seconds), LEFT + 110), this.#width - RIGHT - 84);
-    set(caption, { x, y: 12 });
   }
 
   #times() {

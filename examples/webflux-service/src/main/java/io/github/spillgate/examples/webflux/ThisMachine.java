@@ -15,7 +15,7 @@ final class ThisMachine {
 
     static final String OUR_PAGE = "X-Playground";
 
-    private static final Pattern OURS = Pattern.compile("(localhost|127\\.0\\.0\\.1|\\[::1])(:[0-9]+)?");
+    private static final Pattern OURS = Pattern.compile("(localhost|127\\.0\\.0\\.1|\\[::1])(:[0-9]+)?", Pattern.CASE_INSENSITIVE);
     private static final List<String> OF_PROXIES = List.of("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via");
 
     private ThisMachine() {}
