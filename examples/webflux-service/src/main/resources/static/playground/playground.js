@@ -105,6 +105,9 @@ function answered(response, body) {
   if (source in sources) {
     sources[source]++;
   }
+  if (source && state === null) {
+    text('decides', source);
+  }
   seconds.add(response.status, limit?.r ?? null, source);
   last = { response, body };
   if (performance.now() - lastShown > 250) {
@@ -182,7 +185,7 @@ async function look() {
     const response = await fetch('playground/state', { cache: 'no-store', signal: AbortSignal.timeout(10_000) });
     if (response.status === 403) {
       again = false;
-      news(`Who decides is told to somebody at that machine only: ${(await response.json()).detail}.`);
+      news(`More is told at the service's machine only. ${(await response.json()).detail}.`);
     } else {
       tell(await response.json());
     }

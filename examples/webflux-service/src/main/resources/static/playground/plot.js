@@ -20,7 +20,11 @@ export class Plot {
 
   /** Draws the seconds, the newest at the right, for a limit of `permits`. */
   draw(seconds, permits) {
-    this.#width = element('plot').clientWidth;
+    this.#width = element('plot').getBoundingClientRect().width;
+    if (this.#width <= LEFT + RIGHT + this.#length) {
+      // No room, as there is for a moment where a window changes its size.
+      return;
+    }
     const height = top(Math.max(...seconds.map((one) => one.allowed + one.denied), 8));
     const most = permits ?? 1;
     const y = (value) => RATE.to - (value / height) * (RATE.to - RATE.from);

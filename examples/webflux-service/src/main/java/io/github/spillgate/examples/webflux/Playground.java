@@ -60,7 +60,8 @@ final class Playground {
 
     private static Mono<Void> turn(ServerWebExchange exchange, Mono<Void> turn) {
         ThisMachine.checkIsTelling(exchange.getRequest());
-        // It is answered from another thread, after which Reactor Netty up to 1.3.7 may leave the next request on that connection
+        // It is answered from another thread, after which Reactor Netty up to 1.3.7 may leave the next request on that
+        // connection
         // unread (reactor/reactor-netty#4361).
         exchange.getResponse().getHeaders().setConnection("close");
         return turn;

@@ -21,8 +21,9 @@ final class PlaygroundHeaders implements WebFilter {
      * Nothing from anywhere else, no script in the page itself; and no other page may have this one in a frame, under something that one
      * would rather click.
      */
-    private static final String WHAT_THE_PAGE_MAY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
-            + " img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    private static final String WHAT_THE_PAGE_MAY =
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
+                    + " img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
     @Override
     public Mono<Void> filter(ServerWebExchange exchange, WebFilterChain chain) {

@@ -2,6 +2,7 @@ package io.github.spillgate.examples.webflux;
 
 import io.github.spillgate.examples.redis.ExampleRedis;
 import java.io.IOException;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.springframework.http.HttpStatus;
 import org.springframework.stereotype.Component;
@@ -34,25 +35,28 @@ final class RedisSwitch {
         return turn(redis::start);
     }
 
-    /**
-     * Who comes while it is turned is sent away, and does not wait: else each click would hold a thread. Once begun it is brought to its end,
-     * whether or not somebody still wants to hear of it: a cancellation would interrupt it, and leave a process that nobody knows of.
-     */
+    /** Who comes while it is turned is sent away, and does not wait: else each click would hold a thread. */
     private Mono<Void> turn(Turn turn) {
         return Mono.defer(() -> turning.compareAndSet(false, true)
-                ? Mono.fromFuture(
-                        // To wait for a process blocks.
-                        Mono.<Void>fromCallable(() -> {
-                                    turn.run();
-                                    return null;
-                                })
-                                .subscribeOn(Schedulers.boundedElastic())
-                                .doOnTerminate(() -> turning.set(false))
-                                .onErrorMap(RedisSwitch::told)
-                                .toFuture(),
-                        true)
+                ? Mono.fromFuture(begin(turn), true)
                 : Mono.error(new ResponseStatusException(
-                        HttpStatus.CONFLICT, "Redis is being stopped or started: expected one to come after the other")));
+                        HttpStatus.CONFLICT,
+                        "Redis is being stopped or started: expected one to come after the other")));
+    }
+
+    /**
+     * Waits for a process, which blocks, so on a thread that may. Once begun it is brought to its end, whether or not somebody still wants
+     * to hear of it: a cancellation would interrupt it, and leave a process that nobody knows of.
+     */
+    private CompletableFuture<Void> begin(Turn turn) {
+        return Mono.<Void>fromCallable(() -> {
+                    turn.run();
+                    return null;
+                })
+                .subscribeOn(Schedulers.boundedElastic())
+                .doOnTerminate(() -> turning.set(false))
+                .onErrorMap(RedisSwitch::told)
+                .toFuture();
     }
 
     private static Throwable told(Throwable error) {

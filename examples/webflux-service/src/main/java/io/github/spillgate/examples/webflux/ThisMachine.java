@@ -1,9 +1,9 @@
 package io.github.spillgate.examples.webflux;
 
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.util.List;
 import java.util.regex.Pattern;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.HttpHeaders;
 import org.springframework.http.HttpStatus;
@@ -13,10 +13,12 @@ import org.springframework.web.server.ResponseStatusException;
 /** Tells who sits at this machine from the rest of the world, and our page from other pages that are open there. */
 final class ThisMachine {
 
-    static final String OUR_PAGE = "X-Playground";
+    private static final String OUR_PAGE = "X-Playground";
 
-    private static final Pattern OURS = Pattern.compile("(localhost|127\\.0\\.0\\.1|\\[::1])(:[0-9]+)?", Pattern.CASE_INSENSITIVE);
-    private static final List<String> OF_PROXIES = List.of("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via");
+    private static final Pattern OURS =
+            Pattern.compile("(localhost|127\\.0\\.0\\.1|\\[::1])(:[0-9]+)?", Pattern.CASE_INSENSITIVE);
+    private static final List<String> OF_PROXIES =
+            List.of("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via");
 
     private ThisMachine() {}
 
@@ -39,27 +41,33 @@ final class ThisMachine {
     }
 
     static void check(@Nullable InetSocketAddress peer, HttpHeaders headers) {
-        if (peer == null || peer.getAddress() == null || !peer.getAddress().isLoopbackAddress()) {
-            throw refused("it comes from " + peer + ": expected a request from this machine, over the loopback interface");
+        InetAddress address = peer == null ? null : peer.getAddress();
+        if (address == null || !address.isLoopbackAddress()) {
+            throw refused(
+                    "This request comes from " + (address == null ? "nobody knows where" : address.getHostAddress())
+                            + ": expected one from this machine, over the loopback interface");
         }
-        // Its own address is all that one sees of whoever is behind a proxy.
+        // Of whoever is behind a proxy one sees the proxy's address.
         OF_PROXIES.stream().filter(headers::containsHeader).findFirst().ifPresent(name -> {
-            throw refused("it has come through a proxy, as " + name + " says: expected a request from this machine");
+            throw refused(
+                    "This request has come through a proxy, as " + name + " says: expected one from this machine");
         });
         List<String> hosts = headers.getOrEmpty(HttpHeaders.HOST);
         if (hosts.size() != 1 || !OURS.matcher(hosts.get(0)).matches()) {
-            throw refused("it is for Host " + hosts + ": expected a name of this machine, for example localhost:8080");
+            throw refused("This request is for the Host " + hosts
+                    + ": expected a name of this machine, for example localhost:8080");
         }
     }
 
-    static void checkIsOurPage(HttpHeaders headers) {
+    private static void checkIsOurPage(HttpHeaders headers) {
         if (!headers.containsHeader(OUR_PAGE)) {
-            throw refused("it has no header " + OUR_PAGE + ": expected one, for example \"" + OUR_PAGE + ": 1\"");
+            throw refused(
+                    "This request has no header " + OUR_PAGE + ": expected one, for example \"" + OUR_PAGE + ": 1\"");
         }
         String host = headers.getFirst(HttpHeaders.HOST);
-        List<String> origins = headers.getOrEmpty(HttpHeaders.ORIGIN);
-        if (!Stream.of("http://" + host, "https://" + host).toList().containsAll(origins)) {
-            throw refused("it comes from a page of " + origins + ": expected one of http://" + host);
+        if (!List.of("http://" + host, "https://" + host).containsAll(headers.getOrEmpty(HttpHeaders.ORIGIN))) {
+            throw refused("This request comes from a page of " + headers.getOrEmpty(HttpHeaders.ORIGIN)
+                    + ": expected http://" + host);
         }
     }
 

@@ -93,7 +93,7 @@ final class Browser implements Closeable {
                         "--disable-gpu",
                         // In a container there is little of /dev/shm.
                         "--disable-dev-shm-usage",
-                        // Its sandbox does not work for root, so it starts without one or not at all; and for root alone without.
+                        // Its sandbox does not work for root: for root, and for nobody else, it is left out.
                         isRoot() ? "--no-sandbox" : "--no-pings",
                         "about:blank")
                 .redirectError(ProcessBuilder.Redirect.DISCARD)
@@ -172,19 +172,22 @@ final class Browser implements Closeable {
         } catch (IOException e) {
             // It has ended, which is what those who wait are told.
         } finally {
-            answers.values().forEach(answer ->
-                    answer.completeExceptionally(new IllegalStateException("the browser has ended: expected an answer")));
+            answers.values()
+                    .forEach(answer -> answer.completeExceptionally(
+                            new IllegalStateException("the browser has ended: expected an answer")));
         }
     }
 
     private void told(JsonNode message) {
         if (message.has("id")) {
-            CompletableFuture<JsonNode> answer = answers.remove(message.get("id").asInt());
+            CompletableFuture<JsonNode> answer =
+                    answers.remove(message.get("id").asInt());
             if (answer != null) {
                 answer.complete(message);
             }
         } else {
-            Consumer<JsonNode> listener = listeners.get(message.path("sessionId").asString(""));
+            Consumer<JsonNode> listener =
+                    listeners.get(message.path("sessionId").asString(""));
             if (listener != null) {
                 listener.accept(message);
             }
@@ -203,10 +206,13 @@ final class Browser implements Closeable {
             }
             // Its helpers end a little later, and still write.
             for (ProcessHandle one : all) {
-                one.onExit().orTimeout(END_SECONDS, TimeUnit.SECONDS).exceptionally(late -> {
-                    one.destroyForcibly();
-                    return one;
-                }).join();
+                one.onExit()
+                        .orTimeout(END_SECONDS, TimeUnit.SECONDS)
+                        .exceptionally(late -> {
+                            one.destroyForcibly();
+                            return one;
+                        })
+                        .join();
             }
         } catch (InterruptedException e) {
             all.forEach(ProcessHandle::destroyForcibly);

@@ -146,7 +146,8 @@ class PlaygroundPageTest {
             tab.awaitText("decides", "LOCAL");
             tab.awaitText("breaker", "open");
             tab.awaitText("news", "Redis is gone. The local store decides");
-            tab.awaitThat("document.getElementById('problem').textContent !== '' && !document.getElementById('problem').hidden");
+            tab.awaitThat(
+                    "document.getElementById('problem').textContent !== '' && !document.getElementById('problem').hidden");
             tab.awaitThat("document.getElementById('by-LOCAL').textContent > 0");
             tab.awaitThat("document.getElementById('toSettle').textContent > 0");
             tab.awaitThat("document.getElementById('away').getBBox().width > 0");
@@ -172,7 +173,8 @@ class PlaygroundPageTest {
             tab.press("ArrowRight", 39);
             tab.press("ArrowRight", 39);
             tab.awaitText("rate", "2");
-            assertThat(tab.ask("document.activeElement.getAttribute('aria-valuetext')").asString())
+            assertThat(tab.ask("document.activeElement.getAttribute('aria-valuetext')")
+                            .asString())
                     .isEqualTo("2 requests a second");
             tab.awaitThat("document.getElementById('by-REDIS').textContent > 0");
             tab.press("Home", 36);
@@ -311,7 +313,8 @@ class PlaygroundPageTest {
     }
 
     private static void assertMeasured(Tab tab, String script, String expected) {
-        JsonNode told = tab.ask("import('/playground/measure.js').then(({ Pace, Seconds, firstItem, top }) => { " + script + " })");
+        JsonNode told = tab.ask(
+                "import('/playground/measure.js').then(({ Pace, Seconds, firstItem, top }) => { " + script + " })");
         assertThat(told.toString()).isEqualTo(expected);
     }
 
@@ -337,7 +340,8 @@ class PlaygroundPageTest {
 
     /** As the browser has counted them, and not the page. */
     private static int requests(Tab tab) {
-        return tab.ask("performance.getEntriesByType('resource').filter((one) => one.name.includes('/playground/hit/')).length")
+        return tab.ask(
+                        "performance.getEntriesByType('resource').filter((one) => one.name.includes('/playground/hit/')).length")
                 .asInt();
     }
 }

@@ -45,7 +45,8 @@ final class Tab implements AutoCloseable {
         switch (event.path("method").asString("")) {
             case "Runtime.exceptionThrown" -> complaints.add(told.toString());
             case "Runtime.consoleAPICalled" -> {
-                if (List.of("error", "warning", "assert").contains(told.path("type").asString(""))) {
+                if (List.of("error", "warning", "assert")
+                        .contains(told.path("type").asString(""))) {
                     complaints.add(told.toString());
                 }
             }
@@ -53,7 +54,9 @@ final class Tab implements AutoCloseable {
                 JsonNode entry = told.path("entry");
                 boolean isDenial = entry.path("source").asString("").equals("network")
                         && entry.path("text").asString("").contains("status of 429");
-                if (!isDenial && List.of("error", "warning").contains(entry.path("level").asString(""))) {
+                if (!isDenial
+                        && List.of("error", "warning")
+                                .contains(entry.path("level").asString(""))) {
                     complaints.add(entry.toString());
                 }
             }
@@ -75,8 +78,8 @@ final class Tab implements AutoCloseable {
 
     /** What an expression comes to, or what its promise does. */
     JsonNode ask(String expression) {
-        JsonNode told = call(
-                "Runtime.evaluate", Map.of("expression", expression, "awaitPromise", true, "returnByValue", true));
+        JsonNode told =
+                call("Runtime.evaluate", Map.of("expression", expression, "awaitPromise", true, "returnByValue", true));
         if (told.has("exceptionDetails")) {
             throw new IllegalStateException(expression + ": " + told.get("exceptionDetails"));
         }
@@ -107,9 +110,10 @@ final class Tab implements AutoCloseable {
     }
 
     void click(String id) {
-        JsonNode at = ask("(() => { const it = document.getElementById('" + id + "'); it.scrollIntoView({ block: 'center' });"
-                + " const box = it.getBoundingClientRect();"
-                + " return { x: box.x + box.width / 2, y: box.y + box.height / 2 }; })()");
+        JsonNode at =
+                ask("(() => { const it = document.getElementById('" + id + "'); it.scrollIntoView({ block: 'center' });"
+                        + " const box = it.getBoundingClientRect();"
+                        + " return { x: box.x + box.width / 2, y: box.y + box.height / 2 }; })()");
         for (String type : List.of("mousePressed", "mouseReleased")) {
             call(
                     "Input.dispatchMouseEvent",
@@ -156,9 +160,7 @@ final class Tab implements AutoCloseable {
     }
 
     void prefer(String feature, String value) {
-        call(
-                "Emulation.setEmulatedMedia",
-                Map.of("features", List.of(Map.of("name", feature, "value", value))));
+        call("Emulation.setEmulatedMedia", Map.of("features", List.of(Map.of("name", feature, "value", value))));
     }
 
     @Override

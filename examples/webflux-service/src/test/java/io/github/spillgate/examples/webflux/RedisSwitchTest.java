@@ -1,0 +1,86 @@
+package io.github.spillgate.examples.webflux;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.examples.redis.ExampleRedis;
+import java.io.IOException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.http.HttpStatus;
+import org.springframework.web.server.ResponseStatusException;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/** The switch while it is turned: that takes as long as these tests want. */
+class RedisSwitchTest {
+
+    private final CountDownLatch mayTurn = new CountDownLatch(1);
+
+    private ExampleRedis redis;
+    private RedisSwitch redisSwitch;
+
+    @BeforeEach
+    void start() throws IOException {
+        redis = ExampleRedis.embedded();
+        redisSwitch = new RedisSwitch(redis);
+        Schedulers.onScheduleHook("hold", task -> () -> {
+            try {
+                mayTurn.await();
+            } catch (InterruptedException e) {
+                // Whose work is cancelled.
+                return;
+            }
+            task.run();
+        });
+    }
+
+    @AfterEach
+    void stop() {
+        mayTurn.countDown();
+        Schedulers.resetOnScheduleHook("hold");
+        redis.close();
+    }
+
+    @Test
+    void whoComesWhileItIsTurnedIsSentAwayAndDoesNotWait() {
+        CompletableFuture<Void> first = redisSwitch.stop().toFuture();
+        assertSentAway(redisSwitch.stop());
+        assertSentAway(redisSwitch.start());
+        assertThat(redis.isRunning()).isTrue();
+        mayTurn.countDown();
+        first.join();
+        assertThat(redis.isRunning()).isFalse();
+        redisSwitch.start().block();
+        assertThat(redis.isRunning()).isTrue();
+    }
+
+    @Test
+    void whatIsBegunIsBroughtToItsEndWhoeverHangsUp() {
+        redisSwitch.stop().subscribe().dispose();
+        assertSentAway(redisSwitch.start());
+        mayTurn.countDown();
+        await().until(() -> !redis.isRunning());
+    }
+
+    @Test
+    void nothingIsTurnedForThoseWhoDoNotSubscribe() {
+        mayTurn.countDown();
+        Mono<Void> stop = redisSwitch.stop();
+        redisSwitch.start().block();
+        assertThat(redis.isRunning()).isTrue();
+        stop.block();
+        assertThat(redis.isRunning()).isFalse();
+    }
+
+    private static void assertSentAway(Mono<Void> turn) {
+        assertThatExceptionOfType(ResponseStatusException.class)
+                .isThrownBy(turn::block)
+                .satisfies(error -> assertThat(error.getStatusCode()).isEqualTo(HttpStatus.CONFLICT))
+                .withMessageContaining("expected one to come after the other");
+    }
+}
