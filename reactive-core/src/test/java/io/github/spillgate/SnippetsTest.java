@@ -3,22 +3,31 @@ package io.github.spillgate;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.testkit.KotlinSource;
+import io.github.spillgate.testkit.ShownTests;
 import io.github.spillgate.testkit.Snippets;
 import io.github.spillgate.testkit.Snippets.Snippet;
 import java.io.IOException;
+import java.io.StringReader;
+import java.lang.reflect.Constructor;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import javax.xml.parsers.DocumentBuilderFactory;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
+import org.w3c.dom.Element;
+import org.w3c.dom.Node;
+import org.w3c.dom.NodeList;
+import org.xml.sax.InputSource;
 
 /** What the documentation shows compiles, and what it says of limits is so. */
 class SnippetsTest {
@@ -27,7 +36,7 @@ class SnippetsTest {
 
     /** What is tried: here, or in the module that the kind names; and what shows only what is typed, sent or printed. */
     private static final Set<String> KINDS =
-            Set.of("java", "kotlin", "java webflux", "java vertx", "yaml", "json", "sh", "text");
+            Set.of("java", "kotlin", "java webflux", "java vertx", "yaml", "json", "xml", "sh", "text");
 
     private static final Pattern LIMIT = Pattern.compile("(?m)^\\| `([^`]+/[^`]+)` \\| `(Limit\\.[^`]+)` \\|");
 
@@ -35,6 +44,8 @@ class SnippetsTest {
 
     /** What the snippets take for granted. */
     private static final String AROUND = """
+            import static org.assertj.core.api.Assertions.assertThat;
+
             import io.github.spillgate.*;
             import io.github.spillgate.local.*;
             import io.github.spillgate.redis.*;
@@ -50,6 +61,8 @@ class SnippetsTest {
             import java.time.*;
             import java.util.*;
             import java.util.concurrent.TimeUnit;
+            import java.util.concurrent.atomic.AtomicLong;
+            import org.testcontainers.containers.GenericContainer;
             import reactor.core.publisher.*;
             import reactor.core.scheduler.Schedulers;
             import reactor.test.StepVerifier;
@@ -94,7 +107,32 @@ class SnippetsTest {
             %s
                 }
             }
+
+            class Run extends Snippet implements Runnable {
+                @Override
+                public void run() {
+                    snippet();
+                }
+
+                @Override
+                Mono<String> work() {
+                    return Mono.just("done");
+                }
+
+                @Override
+                Mono<String> call(Order order) {
+                    return Mono.just("done");
+                }
+
+                @Override
+                Mono<Boolean> passwordMatches() {
+                    return Mono.just(true);
+                }
+            }
             """;
+
+    /** What a snippet on the page of tests has in it that needs Docker. */
+    private static final String NEEDS_DOCKER = "GenericContainer";
 
     private static final String CLASS = """
             import io.github.spillgate.*;
@@ -160,6 +198,70 @@ class SnippetsTest {
         }
         assertThat(tests).isNotEmpty();
         return tests.stream();
+    }
+
+    @TestFactory
+    Stream<DynamicTest> whatThePageOfTestsShowsPasses() throws IOException {
+        List<DynamicTest> tests = new ArrayList<>();
+        for (Snippet snippet : Snippets.all("java")) {
+            if (snippet.page().endsWith("docs/testing.md")
+                    && !snippet.text().startsWith("class ")
+                    && !snippet.text().contains(NEEDS_DOCKER)) {
+                tests.add(DynamicTest.dynamicTest(snippet.place(), () -> {
+                    assertCompiles(AROUND.formatted(snippet.text()));
+                    ShownTests.call("Run", temp, SnippetsTest::run);
+                }));
+            }
+        }
+        assertThat(tests).hasSizeGreaterThan(2);
+        return tests.stream();
+    }
+
+    private static void run(Class<?> type) throws ReflectiveOperationException {
+        Constructor<?> constructor = type.getDeclaredConstructor();
+        constructor.setAccessible(true);
+        ((Runnable) constructor.newInstance()).run();
+    }
+
+    /** Whoever copies them gets what this build installs. */
+    @TestFactory
+    Stream<DynamicTest> dependenciesAreOfThisBuild() throws Exception {
+        Element parent = xml(Files.readString(ROOT.resolve("pom.xml")));
+        String group = text(parent, "groupId");
+        String version = text(parent, "version");
+        Set<String> artifacts = new TreeSet<>();
+        NodeList modules = parent.getElementsByTagName("module");
+        for (int i = 0; i < modules.getLength(); i++) {
+            Path pom = ROOT.resolve(modules.item(i).getTextContent()).resolve("pom.xml");
+            artifacts.add(text(xml(Files.readString(pom)), "artifactId"));
+        }
+        List<Snippet> snippets = Snippets.all("xml");
+        assertThat(snippets).isNotEmpty();
+        return snippets.stream()
+                .map(snippet -> DynamicTest.dynamicTest(snippet.place(), () -> {
+                    Element dependency = xml(snippet.text());
+                    assertThat(dependency.getTagName()).isEqualTo("dependency");
+                    assertThat(text(dependency, "groupId")).isEqualTo(group);
+                    assertThat(text(dependency, "version")).isEqualTo(version);
+                    assertThat(artifacts).contains(text(dependency, "artifactId"));
+                }));
+    }
+
+    private static Element xml(String text) throws Exception {
+        return DocumentBuilderFactory.newInstance()
+                .newDocumentBuilder()
+                .parse(new InputSource(new StringReader(text)))
+                .getDocumentElement();
+    }
+
+    /** What stands directly in it, and not in something else that does. */
+    private static String text(Element element, String name) {
+        for (Node child = element.getFirstChild(); child != null; child = child.getNextSibling()) {
+            if (child.getNodeName().equals(name)) {
+                return child.getTextContent();
+            }
+        }
+        throw new AssertionError(element.getTagName() + " has no " + name);
     }
 
     @Test

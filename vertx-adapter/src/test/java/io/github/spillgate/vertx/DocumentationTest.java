@@ -5,17 +5,23 @@ import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.testkit.ClientForTests;
+import io.github.spillgate.testkit.ShownResponse;
+import io.github.spillgate.testkit.ShownTests;
 import io.github.spillgate.testkit.Snippets;
 import io.vertx.core.Future;
 import io.vertx.core.Vertx;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
+import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
+import org.assertj.core.api.InstanceOfAssertFactories;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
@@ -25,10 +31,13 @@ import org.junit.jupiter.api.io.TempDir;
 /** What the pages show of Vert.x works, and its own page names every setting. */
 class DocumentationTest {
 
-    private static final Path PAGE = Path.of("..", "docs", "vertx.md");
+    private static final Path DOCS = Path.of("..", "docs");
+    private static final Path PAGE = DOCS.resolve("vertx.md");
 
     /** What the snippets take for granted. */
-    private static final String AROUND = """
+    private static final String IMPORTS = """
+            import static org.junit.jupiter.api.Assertions.assertEquals;
+
             import io.github.spillgate.*;
             import io.github.spillgate.http.*;
             import io.github.spillgate.http.Rule.Phase;
@@ -42,8 +51,17 @@ class DocumentationTest {
             import io.vertx.ext.healthchecks.HealthChecks;
             import io.vertx.ext.web.*;
             import io.vertx.ext.web.handler.*;
+            import io.vertx.core.http.HttpServer;
+            import java.net.URI;
+            import java.net.http.HttpClient;
+            import java.net.http.HttpRequest;
+            import java.net.http.HttpResponse.BodyHandlers;
             import java.util.*;
+            import org.junit.jupiter.api.*;
 
+            """;
+
+    private static final String AROUND = IMPORTS + """
             abstract class Snippet {
                 AuthenticationHandler authentication;
 
@@ -61,6 +79,12 @@ class DocumentationTest {
             }
             """;
 
+    /** The one place of the first steps that is not as it is shown: a port that is free, which is told. */
+    private static final String LISTENS = "vertx.createHttpServer().requestHandler(router).listen(8080).await();";
+
+    private static final String LISTENS_AND_TELLS =
+            "System.out.println(\"port \" + vertx.createHttpServer().requestHandler(router).listen(0).await().actualPort());";
+
     @TempDir
     Path temp;
 
@@ -74,9 +98,65 @@ class DocumentationTest {
     @TestFactory
     Stream<DynamicTest> javaCompiles() throws IOException {
         return Snippets.all("java vertx").stream()
+                .filter(snippet -> !isFile(snippet.text()))
                 .map(snippet -> DynamicTest.dynamicTest(
                         snippet.place(),
                         () -> Snippets.assertCompiles("Snippet", AROUND.formatted(snippet.text()), temp)));
+    }
+
+    /** Shown as it is saved, and tried so. */
+    private static boolean isFile(String text) {
+        return text.startsWith("import ");
+    }
+
+    @Test
+    void theFirstStepsAreAnsweredAsTheyAreShown() throws Exception {
+        Path page = DOCS.resolve("getting-started-vertx.md");
+        List<ShownResponse> shown = ShownResponse.on(Snippets.of(page, "text"));
+        assertThat(shown).extracting(ShownResponse::status).containsExactly(200, 429);
+        List<String> files = Snippets.all("java vertx").stream()
+                .map(Snippets.Snippet::text)
+                .filter(DocumentationTest::isFile)
+                .toList();
+        assertThat(files).hasSize(1).first(InstanceOfAssertFactories.STRING).contains(LISTENS);
+        Snippets.assertCompiles("Hello", files.get(0).replace(LISTENS, LISTENS_AND_TELLS), temp);
+        Files.writeString(temp.resolve("limits.json"), Snippets.of(page, "json").get(0));
+        Process service = new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-cp",
+                        temp + System.getProperty("path.separator") + System.getProperty("java.class.path"),
+                        "Hello")
+                .redirectError(ProcessBuilder.Redirect.DISCARD)
+                .start();
+        try {
+            ClientForTests client = ClientForTests.of(port(service));
+            List<ClientForTests.Answer> answers = new ArrayList<>();
+            for (int i = 0; i < 4; i++) {
+                answers.addAll(client.pipelined(List.of("/hello")));
+            }
+            shown.get(0).assertIs(answers.get(0));
+            shown.get(1).assertIs(answers.get(3));
+        } finally {
+            service.destroyForcibly().waitFor();
+        }
+    }
+
+    private static int port(Process service) throws IOException {
+        BufferedReader output = service.inputReader();
+        for (String line = output.readLine(); line != null; line = output.readLine()) {
+            if (line.startsWith("port ")) {
+                return Integer.parseInt(line.substring("port ".length()));
+            }
+        }
+        throw new AssertionError("it ended before it listened");
+    }
+
+    @Test
+    void theTestThatIsShownPasses() throws Exception {
+        List<String> tests = Snippets.of(DOCS.resolve("testing.md"), "java vertx");
+        assertThat(tests).hasSize(1);
+        Snippets.assertCompiles("HelloTest", IMPORTS + tests.get(0), temp);
+        ShownTests.assertPass("HelloTest", temp);
     }
 
     @Test

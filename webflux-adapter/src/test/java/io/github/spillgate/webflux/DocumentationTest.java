@@ -6,11 +6,15 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.testkit.ClientForTests;
+import io.github.spillgate.testkit.ShownResponse;
+import io.github.spillgate.testkit.ShownTests;
 import io.github.spillgate.testkit.Snippets;
 import io.github.spillgate.webflux.autoconfigure.SpillgateAutoConfiguration;
 import io.github.spillgate.webflux.autoconfigure.SpillgateGatewayAutoConfiguration;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.lang.reflect.RecordComponent;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -23,8 +27,11 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
+import org.springframework.boot.SpringBootConfiguration;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.autoconfigure.ssl.SslAutoConfiguration;
+import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.boot.env.YamlPropertySourceLoader;
 import org.springframework.boot.test.context.runner.ReactiveWebApplicationContextRunner;
 import org.springframework.boot.webflux.autoconfigure.HttpHandlerAutoConfiguration;
@@ -32,10 +39,13 @@ import org.springframework.boot.webflux.autoconfigure.WebFluxAutoConfiguration;
 import org.springframework.cloud.gateway.config.GatewayAutoConfiguration;
 import org.springframework.cloud.gateway.route.Route;
 import org.springframework.cloud.gateway.route.RouteLocator;
+import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.env.PropertySource;
 import org.springframework.core.io.ByteArrayResource;
+import org.springframework.security.config.web.server.ServerHttpSecurity;
+import org.springframework.security.web.server.SecurityWebFilterChain;
 import reactor.core.publisher.Mono;
 
 /** What the pages show of WebFlux works, and its own page names every setting. */
@@ -78,8 +88,64 @@ class DocumentationTest {
             }
             """;
 
+    private static final Path DOCS = Path.of("..", "docs");
+
+    /** What a test of a user's has on top. */
+    private static final String SLICE = """
+            package io.github.spillgate.webflux.slice;
+
+            import io.github.spillgate.webflux.autoconfigure.AutoConfigureSpillgate;
+            import org.junit.jupiter.api.Test;
+            import org.springframework.beans.factory.annotation.Autowired;
+            import org.springframework.boot.webflux.test.autoconfigure.WebFluxTest;
+            import org.springframework.test.web.reactive.server.WebTestClient;
+
+            %s
+            """;
+
+    private static final String CONTROLLER = """
+            import org.springframework.web.bind.annotation.*;
+
+            %s
+            """;
+
     @TempDir
     Path temp;
+
+    @Test
+    void theFirstStepsAreAnsweredAsTheyAreShown() throws Exception {
+        Path page = DOCS.resolve("getting-started-webflux.md");
+        List<ShownResponse> shown = ShownResponse.on(Snippets.of(page, "text"));
+        assertThat(shown).extracting(ShownResponse::status).containsExactly(200, 429);
+        String settings = Snippets.of(page, "yaml").get(0);
+        Snippets.assertCompiles(
+                "Hello", CONTROLLER.formatted(Snippets.of(page, "java webflux").get(0)), temp);
+        ShownTests.call("Hello", temp, hello -> {
+            SpringApplicationBuilder application = new SpringApplicationBuilder(FirstSteps.class, hello)
+                    .properties("server.port=0", "server.address=127.0.0.1", "spring.config.name=none")
+                    .initializers(context ->
+                            sources(settings).forEach(context.getEnvironment().getPropertySources()::addFirst));
+            try (ConfigurableApplicationContext context = application.run()) {
+                int port =
+                        Integer.parseInt(String.valueOf(context.getEnvironment().getProperty("local.server.port")));
+                ClientForTests client = ClientForTests.of(port);
+                List<ClientForTests.Answer> answers = new ArrayList<>();
+                for (int i = 0; i < 4; i++) {
+                    answers.addAll(client.pipelined(List.of("/hello")));
+                }
+                shown.get(0).assertIs(answers.get(0));
+                shown.get(1).assertIs(answers.get(3));
+            }
+        });
+    }
+
+    @Test
+    void theSliceThatIsShownLimits() throws Exception {
+        List<String> slices = Snippets.of(DOCS.resolve("testing.md"), "java webflux");
+        assertThat(slices).hasSize(1);
+        Snippets.assertCompiles("ReportsTest", SLICE.formatted(slices.get(0)), temp);
+        ShownTests.assertPass("io.github.spillgate.webflux.slice.ReportsTest", temp);
+    }
 
     @TestFactory
     Stream<DynamicTest> javaCompiles() throws IOException {
@@ -117,9 +183,8 @@ class DocumentationTest {
         }
     }
 
-    private static void assertStarts(String yaml) throws IOException {
-        List<PropertySource<?>> sources = new YamlPropertySourceLoader()
-                .load("snippet", new ByteArrayResource(yaml.getBytes(StandardCharsets.UTF_8)));
+    private static void assertStarts(String yaml) {
+        List<PropertySource<?>> sources = sources(yaml);
         new ReactiveWebApplicationContextRunner()
                 .withConfiguration(AutoConfigurations.of(
                         SslAutoConfiguration.class,
@@ -150,6 +215,15 @@ class DocumentationTest {
                 });
     }
 
+    private static List<PropertySource<?>> sources(String yaml) {
+        try {
+            return new YamlPropertySourceLoader()
+                    .load("snippet", new ByteArrayResource(yaml.getBytes(StandardCharsets.UTF_8)));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
     private static List<String> routes(RouteLocator locator) {
         return locator.getRoutes().map(Route::getId).collectList().block();
     }
@@ -174,6 +248,20 @@ class DocumentationTest {
         @Bean
         KeySource tenantKey() {
             return match -> Mono.just("tenant");
+        }
+    }
+
+    /** An application of somebody who has neither passwords nor anything else than what the page says. */
+    @SpringBootConfiguration
+    @EnableAutoConfiguration
+    static class FirstSteps {
+
+        @Bean
+        SecurityWebFilterChain everybody(ServerHttpSecurity http) {
+            return http.csrf(ServerHttpSecurity.CsrfSpec::disable)
+                    .headers(ServerHttpSecurity.HeaderSpec::disable)
+                    .authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
+                    .build();
         }
     }
 }

@@ -6,6 +6,7 @@ import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.ForwardingHeader;
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.springframework.boot.cloud.CloudPlatform;
 import org.springframework.core.env.Environment;
 import reactor.util.Logger;
 import reactor.util.Loggers;
@@ -23,13 +24,26 @@ final class SettingsDoubt implements RuleListener {
 
     SettingsDoubt(SpillgateProperties settings, Environment environment) {
         doubtsPeer = settings.clientAddress().header() == ForwardingHeader.NONE;
-        String strategy = environment.getProperty("server.forward-headers-strategy", "none");
-        if (!strategy.equalsIgnoreCase("none") && doubtsPeer) {
+        String strategy = strategy(environment);
+        // Also where a header is read: what comes before has put another peer in the place of the proxy.
+        if (!strategy.equalsIgnoreCase("none")) {
             LOG.warn(
                     "server.forward-headers-strategy={} takes the address of a client from a header that anybody can write:"
                             + " expected none, and spillgate.client-address.header with the proxies that are trusted",
                     fitForALog(strategy));
         }
+    }
+
+    /** Which Spring Boot follows: on a cloud platform it chooses one by itself, unless it has been told. */
+    private static String strategy(Environment environment) {
+        String set = environment.getProperty("server.forward-headers-strategy");
+        if (set != null) {
+            return set;
+        }
+        CloudPlatform platform = CloudPlatform.getActive(environment);
+        return platform != null && platform.isUsingForwardHeaders()
+                ? "native (which is not set, but taken on " + platform + ")"
+                : "none";
     }
 
     @Override

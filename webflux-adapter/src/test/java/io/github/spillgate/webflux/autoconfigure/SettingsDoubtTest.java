@@ -57,6 +57,27 @@ class SettingsDoubtTest {
     }
 
     @Test
+    void whatSpringTakesForTheClientIsDoubtedAlsoWhereAHeaderIsRead(CapturedOutput output) {
+        runner.withPropertyValues(
+                        "server.forward-headers-strategy=framework",
+                        "spillgate.client-address.header=x-forwarded-for",
+                        "spillgate.client-address.trusted-proxies=10.0.0.0/8")
+                .run(context -> {});
+        assertThat(output.getAll())
+                .containsOnlyOnce("takes the address of a client from a header that anybody can write");
+    }
+
+    @Test
+    void whatSpringTakesByItselfOnACloudPlatformIsDoubted(CapturedOutput output) {
+        ReactiveWebApplicationContextRunner there = runner.withPropertyValues("spring.main.cloud-platform=kubernetes");
+        there.withPropertyValues("server.forward-headers-strategy=none").run(context -> {});
+        assertThat(output.getAll()).doesNotContain("takes the address");
+        there.run(context -> {});
+        assertThat(output.getAll())
+                .containsOnlyOnce("taken on KUBERNETES) takes the address of a client from a header");
+    }
+
+    @Test
     void whatFailsIsToldOnceAndOnOneLine(CapturedOutput output) {
         runner.withBean(
                         "broken",

@@ -1,0 +1,204 @@
+package io.github.spillgate.http;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.http.RuleListener.Outcome;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.metrics.LimiterMetrics;
+import io.github.spillgate.metrics.RuleMetrics;
+import io.github.spillgate.testkit.Unprotected;
+import io.micrometer.prometheusmetrics.PrometheusConfig;
+import io.micrometer.prometheusmetrics.PrometheusMeterRegistry;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+
+/** The page for whoever runs it calls meters and log lines what they are called. */
+class OperationsPageTest {
+
+    private static final Path ROOT = Path.of("..");
+    private static final Pattern METER_ROW =
+            Pattern.compile("(?m)^\\| `(spillgate\\.[a-z]+)` \\| ([^|]+) \\| ([^|]+) \\|");
+    private static final Pattern CODE = Pattern.compile("`([^`]+)`");
+    private static final Pattern SAMPLE = Pattern.compile("(?m)^(spillgate_\\w+)\\{([^}]*)}");
+    private static final Pattern METRIC = Pattern.compile("spillgate_\\w+");
+    private static final Pattern SELECTED = Pattern.compile("(spillgate_\\w+)\\{([^}]*)}");
+    private static final Pattern LABEL = Pattern.compile("(\\w+)=~?\"([^\"]*)\"");
+    private static final Pattern LOGGED = Pattern.compile("LOG\\.(?:warn|info)\\(\\s*\"((?:[^\"\\\\]|\\\\.)*)\"");
+    private static final int ENOUGH = 16;
+
+    private final PrometheusMeterRegistry registry = new PrometheusMeterRegistry(PrometheusConfig.DEFAULT);
+    private final RateLimiter limiter =
+            RateLimiter.builder("test").store(LocalStore.bounded(1_000)).build();
+    private final Map<String, Map<String, Set<String>>> scraped = new TreeMap<>();
+    private String page = "";
+
+    @BeforeEach
+    void scrapeAll() throws IOException {
+        page = Files.readString(ROOT.resolve("docs/operations.md"));
+        LimiterMetrics.of(limiter, "test").bindTo(registry);
+        RuleMetrics rules = RuleMetrics.of(registry);
+        Rule rule = Rule.named("page")
+                .key(KeySource.constant("all"))
+                .limit(Limit.perMinute(100))
+                .build();
+        Match match = new Match(rule, SentRequest.get("/"), Map.of());
+        for (Outcome outcome : Outcome.values()) {
+            for (Source source : Source.values()) {
+                rules.decided(match, outcome, nearlyUsedUp(rule, source), Duration.ofMillis(1));
+            }
+        }
+        rules.refused(match);
+        rules.undecided(match, new IllegalStateException("broken"));
+        Matcher sample = SAMPLE.matcher(registry.scrape());
+        while (sample.find()) {
+            Map<String, Set<String>> labels = scraped.computeIfAbsent(sample.group(1), name -> new TreeMap<>());
+            Matcher label = LABEL.matcher(sample.group(2));
+            while (label.find()) {
+                labels.computeIfAbsent(label.group(1), name -> new TreeSet<>()).add(label.group(2));
+            }
+        }
+        assertThat(scraped).hasSizeGreaterThan(10);
+    }
+
+    @AfterEach
+    void close() {
+        limiter.close();
+        registry.close();
+    }
+
+    @Test
+    void allMetersAreThereByBothNamesAndWithTheirTags() {
+        Set<String> meters = new TreeSet<>();
+        Set<String> metrics = new TreeSet<>();
+        for (Matcher row = METER_ROW.matcher(page); row.find(); ) {
+            meters.add(row.group(1));
+            for (String metric : codes(row.group(2))) {
+                metrics.add(metric);
+                assertThat(scraped).containsKey(metric);
+                assertThat(scraped.get(metric).keySet())
+                        .as(metric)
+                        .containsExactlyInAnyOrderElementsOf(codes(row.group(3)));
+            }
+        }
+        assertThat(meters)
+                .isEqualTo(new TreeSet<>(registry.getMeters().stream()
+                        .map(meter -> meter.getId().getName())
+                        .toList()));
+        assertThat(metrics).isEqualTo(scraped.keySet());
+    }
+
+    @Test
+    void whatIsAskedOfPrometheusIsThere() {
+        for (Matcher metric = METRIC.matcher(page); metric.find(); ) {
+            assertThat(scraped).containsKey(metric.group());
+        }
+        int labels = 0;
+        for (Matcher selected = SELECTED.matcher(page); selected.find(); ) {
+            for (Matcher label = LABEL.matcher(selected.group(2)); label.find(); labels++) {
+                assertThat(scraped.get(selected.group(1)).get(label.group(1)))
+                        .as(selected.group())
+                        .containsAll(List.of(label.group(2).split("\\\\?\\|", -1)));
+            }
+        }
+        assertThat(labels).isGreaterThan(4);
+    }
+
+    @Test
+    void allValuesOfTagsAreNamed() {
+        for (Enum<?>[] values : List.<Enum<?>[]>of(Outcome.values(), Source.values(), Breaker.values())) {
+            for (Enum<?> value : values) {
+                assertThat(page).contains("`" + value.name().toLowerCase(Locale.ROOT) + "`");
+            }
+        }
+    }
+
+    @Test
+    void everyLogLineIsThere() throws IOException {
+        int lines = 0;
+        for (Matcher logged = LOGGED.matcher(sources()); logged.find(); lines++) {
+            String longest = Arrays.stream(logged.group(1).split("\\{}", -1))
+                    .max(Comparator.comparingInt(String::length))
+                    .orElseThrow();
+            assertThat(page).contains(longest.substring(0, Math.min(ENOUGH, longest.length())));
+        }
+        assertThat(lines).isGreaterThan(10);
+    }
+
+    @Test
+    void whatIsShownOfTheLogIsWritten() throws IOException {
+        String sources = sources();
+        String table = page.substring(page.indexOf("\n## Logs"), page.indexOf("\n## Health"));
+        List<String> lines = table.lines()
+                .filter(line -> line.startsWith("| `"))
+                .flatMap(line -> codes(line.split(" \\| ", -1)[0]).stream())
+                .toList();
+        assertThat(lines).hasSizeGreaterThan(10);
+        for (String line : lines) {
+            for (String part : line.split("…|RedisStore\\[spillgate:2:\\*]|LocalStore|X-Forwarded-For", -1)) {
+                assertThat(sources).contains(part);
+            }
+        }
+    }
+
+    /** What this project writes, without what a line end tears apart. */
+    private static String sources() throws IOException {
+        List<Path> files = new ArrayList<>();
+        for (String module : List.of("reactive-core", "webflux-adapter", "vertx-adapter")) {
+            try (Stream<Path> all = Files.walk(ROOT.resolve(module).resolve("src/main/java"))) {
+                all.filter(file -> file.toString().endsWith(".java")).forEach(files::add);
+            }
+        }
+        StringBuilder sources = new StringBuilder();
+        for (Path file : files) {
+            sources.append(Files.readString(file).replaceAll("\"\\s*\\+\\s*\"", ""));
+        }
+        return sources.toString();
+    }
+
+    private static List<String> codes(String cell) {
+        return CODE.matcher(cell).results().map(code -> code.group(1)).toList();
+    }
+
+    private static Decision nearlyUsedUp(Rule rule, Source source) {
+        Unprotected store = new Unprotected(LocalStore.bounded(16)) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                List<Usage> usages = claims.stream()
+                        .map(claim -> Usage.of(claim, 99, false, Decisions.AT, Decisions.AT + 1_000))
+                        .toList();
+                return Mono.just(Decision.ofTake(source, Decisions.AT, usages));
+            }
+        };
+        try (RateLimiter asked = RateLimiter.builder("test").store(store).build()) {
+            return Objects.requireNonNull(
+                    asked.tryAcquire(Charge.of("all", rule.limits())).block());
+        }
+    }
+}
