@@ -58,9 +58,9 @@ record Listeners(List<RuleListener> all) implements RuleListener {
     }
 
     /** Tells what a decision means for one of the rules that it was made for. */
-    static void decided(RuleListener listener, Asked asked, Decision decision, long tookNanos) {
+    static void decided(RuleListener listener, Demand demand, Decision decision, long tookNanos) {
         Duration took = Duration.ofNanos(Math.max(0, tookNanos));
-        tell(() -> listener.decided(asked.match(), asked.outcome(decision), decision, took));
+        tell(() -> listener.decided(demand.match(), demand.outcome(decision), decision, took));
     }
 
     /**

@@ -20,29 +20,29 @@ final class Lookup {
 
     private Lookup() {}
 
-    static Mono<Asked> ask(Match match) {
+    static Mono<Demand> ask(Match match) {
         return inTime(match, key -> ask(match, key));
     }
 
     /** The same for a look at what has been used: it asks about nobody who has no key, and about no cost. */
-    static Mono<Asked> look(Match match) {
+    static Mono<Demand> look(Match match) {
         return inTime(match, key -> look(match, key));
     }
 
-    private static Mono<Asked> inTime(Match match, Function<@Nullable String, Mono<Asked>> ask) {
+    private static Mono<Demand> inTime(Match match, Function<@Nullable String, Mono<Demand>> ask) {
         try {
             if (match.rule().isExcepted(match)) {
-                return Mono.just(Asked.nothing(match));
+                return Mono.just(Demand.nothing(match));
             }
-            Mono<Asked> asked = whenFound(match.rule().key().find(match), ask);
-            if (AtOnce.is(asked)) {
-                return Mono.just(Objects.requireNonNull(AtOnce.get(asked)));
+            Mono<Demand> demand = whenFound(match.rule().key().find(match), ask);
+            if (AtOnce.is(demand)) {
+                return Mono.just(Objects.requireNonNull(AtOnce.get(demand)));
             }
-            return asked.timeout(match.rule().timeout(), Mono.error(() -> late(match)), Schedulers.parallel())
-                    .onErrorResume(e -> Mono.just(Asked.undecided(match, e)));
+            return demand.timeout(match.rule().timeout(), Mono.error(() -> late(match)), Schedulers.parallel())
+                    .onErrorResume(e -> Mono.just(Demand.undecided(match, e)));
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
-            return Mono.just(Asked.undecided(match, e));
+            return Mono.just(Demand.undecided(match, e));
         }
     }
 
@@ -51,39 +51,39 @@ final class Lookup {
                 + match.rule().name() + " were not found within " + match.rule().timeout());
     }
 
-    private static Mono<Asked> whenFound(Mono<String> key, Function<@Nullable String, Mono<Asked>> ask) {
+    private static Mono<Demand> whenFound(Mono<String> key, Function<@Nullable String, Mono<Demand>> ask) {
         if (AtOnce.is(key)) {
             return ask.apply(AtOnce.get(key));
         }
         return key.map(Optional::of).defaultIfEmpty(Optional.empty()).flatMap(found -> ask.apply(found.orElse(null)));
     }
 
-    private static Mono<Asked> ask(Match match, @Nullable String key) {
+    private static Mono<Demand> ask(Match match, @Nullable String key) {
         Rule rule = match.rule();
         boolean isMissing = key == null || key.isEmpty();
         if (isMissing && rule.whenMissing() != WhenMissing.SHARE) {
             boolean skips = rule.whenMissing() == WhenMissing.SKIP;
-            return Mono.just(skips ? Asked.nothing(match) : Asked.refusal(match));
+            return Mono.just(skips ? Demand.nothing(match) : Demand.refusal(match));
         }
         Mono<List<Limit>> limits = isMissing ? Mono.just(rule.limits()) : limits(match, Objects.requireNonNull(key));
         Mono<Long> cost = rule.costSource()
                 .map(source -> orElse(source.find(match), rule.cost()))
                 .orElseGet(() -> Mono.just(rule.cost()));
         if (AtOnce.is(limits) && AtOnce.is(cost)) {
-            return Mono.just(asked(
+            return Mono.just(demand(
                     match,
                     key,
                     isMissing,
                     Objects.requireNonNull(AtOnce.get(limits)),
                     Objects.requireNonNull(AtOnce.get(cost))));
         }
-        return Mono.zip(limits, cost).map(found -> asked(match, key, isMissing, found.getT1(), found.getT2()));
+        return Mono.zip(limits, cost).map(found -> demand(match, key, isMissing, found.getT1(), found.getT2()));
     }
 
-    private static Mono<Asked> look(Match match, @Nullable String key) {
+    private static Mono<Demand> look(Match match, @Nullable String key) {
         return key == null || key.isEmpty()
-                ? Mono.just(Asked.nothing(match))
-                : AtOnce.map(limits(match, key), limits -> Asked.charge(match, key, limits, 1));
+                ? Mono.just(Demand.nothing(match))
+                : AtOnce.map(limits(match, key), limits -> Demand.charge(match, key, limits, 1));
     }
 
     private static Mono<List<Limit>> limits(Match match, String key) {
@@ -101,9 +101,9 @@ final class Lookup {
                 : mono.defaultIfEmpty(otherwise);
     }
 
-    private static Asked asked(Match match, @Nullable String key, boolean isMissing, List<Limit> limits, long cost) {
+    private static Demand demand(Match match, @Nullable String key, boolean isMissing, List<Limit> limits, long cost) {
         return isMissing || key == null
-                ? Asked.chargeNobody(match, limits, cost)
-                : Asked.charge(match, key, limits, cost);
+                ? Demand.chargeNobody(match, limits, cost)
+                : Demand.charge(match, key, limits, cost);
     }
 }

@@ -146,7 +146,7 @@ public final class Rules {
      */
     public Mono<Decision> peek(Request request) {
         return Mono.defer(() -> {
-            List<Mono<Asked>> lookups = list().stream()
+            List<Mono<Demand>> lookups = list().stream()
                     .filter(rule -> !rule.isShadow())
                     .map(rule -> Lookup.look(new Match(rule, request, request.pathVariables())))
                     .toList();
@@ -154,14 +154,14 @@ public final class Rules {
         });
     }
 
-    private Mono<Decision> peek(List<Asked> all) {
+    private Mono<Decision> peek(List<Demand> all) {
         List<Charge> charges = new ArrayList<>(all.size());
-        for (Asked asked : all) {
-            if (asked.why() != null) {
-                return Mono.error(asked.why());
+        for (Demand demand : all) {
+            if (demand.why() != null) {
+                return Mono.error(demand.why());
             }
-            if (asked.charge() != null) {
-                charges.add(asked.charge());
+            if (demand.charge() != null) {
+                charges.add(demand.charge());
             }
         }
         return charges.isEmpty() ? Mono.empty() : Peek.at(limiter, charges);
@@ -247,38 +247,38 @@ public final class Rules {
                 enforced.stream().map(Lookup::ask).toList(),
                 trials::lookUp,
                 since,
-                asked -> decide(asked, trials, since, hearing));
+                demands -> decide(demands, trials, since, hearing));
     }
 
     /** Goes on when all is found; what is to be done meanwhile is done at once, on the thread that subscribes. */
     private static <T> Mono<T> whenFound(
-            List<Mono<Asked>> lookups, Runnable meanwhile, long since, Function<List<Asked>, Mono<T>> next) {
-        Mono<List<Asked>> all = AtOnce.all(lookups);
+            List<Mono<Demand>> lookups, Runnable meanwhile, long since, Function<List<Demand>, Mono<T>> next) {
+        Mono<List<Demand>> all = AtOnce.all(lookups);
         if (AtOnce.is(all)) {
             meanwhile.run();
             return next.apply(Objects.requireNonNull(AtOnce.get(all)));
         }
         // A user's function may answer wherever it likes, for example on the thread that reads from his Redis.
-        return all.zipWith(Mono.fromRunnable(meanwhile).thenReturn(true), (asked, done) -> asked)
+        return all.zipWith(Mono.fromRunnable(meanwhile).thenReturn(true), (demands, done) -> demands)
                 .publishOn(Schedulers.parallel())
-                .flatMap(asked ->
-                        next.apply(asked).contextWrite(context -> context.put(LimitStore.WAITING_SINCE, since)));
+                .flatMap(demands ->
+                        next.apply(demands).contextWrite(context -> context.put(LimitStore.WAITING_SINCE, since)));
     }
 
-    private Mono<Verdict> decide(List<Asked> all, Trials trials, long since, RuleListener hearing) {
-        List<Asked> charging = new ArrayList<>(all.size());
+    private Mono<Verdict> decide(List<Demand> all, Trials trials, long since, RuleListener hearing) {
+        List<Demand> charging = new ArrayList<>(all.size());
         List<Limit> refused = new ArrayList<>(0);
         boolean isDenied = false;
-        for (Asked asked : all) {
-            Throwable why = asked.why();
+        for (Demand demand : all) {
+            Throwable why = demand.why();
             if (why != null) {
-                Listeners.tell(() -> hearing.undecided(asked.match(), why));
-                isDenied |= asked.rule().whenUndecided() == WhenUndecided.DENY;
-            } else if (asked.isRefused()) {
-                Listeners.tell(() -> hearing.refused(asked.match()));
-                refused.addAll(asked.rule().limits());
-            } else if (asked.charge() != null) {
-                charging.add(asked);
+                Listeners.tell(() -> hearing.undecided(demand.match(), why));
+                isDenied |= demand.rule().whenUndecided() == WhenUndecided.DENY;
+            } else if (demand.isRefused()) {
+                Listeners.tell(() -> hearing.refused(demand.match()));
+                refused.addAll(demand.rule().limits());
+            } else if (demand.charge() != null) {
+                charging.add(demand);
             }
         }
         if (isDenied) {
@@ -292,24 +292,24 @@ public final class Rules {
                 : charge(charging, trials, since, hearing);
     }
 
-    private Mono<Verdict> charge(List<Asked> charging, Trials trials, long since, RuleListener hearing) {
+    private Mono<Verdict> charge(List<Demand> charging, Trials trials, long since, RuleListener hearing) {
         List<Charge> charges = charging.stream()
-                .map(asked -> Objects.requireNonNull(asked.charge()))
+                .map(demand -> Objects.requireNonNull(demand.charge()))
                 .toList();
         return Mono.defer(() -> limiter.tryAcquire(charges))
                 .map(decision -> {
-                    charging.forEach(asked -> Listeners.decided(hearing, asked, decision, now() - since));
+                    charging.forEach(demand -> Listeners.decided(hearing, demand, decision, now() - since));
                     return Verdict.of(limiter, decision, charging, decision.isAllowed() ? trials.charge() : List.of());
                 })
                 .onErrorResume(why -> Mono.just(undecided(why, charging, hearing)));
     }
 
     /** What is wrong with the verdict itself, as when it is over too many counts, is no way around it. */
-    private static Verdict undecided(Throwable why, List<Asked> charging, RuleListener hearing) {
+    private static Verdict undecided(Throwable why, List<Demand> charging, RuleListener hearing) {
         boolean isDenied = why instanceof IllegalArgumentException;
-        for (Asked asked : charging) {
-            Listeners.tell(() -> hearing.undecided(asked.match(), why));
-            isDenied |= asked.rule().whenUndecided() == WhenUndecided.DENY;
+        for (Demand demand : charging) {
+            Listeners.tell(() -> hearing.undecided(demand.match(), why));
+            isDenied |= demand.rule().whenUndecided() == WhenUndecided.DENY;
         }
         return isDenied ? Verdict.refusal(Problem.undecided()) : Verdict.none();
     }

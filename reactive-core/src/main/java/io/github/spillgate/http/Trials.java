@@ -86,25 +86,25 @@ final class Trials {
         private Mono<Decision> decide(RuleListener hearing) {
             long since = Rules.now();
             return Lookup.ask(match)
-                    .flatMap(asked -> {
+                    .flatMap(demand -> {
                         // How long the others take is no part of it.
                         long took = Rules.now() - since;
-                        return allowed.asMono().then(Mono.defer(() -> charge(asked, Rules.now() - took, hearing)));
+                        return allowed.asMono().then(Mono.defer(() -> charge(demand, Rules.now() - took, hearing)));
                     })
                     .doOnError(why -> Listeners.tell(() -> hearing.undecided(match, why)));
         }
 
-        private Mono<Decision> charge(Asked asked, long since, RuleListener hearing) {
-            if (asked.why() != null) {
-                return Mono.error(asked.why());
+        private Mono<Decision> charge(Demand demand, long since, RuleListener hearing) {
+            if (demand.why() != null) {
+                return Mono.error(demand.why());
             }
-            if (asked.isRefused()) {
+            if (demand.isRefused()) {
                 Listeners.tell(() -> hearing.refused(match));
             }
-            return asked.charge() == null
+            return demand.charge() == null
                     ? Mono.empty()
-                    : limiter.tryAcquire(asked.charge())
-                            .doOnNext(made -> Listeners.decided(hearing, asked, made, Rules.now() - since));
+                    : limiter.tryAcquire(demand.charge())
+                            .doOnNext(made -> Listeners.decided(hearing, demand, made, Rules.now() - since));
         }
     }
 }

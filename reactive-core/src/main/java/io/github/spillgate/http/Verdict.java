@@ -21,7 +21,7 @@ public final class Verdict {
     private final @Nullable RateLimiter limiter;
     private final @Nullable Decision decision;
     private final @Nullable Problem problem;
-    private final List<Asked> charged;
+    private final List<Demand> charged;
     private final List<Trial> trials;
     private final AtomicBoolean completed = new AtomicBoolean();
 
@@ -29,7 +29,7 @@ public final class Verdict {
             @Nullable RateLimiter limiter,
             @Nullable Decision decision,
             @Nullable Problem problem,
-            List<Asked> charged,
+            List<Demand> charged,
             List<Trial> trials) {
         this.limiter = limiter;
         this.decision = decision;
@@ -54,7 +54,7 @@ public final class Verdict {
     }
 
     /** What was decided for rules, all together. */
-    static Verdict of(RateLimiter limiter, Decision decision, List<Asked> charged, List<Trial> trials) {
+    static Verdict of(RateLimiter limiter, Decision decision, List<Demand> charged, List<Trial> trials) {
         Problem problem = decision.isAllowed() ? null : Problem.of(List.of(decision));
         return new Verdict(limiter, decision, problem, charged, trials);
     }
@@ -92,7 +92,7 @@ public final class Verdict {
      * @return whether the status of the response matters to a rule
      */
     public boolean dependsOnStatus() {
-        return charged.stream().anyMatch(asked -> asked.rule().refundsSometimes())
+        return charged.stream().anyMatch(demand -> demand.rule().refundsSometimes())
                 || trials.stream().anyMatch(trial -> trial.rule.refundsSometimes());
     }
 
@@ -119,9 +119,9 @@ public final class Verdict {
             return Mono.empty();
         }
         Set<Limit> given = new HashSet<>();
-        for (Asked asked : charged) {
-            if (asked.charge() != null && gives(asked.rule(), status)) {
-                given.addAll(asked.charge().limits());
+        for (Demand demand : charged) {
+            if (demand.charge() != null && gives(demand.rule(), status)) {
+                given.addAll(demand.charge().limits());
             }
         }
         return limiter.refund(decision, usage -> given.contains(usage.limit()));

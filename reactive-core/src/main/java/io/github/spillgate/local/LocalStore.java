@@ -170,12 +170,12 @@ public final class LocalStore implements FallbackStore {
 
     @Override
     public Mono<Decision> take(List<Claim> claims) {
-        return Verdict.of(this, claims, true);
+        return DecidedHere.of(this, claims, true);
     }
 
     @Override
     public Mono<Decision> peek(List<Claim> claims) {
-        return Verdict.of(this, claims, false);
+        return DecidedHere.of(this, claims, false);
     }
 
     @Override

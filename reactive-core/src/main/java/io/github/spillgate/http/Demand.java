@@ -16,29 +16,30 @@ import org.jspecify.annotations.Nullable;
  * @param why why nothing can be decided; null if something can
  * @param isRefused whether the request is denied for want of a key
  */
-record Asked(Match match, @Nullable Charge charge, @Nullable Throwable why, boolean isRefused) {
+record Demand(
+        Match match, @Nullable Charge charge, @Nullable Throwable why, boolean isRefused) {
 
     /** All who have no key share this one. Its group keeps it apart from whatever a client may call himself. */
     private static final String NOBODY = "nobody";
 
-    static Asked charge(Match match, String key, Collection<Limit> limits, long cost) {
-        return new Asked(match, Charge.of(key, limits).permits(cost), null, false);
+    static Demand charge(Match match, String key, Collection<Limit> limits, long cost) {
+        return new Demand(match, Charge.of(key, limits).permits(cost), null, false);
     }
 
-    static Asked chargeNobody(Match match, Collection<Limit> limits, long cost) {
-        return new Asked(match, Charge.of(NOBODY, limits).group(NOBODY).permits(cost), null, false);
+    static Demand chargeNobody(Match match, Collection<Limit> limits, long cost) {
+        return new Demand(match, Charge.of(NOBODY, limits).group(NOBODY).permits(cost), null, false);
     }
 
-    static Asked nothing(Match match) {
-        return new Asked(match, null, null, false);
+    static Demand nothing(Match match) {
+        return new Demand(match, null, null, false);
     }
 
-    static Asked refusal(Match match) {
-        return new Asked(match, null, null, true);
+    static Demand refusal(Match match) {
+        return new Demand(match, null, null, true);
     }
 
-    static Asked undecided(Match match, Throwable why) {
-        return new Asked(match, null, why, false);
+    static Demand undecided(Match match, Throwable why) {
+        return new Demand(match, null, why, false);
     }
 
     Rule rule() {

@@ -9,21 +9,21 @@ import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
 
-/** Decides for each of its subscribers, on the thread that requests: {@code Mono.fromCallable}, with less in between. */
-final class Verdict extends Mono<Decision> {
+/** Decides in this process for each of its subscribers, on the thread that requests: {@code Mono.fromCallable}, with less in between. */
+final class DecidedHere extends Mono<Decision> {
 
     private final LocalStore store;
     private final List<Claim> claims;
     private final boolean charging;
 
-    private Verdict(LocalStore store, List<Claim> claims, boolean charging) {
+    private DecidedHere(LocalStore store, List<Claim> claims, boolean charging) {
         this.store = store;
         this.claims = claims;
         this.charging = charging;
     }
 
     static Mono<Decision> of(LocalStore store, List<Claim> claims, boolean charging) {
-        return onAssembly(new Verdict(store, claims, charging));
+        return onAssembly(new DecidedHere(store, claims, charging));
     }
 
     @Override
