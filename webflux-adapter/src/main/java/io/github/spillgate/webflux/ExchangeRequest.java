@@ -2,8 +2,10 @@ package io.github.spillgate.webflux;
 
 import io.github.spillgate.http.Request;
 import io.github.spillgate.http.Verdicts;
+import io.netty.channel.Channel;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.SocketAddress;
 import java.security.Principal;
 import java.util.List;
 import java.util.Map;
@@ -49,10 +51,16 @@ public final class ExchangeRequest implements Request {
         return exchange.getRequest().getMethod().name();
     }
 
+    /**
+     * Where Reactor Netty serves, the other end of the connection, and not what the request says it is: that may have been read from
+     * the end of a header that a client writes, as Spring Boot has it done by itself on Kubernetes.
+     */
     @Override
     public @Nullable String peer() {
-        InetSocketAddress peer = exchange.getRequest().getRemoteAddress();
-        if (peer == null) {
+        Channel channel = NettyConnection.of(exchange.getRequest());
+        SocketAddress socket =
+                channel == null ? exchange.getRequest().getRemoteAddress() : NettyConnection.peer(channel);
+        if (!(socket instanceof InetSocketAddress peer)) {
             return null;
         }
         InetAddress address = peer.getAddress();

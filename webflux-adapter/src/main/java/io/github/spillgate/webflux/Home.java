@@ -1,16 +1,13 @@
 package io.github.spillgate.webflux;
 
+import io.netty.channel.Channel;
 import io.netty.channel.EventLoop;
 import java.util.concurrent.Executor;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
-import org.springframework.http.server.reactive.ServerHttpRequest;
-import org.springframework.http.server.reactive.ServerHttpRequestDecorator;
-import org.springframework.util.ClassUtils;
 import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
-import reactor.netty.NettyInbound;
 
 /**
  * Where an exchange is handled: on the event loop of its connection, whoever has answered meanwhile, if Reactor Netty serves it; on a
@@ -24,9 +21,6 @@ final class Home {
     // come back to say so. If the next request on the connection is there before that, and is answered at once,
     // Reactor Netty (up to 1.3.7; reactor/reactor-netty#4361) never reads from that connection again. Some answers from
     // another thread and some at once is what a limiter does whose Redis comes and goes.
-
-    private static final boolean REACTOR_NETTY =
-            ClassUtils.isPresent("reactor.netty.NettyInbound", Home.class.getClassLoader());
 
     private static final Home ANYWHERE = new Home(Runnable::run, () -> true);
 
@@ -43,36 +37,18 @@ final class Home {
     }
 
     static Home of(ServerWebExchange exchange) {
-        Home home = REACTOR_NETTY ? OfNetty.home(exchange.getRequest()) : ANYWHERE;
+        Channel channel = NettyConnection.of(exchange.getRequest());
+        Home home = channel == null ? ANYWHERE : on(channel.eventLoop());
         return home.isHere.getAsBoolean() || Schedulers.isInNonBlockingThread() ? home : MAY_BLOCK;
+    }
+
+    private static Home on(EventLoop loop) {
+        // Not the loop itself: of an ExecutorService Reactor would make a scheduler for each request.
+        return new Home(task -> loop.execute(task), loop::inEventLoop);
     }
 
     /** Goes on there; at once, if this is there. */
     <T> Mono<T> goOn(Supplier<Mono<T>> how) {
         return isHere.getAsBoolean() ? how.get() : Mono.defer(how).subscribeOn(Schedulers.fromExecutor(executor));
-    }
-
-    /** Apart, so that it is loaded only where Reactor Netty is there. */
-    private static final class OfNetty {
-
-        static Home home(ServerHttpRequest request) {
-            Home[] found = {ANYWHERE};
-            if (nativeOf(request) instanceof NettyInbound inbound) {
-                inbound.withConnection(connection -> {
-                    EventLoop loop = connection.channel().eventLoop();
-                    found[0] = new Home(task -> loop.execute(task), loop::inEventLoop);
-                });
-            }
-            return found[0];
-        }
-
-        private static Object nativeOf(ServerHttpRequest request) {
-            try {
-                return ServerHttpRequestDecorator.getNativeRequest(request);
-            } catch (IllegalArgumentException | IllegalStateException e) {
-                // Of a request that no server has received, as in a test without one.
-                return request;
-            }
-        }
     }
 }

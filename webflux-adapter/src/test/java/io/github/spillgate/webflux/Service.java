@@ -7,6 +7,7 @@ import java.net.http.HttpResponse;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
+import java.util.function.UnaryOperator;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.http.server.reactive.ReactorHttpHandlerAdapter;
@@ -39,6 +40,11 @@ final class Service implements AutoCloseable {
     /** Starts a service of these beans that speaks HTTP/2 as well. */
     static Service startWithHttp2(Consumer<AnnotationConfigApplicationContext> beans) {
         return start(HttpServer.create().protocol(HttpProtocol.HTTP11, HttpProtocol.H2C), beans);
+    }
+
+    /** Starts a service of these beans on a server that is set up in another way. */
+    static Service start(UnaryOperator<HttpServer> how, Consumer<AnnotationConfigApplicationContext> beans) {
+        return start(how.apply(HttpServer.create()), beans);
     }
 
     private static Service start(HttpServer http, Consumer<AnnotationConfigApplicationContext> beans) {

@@ -8,6 +8,7 @@ import java.time.Duration;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.springframework.boot.cloud.CloudPlatform;
 import org.springframework.core.env.Environment;
+import org.springframework.util.ClassUtils;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 
@@ -16,6 +17,7 @@ final class SettingsDoubt implements RuleListener {
 
     private static final Logger LOG = Loggers.getLogger(SpillgateAutoConfiguration.class);
     private static final String X_FORWARDED_FOR = "X-Forwarded-For";
+    private static final String REACTOR_NETTY = "reactor.netty.http.server.HttpServer";
     private static final int LONGEST = 200;
 
     private final boolean doubtsPeer;
@@ -24,9 +26,16 @@ final class SettingsDoubt implements RuleListener {
 
     SettingsDoubt(SpillgateProperties settings, Environment environment) {
         doubtsPeer = settings.clientAddress().header() == ForwardingHeader.NONE;
-        String strategy = strategy(environment);
-        // Also where a header is read: what comes before has put another peer in the place of the proxy.
-        if (!strategy.equalsIgnoreCase("none")) {
+        doubtStrategy(strategy(environment));
+    }
+
+    /** Of Reactor Netty's connections we see the other end, whatever has been made of the request; of those of other servers we do not. */
+    private static void doubtStrategy(String strategy) {
+        if (strategy.equalsIgnoreCase("framework")) {
+            LOG.warn(
+                    "server.forward-headers-strategy=framework takes the headers of proxies away before the limiter sees"
+                            + " them: expected native or none, and spillgate.client-address.header with the proxies that are trusted");
+        } else if (!strategy.equalsIgnoreCase("none") && !ClassUtils.isPresent(REACTOR_NETTY, null)) {
             LOG.warn(
                     "server.forward-headers-strategy={} takes the address of a client from a header that anybody can write:"
                             + " expected none, and spillgate.client-address.header with the proxies that are trusted",
