@@ -34,9 +34,12 @@ class SnippetsTest {
 
     private static final Path ROOT = Path.of("..").toAbsolutePath().normalize();
 
-    /** What is tried: here, or in the module that the kind names; and what shows only what is typed, sent or printed. */
+    /**
+     * What is tried: here, or in the module that the kind names; what is a part of a test; and what shows only what is typed, sent or
+     * printed.
+     */
     private static final Set<String> KINDS =
-            Set.of("java", "kotlin", "java webflux", "java vertx", "yaml", "json", "xml", "sh", "text");
+            Set.of("java", "kotlin", "java webflux", "java vertx", "java tested", "yaml", "json", "xml", "sh", "text");
 
     private static final Pattern LIMIT = Pattern.compile("(?m)^\\| `([^`]+/[^`]+)` \\| `(Limit\\.[^`]+)` \\|");
 
@@ -269,6 +272,24 @@ class SnippetsTest {
         for (Snippet snippet : Snippets.all()) {
             assertThat(KINDS).as(snippet.place()).contains(snippet.kind());
         }
+    }
+
+    /** It is compiled and run there; and who changes it there sees that a page shows it. */
+    @TestFactory
+    Stream<DynamicTest> whatIsShownAsTestedStandsInATest() throws IOException {
+        List<DynamicTest> tests = new ArrayList<>();
+        for (Snippet snippet : Snippets.all("java tested")) {
+            String named = ROOT.relativize(snippet.page().toAbsolutePath().normalize())
+                    .toString()
+                    .replace('\\', '/');
+            tests.add(DynamicTest.dynamicTest(
+                    snippet.place(),
+                    () -> assertThat(Snippets.sourcesOfTests())
+                            .as("a source that names %s and has%n%s", named, snippet.text())
+                            .anyMatch(source -> source.contains(named) && snippet.standsIn(source))));
+        }
+        assertThat(tests).isNotEmpty();
+        return tests.stream();
     }
 
     @Test

@@ -30,6 +30,27 @@ public final class Snippets {
         public String place() {
             return ROOT.relativize(page.toAbsolutePath().normalize()) + ":" + line;
         }
+
+        /** Whether a source has just these lines, one after the other, at whatever indentation. */
+        public boolean standsIn(String source) {
+            List<String> shown = text.lines().toList();
+            List<String> lines = source.lines().toList();
+            for (int from = 0; from + shown.size() <= lines.size(); from++) {
+                String first = lines.get(from);
+                String indentation =
+                        first.substring(0, first.length() - first.stripLeading().length());
+                if (indented(shown, indentation).equals(lines.subList(from, from + shown.size()))) {
+                    return true;
+                }
+            }
+            return false;
+        }
+
+        private static List<String> indented(List<String> lines, String indentation) {
+            return lines.stream()
+                    .map(line -> line.isEmpty() ? line : indentation + line)
+                    .toList();
+        }
     }
 
     /** Returns all pages of the project that are written by hand. */
@@ -47,6 +68,33 @@ public final class Snippets {
                 .filter(page -> !page.toString().contains("target"))
                 .sorted()
                 .toList();
+    }
+
+    /** Returns the sources of the tests of all modules. */
+    public static List<String> sourcesOfTests() throws IOException {
+        List<String> sources = new ArrayList<>();
+        for (Path module : modules()) {
+            Path tests = module.resolve("src/test/java");
+            if (Files.isDirectory(tests)) {
+                try (Stream<Path> files = Files.walk(tests)) {
+                    for (Path file : files.filter(one -> one.toString().endsWith(".java"))
+                            .toList()) {
+                        sources.add(Files.readString(file));
+                    }
+                }
+            }
+        }
+        return sources;
+    }
+
+    private static List<Path> modules() throws IOException {
+        List<Path> modules = new ArrayList<>();
+        for (Path parent : List.of(ROOT, ROOT.resolve("examples"))) {
+            try (Stream<Path> children = Files.list(parent)) {
+                children.filter(Files::isDirectory).forEach(modules::add);
+            }
+        }
+        return modules;
     }
 
     /** Returns what stands in the blocks of all pages that are of a kind, page by page and in order. */
