@@ -1,0 +1,208 @@
+package io.github.spillgate.examples.benchmark.migration;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import es.moki.ratelimitj.core.limiter.request.RequestLimitRule;
+import es.moki.ratelimitj.core.time.TimeSupplier;
+import es.moki.ratelimitj.redis.request.RedisSlidingWindowRequestRateLimiter;
+import io.github.bucket4j.BucketConfiguration;
+import io.github.bucket4j.distributed.AsyncBucketProxy;
+import io.github.bucket4j.redis.lettuce.Bucket4jLettuce;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.examples.benchmark.measure.RedisServer;
+import io.github.spillgate.redis.RedisStore;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.codec.ByteArrayCodec;
+import io.lettuce.core.codec.RedisCodec;
+import io.lettuce.core.codec.StringCodec;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Predicate;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+
+/** What docs/migration.md says of others and of us is so, on a real Redis. */
+final class MigrationTest {
+
+    private static final String KEY = "user:42";
+
+    private RedisServer server;
+    private RedisClient client;
+
+    @BeforeEach
+    void start() throws IOException {
+        server = RedisServer.start();
+        client = RedisClient.create("redis://127.0.0.1:" + server.port());
+    }
+
+    @AfterEach
+    void stop() {
+        client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        server.close();
+    }
+
+    @Test
+    void allOfThemLetTenOfFifteenThrough() {
+        var bucket4j = Migration.withBucket4j(client);
+        var rateLimitJ = Migration.withRateLimitJ(client);
+        try (RateLimiter limiter = Migration.withSpillgate(client)) {
+            var spillgate = Migration.asked(limiter);
+            settle(limiter);
+            assertThat(allowedOf(15, key -> get(bucket4j.apply(key)))).isEqualTo(10);
+            // It keeps a hash under the very key; Bucket4j has a string there.
+            assertThat(IntStream.range(0, 15)
+                            .filter(i -> rateLimitJ.apply("old").block())
+                            .count())
+                    .isEqualTo(10);
+            assertThat(allowedOf(15, key -> spillgate.apply(key).block())).isEqualTo(10);
+        }
+    }
+
+    @Test
+    void theirKeysAndOursDoNotMeet() {
+        get(Migration.withBucket4j(client).apply(KEY));
+        Migration.withRateLimitJ(client).apply("old").block();
+        try (RateLimiter limiter = Migration.withSpillgate(client);
+                StatefulRedisConnection<String, String> connection = client.connect()) {
+            settle(limiter);
+            limiter.tryAcquire(KEY).block();
+            List<String> keys = new ArrayList<>(connection.sync().keys("*"));
+            assertThat(keys).contains(KEY, "old");
+            keys.removeAll(List.of(KEY, "old"));
+            assertThat(keys).isNotEmpty().allMatch(key -> key.startsWith("spillgate:"));
+        }
+    }
+
+    @Test
+    void aBucketGivesMoreThanItsCapacityWithinAWindowAndALogDoesNot() {
+        Duration window = Duration.ofSeconds(20);
+        AsyncBucketProxy bucket = Bucket4jLettuce.casBasedBuilder(
+                        client.connect(RedisCodec.of(StringCodec.UTF8, ByteArrayCodec.INSTANCE)))
+                .build()
+                .asAsync()
+                .getProxy(
+                        KEY,
+                        () -> CompletableFuture.completedFuture(BucketConfiguration.builder()
+                                .addLimit(limit -> limit.capacity(10).refillGreedy(10, window))
+                                .build()));
+        RedisStore store = RedisStore.create(client);
+        try (RateLimiter limiter = RateLimiter.builder("log")
+                .store(store)
+                .deadline(Duration.ofSeconds(5))
+                .limit(Limit.of(10, window))
+                .build()) {
+            settle(limiter);
+            long began = System.nanoTime();
+            assertThat(allowedOf(10, key -> get(bucket.tryConsume(1)))).isEqualTo(10);
+            assertThat(allowedOf(10, key -> limiter.tryAcquire(key).block().isAllowed()))
+                    .isEqualTo(10);
+            while (!get(bucket.tryConsume(1))) {
+                Mono.delay(Duration.ofMillis(50)).block();
+            }
+            Decision eleventh = limiter.tryAcquire(KEY).block();
+            assertThat(System.nanoTime() - began).as("both within one window").isLessThan(window.toNanos());
+            assertThat(eleventh.isAllowed()).isFalse();
+        } finally {
+            store.close();
+        }
+    }
+
+    @Test
+    void withoutAPrecisionTheWindowOfRateLimitJIsFixed() {
+        AtomicLong second = new AtomicLong(59);
+        RequestLimitRule tenAMinute = RequestLimitRule.of(Duration.ofMinutes(1), 10);
+        assertThat(aroundTheMinute(tenAMinute, "fixed", second)).isEqualTo(20);
+        assertThat(aroundTheMinute(tenAMinute.withPrecision(Duration.ofSeconds(1)), "sliding", second))
+                .isEqualTo(10);
+    }
+
+    @Test
+    void whileBothAreAskedTheOldOneDecides() {
+        List<String> compared = new ArrayList<>();
+        try (RateLimiter limiter = Migration.withSpillgate(client)) {
+            settle(limiter);
+            List<Boolean> answers = IntStream.range(0, 12)
+                    .mapToObj(i -> Migration.both(
+                                    Mono.just(true),
+                                    limiter,
+                                    KEY,
+                                    (old, decision) -> compared.add(old + " " + decision.isAllowed()))
+                            .block())
+                    .toList();
+            assertThat(answers).hasSize(12).containsOnly(true);
+            assertThat(compared.subList(0, 10)).containsOnly("true true");
+            assertThat(compared.subList(10, 12)).containsOnly("true false");
+        }
+    }
+
+    @Test
+    void whereTheNewOneFailsTheOldOneHasDecided() {
+        RateLimiter closed = Migration.withSpillgate(client);
+        closed.close();
+        assertThat(Migration.both(Mono.just(true), closed, KEY, (old, decision) -> {})
+                        .block())
+                .isTrue();
+        assertThat(Migration.both(Mono.just(false), closed, KEY, (old, decision) -> {})
+                        .block())
+                .isFalse();
+    }
+
+    /** Ten questions in the last second of a minute, and ten in the first of the next. */
+    private long aroundTheMinute(RequestLimitRule rule, String key, AtomicLong second) {
+        StatefulRedisConnection<String, String> connection = client.connect();
+        RedisSlidingWindowRequestRateLimiter limiter = new RedisSlidingWindowRequestRateLimiter(
+                connection.reactive(), connection.reactive(), Set.of(rule), new TimeSupplier() {
+                    @Override
+                    public Mono<Long> getReactive() {
+                        return Mono.just(second.get());
+                    }
+
+                    @Override
+                    @SuppressWarnings("deprecation") // of the interface, and nobody calls it
+                    public CompletableFuture<Long> getAsync() {
+                        return CompletableFuture.completedFuture(second.get());
+                    }
+
+                    @Override
+                    public long get() {
+                        return second.get();
+                    }
+                });
+        second.set(59);
+        long before = allowedOf(
+                10, any -> !limiter.overLimitWhenIncrementedReactive(key).block());
+        second.set(60);
+        return before
+                + allowedOf(
+                        10,
+                        any -> !limiter.overLimitWhenIncrementedReactive(key).block());
+    }
+
+    /** Until it has its connection, a limiter decides by itself; of that one charge takes nothing. */
+    private static void settle(RateLimiter limiter) {
+        while (limiter.tryAcquire("nobody", 0).block().source() != Source.REDIS) {
+            Mono.delay(Duration.ofMillis(20)).block();
+        }
+    }
+
+    private static long allowedOf(int asked, Predicate<String> limiter) {
+        return IntStream.range(0, asked).filter(i -> limiter.test(KEY)).count();
+    }
+
+    private static boolean get(CompletableFuture<Boolean> answer) {
+        return answer.orTimeout(30, TimeUnit.SECONDS).join();
+    }
+}

@@ -1,0 +1,3 @@
+/** What docs/migration.md shows and says. */
+@org.jspecify.annotations.NullMarked
+package io.github.spillgate.examples.benchmark.migration;
