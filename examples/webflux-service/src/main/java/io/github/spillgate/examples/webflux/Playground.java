@@ -12,7 +12,6 @@ import org.springframework.web.bind.annotation.PostMapping;
 import org.springframework.web.bind.annotation.RequestMapping;
 import org.springframework.web.bind.annotation.ResponseStatus;
 import org.springframework.web.bind.annotation.RestController;
-import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
 /** What the page at {@code /} asks for; the page itself is a resource, and its limit a rule in application.yaml. */
@@ -48,22 +47,18 @@ final class Playground {
 
     @PostMapping("/redis/stop")
     @ResponseStatus(HttpStatus.NO_CONTENT)
-    Mono<Void> stopRedis(ServerWebExchange exchange) {
-        return turn(exchange, redis.stop());
+    Mono<Void> stopRedis(ServerHttpRequest request) {
+        return turn(request, redis.stop());
     }
 
     @PostMapping("/redis/start")
     @ResponseStatus(HttpStatus.NO_CONTENT)
-    Mono<Void> startRedis(ServerWebExchange exchange) {
-        return turn(exchange, redis.start());
+    Mono<Void> startRedis(ServerHttpRequest request) {
+        return turn(request, redis.start());
     }
 
-    private static Mono<Void> turn(ServerWebExchange exchange, Mono<Void> turn) {
-        ThisMachine.checkIsTelling(exchange.getRequest());
-        // It is answered from another thread, after which Reactor Netty up to 1.3.7 may leave the next request on that
-        // connection
-        // unread (reactor/reactor-netty#4361).
-        exchange.getResponse().getHeaders().setConnection("close");
+    private static Mono<Void> turn(ServerHttpRequest request, Mono<Void> turn) {
+        ThisMachine.checkIsTelling(request);
         return turn;
     }
 

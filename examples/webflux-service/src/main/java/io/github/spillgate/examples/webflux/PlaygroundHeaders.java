@@ -10,6 +10,7 @@ import org.springframework.web.server.ServerWebExchange;
 import org.springframework.web.server.WebFilter;
 import org.springframework.web.server.WebFilterChain;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 
 /** What the answers of the playground say beside what the limiter says: what the page may do, and where it was decided. */
 @Component
@@ -40,6 +41,14 @@ final class PlaygroundHeaders implements WebFilter {
         headers.set("X-Content-Type-Options", "nosniff");
         headers.set("Referrer-Policy", "same-origin");
         headers.setCacheControl("no-store");
+        if (!Schedulers.isInNonBlockingThread()) {
+            // From such a thread Spring Boot answers with the page, and we when Redis has been stopped. After that
+            // Reactor
+            // Netty up to
+            // 1.3.7 may leave the next request on the connection unread (reactor/reactor-netty#4361), and a browser
+            // waits for it.
+            headers.setConnection("close");
+        }
         RateLimitResponses.decisions(exchange).stream()
                 .map(Decision::source)
                 .forEach(source -> headers.add("Decided-By", source.name()));

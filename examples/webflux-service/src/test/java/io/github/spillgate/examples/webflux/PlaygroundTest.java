@@ -113,6 +113,12 @@ class PlaygroundTest {
         assertThat(text).doesNotContainPattern("(?i)(\\b(?:https?|wss?|data):|[\"'(]//)");
     }
 
+    /** Spring answers with it from a thread that may block: see PlaygroundHeaders. */
+    @Test
+    void afterThePageNoRequestIsLeftUnread() throws Exception {
+        assertThat(header(get("/"), "Connection")).isEqualTo("close");
+    }
+
     @Test
     void thePageNeedsNothingThatItsPolicyForbids() throws Exception {
         assertThat(get("/").body())
@@ -158,6 +164,7 @@ class PlaygroundTest {
         assertThat(header(answer, "RateLimit")).startsWith("\"playground-10s\";r=49;");
         assertThat(header(answer, "X-RateLimit-Remaining")).isEqualTo("49");
         assertThat(header(answer, "Decided-By")).isEqualTo("REDIS");
+        assertThat(answer.headers().firstValue("Connection")).isEmpty();
         int allowed = 0;
         while (answer.statusCode() == 200) {
             allowed++;

@@ -73,7 +73,10 @@ final class Tab implements AutoCloseable {
 
     void goTo(URI uri) {
         call("Page.navigate", Map.of("url", uri.toString()));
-        awaitThat("document.readyState === 'complete' && location.href === '" + uri + "'");
+        // The page before it goes away at some time, and what it was asked with it.
+        await().atMost(PATIENCE)
+                .ignoreExceptions()
+                .until(() -> is("document.readyState === 'complete' && location.href === '" + uri + "'"));
     }
 
     /** What an expression comes to, or what its promise does. */
