@@ -65,7 +65,7 @@ public final class Snippets {
             }
         }
         return pages.stream()
-                .filter(page -> !page.toString().contains("target"))
+                .filter(page -> !ROOT.relativize(page).toString().contains("target"))
                 .sorted()
                 .toList();
     }
