@@ -202,6 +202,16 @@ public final class Rule {
     }
 
     /**
+     * Returns whether a limit that a decision tells of is this rule's: rules that hold for the same request are decided together.
+     *
+     * @param limit a limit, by the name that it has in its rule
+     * @return whether it is one of the rule's own; or, where limits are looked up, whether it is called after the rule
+     */
+    public boolean isLimitedBy(Limit limit) {
+        return limits.contains(limit) || (limitSource != null && limit.name().startsWith(name + "-"));
+    }
+
+    /**
      * Returns whether it decides and reports, and lets everybody pass.
      *
      * @return true if it is tried out only

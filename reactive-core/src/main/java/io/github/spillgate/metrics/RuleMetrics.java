@@ -74,11 +74,9 @@ public final class RuleMetrics implements RuleListener {
                 .increment();
     }
 
-    /** Of the rule's own limits, which are called after it. */
     private static boolean isNear(Rule rule, Decision decision) {
         for (Decision.Usage usage : decision.limits()) {
-            if (usage.remaining() < usage.limit().permits() / PART
-                    && usage.limit().name().startsWith(rule.name() + "-")) {
+            if (usage.remaining() < usage.limit().permits() / PART && rule.isLimitedBy(usage.limit())) {
                 return true;
             }
         }

@@ -77,6 +77,33 @@ class MetricsTest {
                 .isEqualTo(2);
     }
 
+    /** Rules that match the same request are decided together, and one may be called like another and more. */
+    @Test
+    void whoIsNearALimitIsCountedForTheRuleWhoseLimitItIs() {
+        Rules rules = rules(rule("all", 1_000), rule("all-small", 20), rule("some", 1_000));
+        for (int i = 0; i < 20; i++) {
+            decide(rules, "k");
+        }
+        assertThat(registry.get("spillgate.near")
+                        .tag("rule", "all-small")
+                        .counter()
+                        .count())
+                .isEqualTo(2);
+        assertThat(registry.find("spillgate.near").counters()).hasSize(1);
+    }
+
+    @Test
+    void whoIsNearALimitThatWasLookedUpIsCounted() {
+        Rules rules = rules(
+                rule("all", 1_000).limits((match, key) -> Mono.just(List.of(Limit.perHour(20)))), rule("some", 1_000));
+        for (int i = 0; i < 20; i++) {
+            decide(rules, "k");
+        }
+        assertThat(registry.get("spillgate.near").tag("rule", "all").counter().count())
+                .isEqualTo(2);
+        assertThat(registry.find("spillgate.near").counters()).hasSize(1);
+    }
+
     @Test
     void whatCannotBeDecidedIsCounted() {
         Rules rules = rules(Rule.named("fails")
