@@ -77,6 +77,79 @@ class CounterStateTest {
     }
 
     @Example
+    void windowsThatHavePassedArePassedOn() {
+        Limit limit = Limit.counter(10, Duration.ofSeconds(1));
+        CounterState state = new CounterState(START, 3, 4);
+        assertThat(state.at(limit, START + 999)).isEqualTo(state);
+        assertThat(state.at(limit, START + 1_000)).isEqualTo(new CounterState(START + 1_000, 4, 0));
+        assertThat(state.at(limit, START + 1_999)).isEqualTo(new CounterState(START + 1_000, 4, 0));
+        assertThat(state.at(limit, START + 2_000)).isEqualTo(CounterState.empty(limit, START + 2_000));
+        assertThat(new CounterState(START, 3, 0).at(limit, START + 1_000))
+                .isEqualTo(CounterState.empty(limit, START + 1_000));
+    }
+
+    @Example
+    void whereTheClockSteppedBackAllCountsAsTakenNowAndAsOneFullWindowAtMost() {
+        Limit limit = Limit.counter(10, Duration.ofSeconds(1));
+        long back = START - 50_000;
+        assertThat(new CounterState(START, 3, 4).isAheadOf(limit, START)).isFalse();
+        assertThat(new CounterState(START, 3, 4).isAheadOf(limit, START - 1)).isTrue();
+        assertThat(new CounterState(START, 3, 4).at(limit, back)).isEqualTo(new CounterState(back, 0, 7));
+        assertThat(new CounterState(START, 9, 4).at(limit, back)).isEqualTo(new CounterState(back, 0, 10));
+        // More may have been taken than is permitted by now; it is kept.
+        assertThat(new CounterState(START, 9, 12).at(limit, back)).isEqualTo(new CounterState(back, 0, 12));
+    }
+
+    @Example
+    void windowsOnTheClockStartWithIt() {
+        Limit limit = Limit.counter(10, Duration.ofMinutes(1)).alignedToClock();
+        long minute = START - START % 60_000;
+        assertThat(CounterState.empty(limit, minute + 59_999)).isEqualTo(new CounterState(minute, 0, 0));
+        CounterState state = CounterState.empty(limit, minute + 59_999).plus(2);
+        assertThat(state.at(limit, minute + 60_000)).isEqualTo(new CounterState(minute + 60_000, 2, 0));
+        // A clock that steps back within a window changes nothing.
+        assertThat(state.at(limit, minute + 1)).isEqualTo(state);
+        assertThat(state.at(limit, minute - 1)).isEqualTo(new CounterState(minute - 60_000, 0, 2));
+    }
+
+    @Example
+    void allHasFadedOneWindowAfterTheCurrentOneOrWithItIfThatIsEmpty() {
+        Limit limit = Limit.counter(10, Duration.ofSeconds(1));
+        assertThat(CounterState.empty(limit, START).wholeAt(limit, START)).isEqualTo(START);
+        assertThat(new CounterState(START, 3, 0).wholeAt(limit, START + 1)).isEqualTo(START + 1_000);
+        assertThat(new CounterState(START, 0, 1).wholeAt(limit, START + 1)).isEqualTo(START + 2_000);
+    }
+
+    @Example
+    void aDenialIsRecordedAsFarAsThePermitsGo() {
+        Limit limit = Limit.counter(10, Duration.ofSeconds(1));
+        assertThat(new CounterState(START, 8, 3).plusDenied(limit, 5)).isEqualTo(new CounterState(START, 8, 8));
+        assertThat(new CounterState(START, 0, 8).plusDenied(limit, 5)).isEqualTo(new CounterState(START, 0, 10));
+        assertThat(new CounterState(START, 0, 12).plusDenied(limit, 5)).isEqualTo(new CounterState(START, 0, 12));
+    }
+
+    @Example
+    void whatIsGivenBackIsTakenFromTheWindowThatItWasTakenIn() {
+        Limit limit = Limit.counter(10, Duration.ofSeconds(1));
+        CounterState state = new CounterState(START, 6, 4);
+        assertThat(state.minus(limit, START + 500, 3)).isEqualTo(new CounterState(START, 6, 1));
+        assertThat(state.minus(limit, START, 3)).isEqualTo(new CounterState(START, 6, 1));
+        assertThat(state.minus(limit, START - 1, 3)).isEqualTo(new CounterState(START, 3, 4));
+        assertThat(state.minus(limit, START - 1_000, 3)).isEqualTo(new CounterState(START, 3, 4));
+        assertThat(state.minus(limit, START - 1_001, 3)).isEqualTo(state);
+        assertThat(state.minus(limit, START, 9)).isEqualTo(new CounterState(START, 6, 0));
+        assertThat(state.minus(limit, START - 1, 9)).isEqualTo(new CounterState(START, 0, 4));
+    }
+
+    @Example
+    void theOldestAreGivenBackFirst() {
+        CounterState state = new CounterState(START, 6, 4);
+        assertThat(state.minusOldest(5)).isEqualTo(new CounterState(START, 1, 4));
+        assertThat(state.minusOldest(8)).isEqualTo(new CounterState(START, 0, 2));
+        assertThat(state.minusOldest(11)).isEqualTo(new CounterState(START, 0, 0));
+    }
+
+    @Example
     void whatIsNoStateAndWhatNeverFitsIsRefused() {
         Limit limit = Limit.counter(5, Duration.ofSeconds(1));
         assertThatIllegalArgumentException()

@@ -182,6 +182,41 @@ class LimitTest {
     }
 
     @Test
+    void theDefaultResolutionIsTheFinestThatKeepsALogWithinItsBound() {
+        assertThat(Limit.perDay(Limit.MOST_LOG_ENTRIES).resolution()).isEqualTo(Duration.ofMillis(1));
+        for (long millis : new long[] {10_000, 10_001, 19_998, 19_999, 60_000, 86_400_000}) {
+            long finer =
+                    Limit.of(10_001, Duration.ofMillis(millis)).resolution().toMillis() - 1;
+            assertThat(finer).isPositive();
+            assertThat((millis + finer - 1) / finer + 1).as("in %d ms", millis).isGreaterThan(Limit.MOST_LOG_ENTRIES);
+        }
+    }
+
+    @Test
+    void aResolutionMayBeAsFineAsTheDefaultAndAsCoarseAsTheWindow() {
+        Limit big = Limit.perDay(10_000_000);
+        assertThat(big.resolution(big.resolution())).isEqualTo(big);
+        assertThat(big.resolution(big.window()).resolution()).isEqualTo(Duration.ofDays(1));
+    }
+
+    @Test
+    void aHitCountsUntilItsSlotIsOneWindowOldOrForTwoWindowsOfACounter() {
+        Limit log = Limit.perMinute(10);
+        assertThat(log.reach()).isEqualTo(Duration.ofMillis(60_001));
+        assertThat(log.resolution(Duration.ofSeconds(2)).reach()).isEqualTo(Duration.ofSeconds(62));
+        assertThat(log.counter().reach()).isEqualTo(Duration.ofMinutes(2));
+    }
+
+    @Test
+    void aLimitTellsWhatItHasBeenMade() {
+        Limit limit = Limit.perMinute(10);
+        assertThat(limit.isCountingDenied()).isFalse();
+        assertThat(limit.countingDenied().isCountingDenied()).isTrue();
+        assertThat(limit.counter().isAlignedToClock()).isFalse();
+        assertThat(limit.counter().alignedToClock().isAlignedToClock()).isTrue();
+    }
+
+    @Test
     void aLogHasNoWindowsToAlign() {
         assertThatIllegalStateException()
                 .isThrownBy(() -> Limit.perDay(1).alignedToClock())
@@ -241,5 +276,15 @@ class LimitTest {
                     Limit.perHour(10).named("1m").identity()
                 })
                 .doesNotHaveDuplicates();
+    }
+
+    /** Nodes of an older and of a newer version run side by side, and count together. */
+    @Test
+    void theIdentityIsTheOneThatOtherVersionsLookFor() {
+        assertThat(Limit.perMinute(10).identity()).isEqualTo("1m:L60000.1");
+        assertThat(Limit.perMinute(10).resolution(Duration.ofSeconds(1)).identity())
+                .isEqualTo("1m:L60000.1000");
+        assertThat(Limit.perMinute(10).counter().named("burst").identity()).isEqualTo("burst:C60000");
+        assertThat(Limit.perMinute(10).counter().alignedToClock().identity()).isEqualTo("1m:A60000");
     }
 }
