@@ -13,6 +13,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Hooks;
+import reactor.core.scheduler.Schedulers;
 
 class DeadlinesTest {
 
@@ -91,6 +92,76 @@ class DeadlinesTest {
             }
         }
 
+        @Test
+        void everybodyIsToldOnceHoweverManyAreDueAtOnce() {
+            try (VirtualTime time = new VirtualTime()) {
+                Deadlines deadlines = new Deadlines(NANOS);
+                List<String> all = new ArrayList<>();
+                for (int i = 0; i < 3 * Deadlines.TOLD_TOGETHER + 1; i++) {
+                    all.add("number " + i);
+                    deadlines.add(somebody("number " + i));
+                }
+                time.passMillis(100);
+                assertThat(told).containsExactlyInAnyOrderElementsOf(all);
+            }
+        }
+
+        @Test
+        void whoHasWaitedWhileNothingHappenedForAWhileHearsThatTheProcessHasStoodStill() {
+            try (VirtualTime time = new VirtualTime()) {
+                Deadlines deadlines = new Deadlines(NANOS);
+                Somebody before = somebody("before");
+                deadlines.add(before);
+                standStill(time, 60);
+                Somebody after = somebody("after");
+                deadlines.add(after);
+                // Some alarms ring in time again before anybody is told.
+                time.passMillis(100);
+                assertThat(told).containsExactly("before", "after");
+                assertThat(before.stoodStill).isTrue();
+                assertThat(after.stoodStill).isFalse();
+            }
+        }
+
+        @Test
+        void alarmsThatComeALittleLateAreNoStandstill() {
+            try (VirtualTime time = new VirtualTime()) {
+                Deadlines deadlines = new Deadlines(NANOS);
+                Somebody one = somebody("one");
+                deadlines.add(one);
+                standStill(time, 24);
+                time.passMillis(100);
+                assertThat(told).containsExactly("one");
+                assertThat(one.stoodStill).isFalse();
+            }
+        }
+
+        @Test
+        void anAlarmThatIsLostWithItsSchedulerIsSetAnew() {
+            Deadlines deadlines;
+            Somebody before = somebody("before");
+            try (VirtualTime time = new VirtualTime()) {
+                deadlines = new Deadlines(NANOS);
+                deadlines.add(before);
+                time.passMillis(10);
+            }
+            try (VirtualTime time = new VirtualTime()) {
+                time.passMillis(6_000);
+                Somebody after = somebody("after");
+                deadlines.add(after);
+                time.passMillis(100);
+                assertThat(told).containsExactly("before", "after");
+                assertThat(before.stoodStill).isTrue();
+                assertThat(after.stoodStill).isFalse();
+            }
+        }
+
+        /** What is due in the next 30 ms happens so much later. */
+        private static void standStill(VirtualTime time, long millis) {
+            Schedulers.parallel().schedule(() -> time.passMillis(millis), 10, TimeUnit.MILLISECONDS);
+            time.passMillis(30);
+        }
+
         private Somebody somebody(String name) {
             return new Somebody(() -> told.add(name));
         }
@@ -133,6 +204,7 @@ class DeadlinesTest {
 
         private final Runnable timeIsUp;
         private volatile boolean answered;
+        private volatile boolean stoodStill;
 
         Somebody(Runnable timeIsUp) {
             this.timeIsUp = timeIsUp;
@@ -147,6 +219,7 @@ class DeadlinesTest {
         public void timeIsUp(boolean stoodStill) {
             assertThat(answered).isFalse();
             answered = true;
+            this.stoodStill = stoodStill;
             timeIsUp.run();
         }
     }
