@@ -46,6 +46,27 @@ class LocalStoreTest {
     }
 
     @Test
+    void whoeverIsDeniedIsKeptApartUnderTheLimitsThatDenyHimAlone() {
+        LocalStore store = LocalStore.bounded(100, clock);
+        RateLimiter one = limiter(store, Limit.perHour(1));
+        one.tryAcquire("a").block();
+        assertThat(store.apart().size()).isZero();
+        one.tryAcquire("a").block();
+        assertThat(store.apart().size()).isEqualTo(1);
+
+        RateLimiter several = RateLimiter.builder("several")
+                .store(store)
+                .limit(Limit.perHour(100))
+                .limit(Limit.perMinute(1))
+                .limit(Limit.perSecond(1))
+                .build();
+        several.tryAcquire("a").block();
+        assertThat(store.apart().size()).isEqualTo(1);
+        several.tryAcquire("a").block();
+        assertThat(store.apart().size()).isEqualTo(3);
+    }
+
+    @Test
     void aBoundBelowOneVerdictIsRefused() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> LocalStore.bounded(15))

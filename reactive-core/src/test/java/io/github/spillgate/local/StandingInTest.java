@@ -276,7 +276,166 @@ class StandingInTest {
         }
     }
 
+    @Test
+    void ofTwoAnswersOfOneInstantTheOneThatTellsMoreHoldsAsLongAsItCounts() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        long at = clock.millis();
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 7, false, at, at + 5_000))));
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 5_000))));
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
+        clock.advanceMillis(5_000);
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 5_000))));
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
+    }
+
+    @Test
+    void aKeyIsWholeAgainWhenNothingWeighsOnItAnyMore() {
+        RateLimiter limiter = limiter(Limit.perMinute(10).counter());
+        remember(limiter, "a", 7, 50_000);
+        assertThat(wholeAfter(limiter, "a")).isEqualTo(50_000);
+        limiter.refund("a", 7).block();
+        assertThat(wholeAfter(limiter, "a")).isZero();
+        now(limiter.tryAcquire("a", 2));
+        store.toSettle(10, claim -> false);
+        assertThat(wholeAfter(limiter, "a")).isEqualTo(2 * WINDOW);
+        remember(limiter, "a", 1, 50_000);
+        assertThat(wholeAfter(limiter, "a")).isEqualTo(2 * WINDOW);
+        clock.advanceMillis(50_000);
+        assertThat(wholeAfter(limiter, "a")).isEqualTo(2 * WINDOW - 50_000);
+    }
+
+    @Test
+    void whatTheOtherStoreHasTakenAndGivesBackIsKnownNoMore() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        remember(limiter, "a", 7, WINDOW);
+        Claim three = claim(limiter, "a").asking(3);
+        long at = clock.millis();
+        store.refund(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(three, 7, false, at, at + WINDOW))))
+                .block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
+    }
+
+    @Test
+    void aRefundTakesNothingOffWhatIsKnownOnceThatIsGone() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        remember(limiter, "a", 5, 50_000);
+        now(limiter.tryAcquire("a", 3));
+        clock.advanceMillis(50_000);
+        limiter.refund("a", 2).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(9);
+    }
+
+    @Test
+    void anAnswerThatTellsOfNoUseIsNotRemembered() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        remember(limiter, "a", 0, 0);
+        store.counts().cleanUp();
+        assertThat(store.counts().estimatedSize()).isZero();
+    }
+
+    @Test
+    void whomTheOtherStoreHasDeniedIsKeptApartAndWhomItHasAllowedIsNot() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        remember(limiter, "a", 10, WINDOW);
+        assertThat(store.apart().size()).isZero();
+        long at = clock.millis();
+        store.remember(Decision.ofTake(
+                Source.OTHER, at, List.of(Usage.of(claim(limiter, "a"), 10, true, at + WINDOW, at + WINDOW))));
+        assertThat(store.apart().size()).isEqualTo(1);
+    }
+
+    /** No wait helps but that the other store decides again, which has the whole limit. */
+    @Test
+    void whoAsksForMoreThanTheShareMayComeBackInASecond() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        store.share(0.5);
+        Decision denied = now(limiter.tryAcquire("a", 6));
+        assertThat(denied.isAllowed()).isFalse();
+        assertThat(denied.retryAfter()).hasValue(Duration.ofSeconds(1));
+        assertThat(now(limiter.tryAcquire("a", 5)).isAllowed()).isTrue();
+    }
+
     // What is owed
+
+    @Test
+    void whatSomebodyAsksForIsHandedOverBeforeAllTheRest() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        assertThat(store.owes(List.of(claim(limiter, "a")))).isFalse();
+        for (int i = 0; i < 50; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        assertThat(store.owes(List.of(claim(limiter, "nobody")))).isFalse();
+        for (int i : new int[] {31, 4, 17}) {
+            Claim wanted = claim(limiter, "key-" + i);
+            assertThat(store.owes(List.of(claim(limiter, "nobody"), wanted))).isTrue();
+            assertThat(store.toSettle(1, claim -> false))
+                    .extracting(one -> one.claim().identity())
+                    .containsExactly(wanted.identity());
+            assertThat(store.owes(List.of(wanted))).isFalse();
+        }
+    }
+
+    @Test
+    void whatHasLeftBeforeItIsForgottenIsNotToldAsLost() {
+        LocalStore small = LocalStore.bounded(16, clock);
+        small.standInFor(new Unprotected(store));
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(small)
+                .limit(Limit.perMinute(10))
+                .build();
+        for (int i = 0; i < 10; i++) {
+            now(limiter.tryAcquire("early-" + i, 2));
+        }
+        clock.advanceMillis(WINDOW + 1);
+        for (int i = 0; i < 500; i++) {
+            now(limiter.tryAcquire("late-" + i, 0));
+        }
+        small.counts().cleanUp();
+        assertThat(small.state().toSettle()).as("as some are forgotten").isLessThan(20);
+        assertThat(small.state().lost()).isZero();
+    }
+
+    @Test
+    void aCounterIsHandedOverAsTheWindowsThatHoldSomething() {
+        RateLimiter limiter = limiter(Limit.perMinute(10).counter());
+        now(limiter.tryAcquire("current", 4));
+        assertThat(store.toSettle(10, claim -> false).get(0).ages()).containsExactly(new Settlement.Hits(0, 0, 4));
+        now(limiter.tryAcquire("before", 4));
+        clock.advanceMillis(WINDOW);
+        assertThat(store.toSettle(10, claim -> false).get(0).ages()).hasSize(1);
+    }
+
+    @Test
+    void whatADenialRecordsIsOwedAtOnce() {
+        RateLimiter limiter = limiter(Limit.of(3, Duration.ofMinutes(1)).countingDenied());
+        now(limiter.tryAcquire("a", 2));
+        assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
+        assertThat(store.state().toSettle()).isEqualTo(3);
+    }
+
+    @Test
+    void whatIsTakenBackHereIsNotGivenBackElsewhereToo() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Decision first = now(limiter.tryAcquire("a", 2));
+        store.toSettle(10, claim -> false);
+        Decision second = now(limiter.tryAcquire("a", 3));
+        assertThat(store.takeBack(second)).isEmpty();
+        assertThat(store.takeBack(first)).extracting(Claim::permits).containsExactly(2L);
+        now(limiter.tryAcquire("a"));
+        assertThat(store.takeBack(first)).extracting(Claim::permits).containsExactly(1L);
+    }
+
+    @Test
+    void aClockThatStepsBackKeepsNobodyOutForWhatIsHandedOverForLongerThanTwoWindows() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 10));
+        store.toSettle(10, claim -> false);
+        clock.advance(Duration.ofHours(-5));
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        clock.advanceMillis(2 * WINDOW + 1);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+    }
 
     @Test
     void nothingIsOwedByAStoreThatStandsInForNobody() {
@@ -531,6 +690,11 @@ class StandingInTest {
         long at = clock.millis();
         return store.remember(
                 Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, used, false, at, at + millis))));
+    }
+
+    private static long wholeAfter(RateLimiter limiter, String key) {
+        Decision decision = now(limiter.peek(key));
+        return decision.limits().get(0).wholeAt().toEpochMilli() - decision.at().toEpochMilli();
     }
 
     private Claim claim(RateLimiter limiter, String key) {
