@@ -118,6 +118,14 @@ class MetricsTest {
     }
 
     @Test
+    void whoIsRefusedForWantOfAKeyIsCounted() {
+        Rules rules = rules(rule("all", 5).whenMissing(Rule.WhenMissing.DENY));
+        rules.decide(SentRequest.get("/"), Phase.BEFORE_AUTHENTICATION).block(Duration.ofSeconds(30));
+        assertThat(registry.get("spillgate.refused").tag("rule", "all").counter().count())
+                .isEqualTo(1);
+    }
+
+    @Test
     void theStateOfTheStoreIsThere() {
         LimiterMetrics.of(limiter, "test").bindTo(registry);
         for (Breaker state : Breaker.values()) {

@@ -87,6 +87,24 @@ class OracleTest {
         }
     }
 
+    /** What is left after a give-back is what a later denial, and the expiry, go by. */
+    @Example
+    void modelAndJavaAndLuaSayTheSameOfWhatIsGivenBack() {
+        List<Form> three = List.of(new Form("log", 3, 1_000, 1, false, 0));
+        Take take = new Take(List.of(new Asked(0, 1, 1)));
+        Peek peek = new Peek(List.of(new Asked(0, 1, 1)));
+        // The only hit of its slot, with others before and behind it.
+        for (int given = 0; given < 3; given++) {
+            assertSameAnswers(
+                    three,
+                    List.of(take, new Tick(10), take, new Tick(10), take, new Refund(given), new Tick(10), take, peek),
+                    true);
+        }
+        // The newest, long after the one before.
+        assertSameAnswers(
+                three, List.of(take, new Tick(990), take, new Refund(1), new Tick(5), peek, take, take, peek), true);
+    }
+
     private static void assertSameAnswers(List<Form> forms, List<Action> traffic, boolean shortened) {
         ManualClock clock = new ManualClock();
         ScriptedClock scripted = new ScriptedClock(client);

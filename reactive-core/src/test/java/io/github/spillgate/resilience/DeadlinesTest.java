@@ -12,6 +12,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import reactor.core.publisher.Hooks;
 import reactor.core.scheduler.Schedulers;
 
@@ -123,16 +125,33 @@ class DeadlinesTest {
             }
         }
 
-        @Test
-        void alarmsThatComeALittleLateAreNoStandstill() {
+        @ParameterizedTest
+        @CsvSource({"24, false", "25, true"})
+        void alarmsThatComeLateByAQuarterAreAStandstillAndEarlierOnesAreNone(long late, boolean stoodStill) {
             try (VirtualTime time = new VirtualTime()) {
                 Deadlines deadlines = new Deadlines(NANOS);
                 Somebody one = somebody("one");
                 deadlines.add(one);
-                standStill(time, 24);
+                standStill(time, late);
                 time.passMillis(100);
                 assertThat(told).containsExactly("one");
-                assertThat(one.stoodStill).isFalse();
+                assertThat(one.stoodStill).isEqualTo(stoodStill);
+            }
+        }
+
+        @Test
+        void thoseWhoGoOnComingDoNotPutOffWhoCameFirst() {
+            try (VirtualTime time = new VirtualTime()) {
+                Deadlines deadlines = new Deadlines(NANOS);
+                time.passMillis(10_000);
+                Somebody first = somebody("first");
+                assertThat(deadlines.add(first)).isEqualTo(Deadlines.now());
+                for (int i = 0; i < 10; i++) {
+                    time.passMillis(10);
+                    deadlines.add(somebody("later"));
+                }
+                assertThat(told).containsExactly("first");
+                assertThat(first.stoodStill).isFalse();
             }
         }
 
