@@ -15,12 +15,12 @@ public record CounterState(long start, long previous, long current) {
     //
     // The estimate is compared without ever being divided: with h = permits − current − cost, the cost fits when
     // previous × (window − elapsed) ≤ h × window. All four factors are integers below 2^53, so each is exact as a
-    // double, and so is each product up to 2^53. Beyond, products are rounded; rounding never changes an order, it
-    // can only make two different products equal. So "less" is always true, and the only doubt is "equal" above 2^53,
-    // which counts as "no". The script that decides in Redis makes the same two multiplications and the same
+    // double, and so is each product below 2^53. Others are rounded, 2^53 + 1 to 2^53 itself; rounding never changes an
+    // order, it can only make two different products equal. So "less" is always true, and the only doubt is "equal"
+    // from 2^53 on, which counts as "no". The script that decides in Redis makes the same two multiplications and the same
     // comparison, so both always agree.
 
-    /** Doubles hold every integer up to here. */
+    /** What is less than this, as a double, has not been rounded. */
     private static final double EXACT = 9_007_199_254_740_992.0;
 
     /**
@@ -220,7 +220,7 @@ public record CounterState(long start, long previous, long current) {
     private boolean covers(long faded, long left, long window) {
         double taken = (double) previous * left;
         double held = (double) faded * window;
-        return taken < held || (taken == held && taken <= EXACT);
+        return taken < held || (taken == held && taken < EXACT);
     }
 
     private boolean fitsAfter(Limit limit, long cost, long now) {

@@ -57,6 +57,16 @@ class CounterStateTest {
         }
     }
 
+    /** 2^53 + 1 is the first integer that a double has no room for, and 28,059,810,762,433 × 321. */
+    @Example
+    void whatIsEqualOnlyByRoundingDoesNotFit() {
+        Limit limit = Limit.counter(28_059_810_762_433L, Duration.ofMillis(512));
+        CounterState state = new CounterState(START, limit.permits(), 0);
+        long now = START + 512 - 321;
+        assertThat(state.used(limit, now)).isEqualTo((1L << 53) / 512 + 1);
+        assertThat(state.fitsAt(limit, limit.permits() - (1L << 53) / 512, now)).isEqualTo(now + 1);
+    }
+
     @Example
     void aLimitOfOneIsGrantedAgainWhenTheHitHasFaded() {
         Limit limit = Limit.counter(1, Duration.ofSeconds(1));

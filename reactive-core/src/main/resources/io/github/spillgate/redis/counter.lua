@@ -1,6 +1,6 @@
 -- counter.lua: how a counter is read, tested and written.
 
-local EXACT = 9007199254740992 -- doubles hold every integer up to here
+local EXACT = 9007199254740992 -- what is less than this has not been rounded
 
 -- The counter as it is now: windows that have passed are passed on; nil if the value is foreign.
 local function readCounter(key, kind, permits, window)
@@ -42,8 +42,8 @@ local function writeCounter(counter)
   end
 end
 
--- previous × (1 − elapsed/window) + current + cost ≤ permits, without a division: the products of integers are exact up to
--- EXACT, and rounding beyond never turns an order around. What is equal only by rounding does not fit.
+-- previous × (1 − elapsed/window) + current + cost ≤ permits, without a division: the products of integers are exact below
+-- EXACT, and rounding never turns an order around. What is equal only by rounding does not fit.
 local function counterFits(counter, permits, cost)
   local free = permits - counter.current - cost
   if free < 0 or free >= counter.previous then
@@ -51,5 +51,5 @@ local function counterFits(counter, permits, cost)
   end
   local taken = counter.previous * (counter.window - (now - counter.start))
   local held = free * counter.window
-  return taken < held or (taken == held and taken <= EXACT)
+  return taken < held or (taken == held and taken < EXACT)
 end

@@ -15,6 +15,7 @@ import java.util.List;
 import net.jqwik.api.Arbitraries;
 import net.jqwik.api.Arbitrary;
 import net.jqwik.api.Combinators;
+import net.jqwik.api.Example;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.Provide;
@@ -69,6 +70,30 @@ class BigCounterTest {
                     remaining = java.peek("a").block().remaining();
                 }
             }
+        } finally {
+            scripted.close();
+        }
+    }
+
+    /** 2^53 + 1 is the first integer that a double has no room for, and 28,059,810,762,433 × 321. */
+    @Example
+    void whatIsEqualOnlyByRoundingDoesNotFit() {
+        Limit limit = Limit.counter(28_059_810_762_433L, Duration.ofMillis(512));
+        ManualClock clock = new ManualClock();
+        ScriptedClock scripted = new ScriptedClock(client);
+        try (RedisStore redis = scripted.store(client, false)) {
+            scripted.show(clock);
+            RateLimiter limiter = RateLimiter.builder("big")
+                    .store(new Unprotected(redis))
+                    .limit(limit)
+                    .build();
+            assertThat(limiter.tryAcquire("a", limit.permits()).block().isAllowed())
+                    .isTrue();
+            clock.advanceMillis(512 + 512 - 321);
+            scripted.show(clock);
+            long left = limit.permits() - (1L << 53) / 512 - 1;
+            assertThat(limiter.tryAcquire("a", left + 1).block().isAllowed()).isFalse();
+            assertThat(limiter.tryAcquire("a", left).block().isAllowed()).isTrue();
         } finally {
             scripted.close();
         }
