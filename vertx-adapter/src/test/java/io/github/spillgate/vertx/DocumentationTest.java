@@ -57,6 +57,7 @@ class DocumentationTest {
             import java.net.http.HttpRequest;
             import java.net.http.HttpResponse.BodyHandlers;
             import java.util.*;
+            import java.util.stream.Stream;
             import org.junit.jupiter.api.*;
 
             """;
