@@ -17,7 +17,8 @@ public record CounterState(long start, long previous, long current) {
     // previous × (window − elapsed) ≤ h × window. All four factors are integers below 2^53, so each is exact as a
     // double, and so is each product below 2^53. Others are rounded, 2^53 + 1 to 2^53 itself; rounding never changes an
     // order, it can only make two different products equal. So "less" is always true, and the only doubt is "equal"
-    // from 2^53 on, which counts as "no". The script that decides in Redis makes the same two multiplications and the same
+    // from 2^53 on, which counts as "no". The script that decides in Redis makes the same two multiplications and the
+    // same
     // comparison, so both always agree.
 
     /** What is less than this, as a double, has not been rounded. */

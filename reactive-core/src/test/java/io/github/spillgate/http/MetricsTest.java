@@ -121,7 +121,10 @@ class MetricsTest {
     void whoIsRefusedForWantOfAKeyIsCounted() {
         Rules rules = rules(rule("all", 5).whenMissing(Rule.WhenMissing.DENY));
         rules.decide(SentRequest.get("/"), Phase.BEFORE_AUTHENTICATION).block(Duration.ofSeconds(30));
-        assertThat(registry.get("spillgate.refused").tag("rule", "all").counter().count())
+        assertThat(registry.get("spillgate.refused")
+                        .tag("rule", "all")
+                        .counter()
+                        .count())
                 .isEqualTo(1);
     }
 

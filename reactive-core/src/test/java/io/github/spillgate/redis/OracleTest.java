@@ -103,6 +103,11 @@ class OracleTest {
         // The newest, long after the one before.
         assertSameAnswers(
                 three, List.of(take, new Tick(990), take, new Refund(1), new Tick(5), peek, take, take, peek), true);
+        // The one that a counter's window began with, when that has passed.
+        assertSameAnswers(
+                List.of(new Form("counter", 3, 1_000, 1, false, 0)),
+                List.of(take, new Tick(1_000), take, peek, new Refund(0), peek),
+                true);
     }
 
     private static void assertSameAnswers(List<Form> forms, List<Action> traffic, boolean shortened) {

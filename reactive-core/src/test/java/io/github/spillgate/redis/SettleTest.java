@@ -75,6 +75,14 @@ class SettleTest {
                 .containsExactly(4L);
     }
 
+    /** Else whoever sends it again meanwhile charges it again. The scripted clock makes seconds of milliseconds. */
+    @Test
+    void theMarkLivesUntilTheSlotOfTheYoungestHitHasLeft() {
+        Decision settled = settle(settlement("a-1", Limit.parse("5/1h resolution=10m"), ago(0, 3)));
+        long counts = settled.limits().get(0).wholeAt().toEpochMilli() - clock.millis();
+        assertThat(ttl("!a-1")).isBetween(1_000 + counts - 60, 1_000 + counts);
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter"})
     void itIsChargedAlsoAboveThePermits(String text) {
