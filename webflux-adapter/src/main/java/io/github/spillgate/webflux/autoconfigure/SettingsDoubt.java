@@ -17,7 +17,10 @@ final class SettingsDoubt implements RuleListener {
 
     private static final Logger LOG = Loggers.getLogger(SpillgateAutoConfiguration.class);
     private static final String X_FORWARDED_FOR = "X-Forwarded-For";
-    private static final String REACTOR_NETTY = "reactor.netty.http.server.HttpServer";
+
+    /** Boot's server, and not Reactor Netty itself, which is there for its client, too. */
+    private static final String REACTOR_NETTY = "org.springframework.boot.reactor.netty.NettyReactiveWebServerFactory";
+
     private static final int LONGEST = 200;
 
     private final boolean doubtsPeer;

@@ -1,6 +1,7 @@
 package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.webflux.RateLimited;
+import java.util.List;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.springframework.aot.hint.MemberCategory;
@@ -8,10 +9,15 @@ import org.springframework.aot.hint.RuntimeHints;
 import org.springframework.aot.hint.RuntimeHintsRegistrar;
 
 /**
- * What a native image has to keep for Spring's sake: the annotation, of which Spring reads the attributes by reflection. What the
- * core looks up by name it says itself, for those without Spring as well; settings and the endpoint are Spring Boot's to find.
+ * What a native image has to keep for Spring's sake: the annotation, of which Spring reads the attributes by reflection; and the classes
+ * that the adapter asks for by name, or it would take the address of a client for one that a header may say. What the core looks up by name it says itself, for those without Spring as well; settings and the endpoint are Spring Boot's to find.
  */
 final class SpillgateRuntimeHints implements RuntimeHintsRegistrar {
+
+    private static final List<String> LOOKED_FOR = List.of(
+            "reactor.netty.NettyInbound",
+            "org.springframework.boot.reactor.netty.NettyReactiveWebServerFactory",
+            "io.netty.handler.codec.quic.QuicChannel");
 
     @Override
     public void registerHints(RuntimeHints hints, @Nullable ClassLoader classLoader) {
@@ -19,5 +25,6 @@ final class SpillgateRuntimeHints implements RuntimeHintsRegistrar {
                 .forEach(type -> hints.reflection().registerType(type, MemberCategory.INVOKE_DECLARED_METHODS));
         // Where it stands on an annotation of the application's own, Spring makes one of its kind.
         hints.proxies().registerJdkProxy(RateLimited.class);
+        LOOKED_FOR.forEach(name -> hints.reflection().registerTypeIfPresent(classLoader, name));
     }
 }

@@ -10,6 +10,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.webflux.RateLimited;
+import io.netty.handler.codec.quic.QuicChannel;
 import java.io.IOException;
 import java.io.StringWriter;
 import java.lang.reflect.Method;
@@ -39,6 +40,7 @@ import org.springframework.aot.generate.FileSystemGeneratedFiles;
 import org.springframework.aot.hint.MemberCategory;
 import org.springframework.aot.hint.RuntimeHints;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.boot.reactor.netty.NettyReactiveWebServerFactory;
 import org.springframework.boot.web.server.reactive.context.AnnotationConfigReactiveWebServerApplicationContext;
 import org.springframework.boot.web.server.reactive.context.ReactiveWebServerApplicationContext;
 import org.springframework.context.ApplicationContextInitializer;
@@ -55,6 +57,7 @@ import org.springframework.security.web.server.SecurityWebFilterChain;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RestController;
 import reactor.core.publisher.Mono;
+import reactor.netty.NettyInbound;
 
 /**
  * An application whose beans Spring has made ahead of time, as it does for a native image: what is generated compiles, starts, and
@@ -113,6 +116,15 @@ class AheadOfTimeTest {
                     .accepts(hints);
         }
         assertThat(reflection().onType(WrongSettingAnalyzer.class)).accepts(hints);
+    }
+
+    /** Else the peer of a request would be whom a header names: only of Reactor Netty's connections the other end is seen. */
+    @Test
+    void whatTheAdapterLooksForByNameIsFound() throws Exception {
+        generate(Map.of("spillgate.store", "local"));
+        for (Class<?> type : List.of(NettyInbound.class, NettyReactiveWebServerFactory.class, QuicChannel.class)) {
+            assertThat(reflection().onType(type)).as(type.getName()).accepts(hints);
+        }
     }
 
     @Test

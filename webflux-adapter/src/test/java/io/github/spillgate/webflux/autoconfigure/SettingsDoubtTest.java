@@ -67,9 +67,11 @@ class SettingsDoubtTest {
         assertThat(output.getAll()).doesNotContain("forward-headers-strategy");
     }
 
+    /** Reactor Netty is there all the same, as it is for the sake of a WebClient. */
     @Test
     void whatAnotherServerTakesForTheClientIsDoubtedAlsoWhereSpringChoosesThat(CapturedOutput output) {
-        ReactiveWebApplicationContextRunner there = runner.withClassLoader(new FilteredClassLoader("reactor.netty"))
+        ReactiveWebApplicationContextRunner there = runner.withClassLoader(
+                        new FilteredClassLoader("org.springframework.boot.reactor.netty"))
                 .withPropertyValues("spring.main.cloud-platform=kubernetes");
         there.withPropertyValues("server.forward-headers-strategy=none").run(context -> {});
         assertThat(output.getAll()).doesNotContain("takes the address");
