@@ -30,6 +30,14 @@ final class Carried {
     private long knownUntil;
     private long knownAt;
 
+    /** The first answer of all, by its server's clock; what was taken before it may have been forgotten by a reset. */
+    private long knownSince;
+
+    /** What is known from {@code knownUntil} on, less than until then; answers whose order is not certain say so. */
+    private long knownThen;
+
+    private long knownThenUntil;
+
     private @Nullable Settlement handed;
     private long handedPermits;
     private long handedUntil;
@@ -44,19 +52,47 @@ final class Carried {
         long at = decision.at().toEpochMilli();
         long until = now + Math.max(0, usage.wholeAt().toEpochMilli() - at);
         if (at > knownAt || knownAt - at >= OUT_OF_ORDER) {
+            if (knownAt == 0 || at < knownAt) {
+                knownSince = at;
+            }
             knownAt = at;
             known = usage.used();
             knownUntil = until;
+            knownThen = 0;
+            knownThenUntil = 0;
         } else {
             // Which came first is not certain: of one instant nobody can tell, and clocks of servers differ.
-            known = Math.max(known(now), usage.used());
+            knowToo(usage.used(), until, now);
+        }
+    }
+
+    /** Where much is known, and less for longer, the one does not last as long as the other, or it would last for ever. */
+    private void knowToo(long used, long until, long now) {
+        dropWhatIsGone(now);
+        if (used >= known) {
+            known = used;
             knownUntil = Math.max(knownUntil, until);
+        } else if (until > knownUntil) {
+            knownThen = Math.max(knownThen, used);
+            knownThenUntil = Math.max(knownThenUntil, until);
+        }
+    }
+
+    private void dropWhatIsGone(long now) {
+        if (now >= knownUntil) {
+            known = known(now);
+            knownUntil = knownThenUntil;
+            knownThen = 0;
+            knownThenUntil = 0;
         }
     }
 
     /** Returns how much the other store has said is used, as far as that can be at a time. */
     long known(long at) {
-        return at < knownUntil ? known : 0;
+        if (at < knownUntil) {
+            return known;
+        }
+        return at < knownThenUntil ? knownThen : 0;
     }
 
     /** Returns how much has been handed over of which nothing has been heard, as far as that can count at a time. */
@@ -66,20 +102,23 @@ final class Carried {
 
     /**
      * Returns whether what the other store took at that time, by its clock, is certainly among what is known, and in full: it had not
-     * left by then, nor faded, as the hits of a counter do.
+     * left by then, nor faded, as the hits of a counter do, nor has a reset forgotten it.
      */
     boolean isAmongKnown(Limit limit, long takenAt) {
         return knownAt == takenAt
                 || (limit.algorithm() == Algorithm.LOG
+                        && takenAt >= knownSince
                         && knownAt > takenAt
                         && knownAt - takenAt < limit.window().toMillis());
     }
 
     /** Takes so many permits off what is known, and returns how many there were. */
     long forget(long permits, long now) {
-        long there = Math.min(known(now), permits);
+        dropWhatIsGone(now);
+        long there = Math.min(known, permits);
         if (there > 0) {
             known -= there;
+            knownThen = Math.min(knownThen, known);
         }
         return there;
     }
@@ -91,13 +130,19 @@ final class Carried {
 
     /** Returns the next instant after this one at which the weight changes. */
     long changesAfter(long at) {
-        long next = at < knownUntil && known > 0 ? knownUntil : NEVER;
+        long next = NEVER;
+        if (at < knownUntil && known > 0) {
+            next = knownUntil;
+        } else if (at < knownThenUntil && knownThen > 0) {
+            next = knownThenUntil;
+        }
         return handed != null && at < handedUntil ? Math.min(next, handedUntil) : next;
     }
 
     /** Returns when nothing of it weighs any more. */
     long goneAt(long now) {
         long goneAt = known > 0 ? Math.max(now, knownUntil) : now;
+        goneAt = knownThen > 0 ? Math.max(goneAt, knownThenUntil) : goneAt;
         return handed == null ? goneAt : Math.max(goneAt, handedUntil);
     }
 
@@ -107,8 +152,9 @@ final class Carried {
             return;
         }
         long latest = now + limit.reach().toMillis();
-        if (knownUntil > latest || handedUntil > latest) {
+        if (knownUntil > latest || knownThenUntil > latest || handedUntil > latest) {
             knownUntil = Math.min(knownUntil, latest);
+            knownThenUntil = Math.min(knownThenUntil, latest);
             handedUntil = Math.min(handedUntil, latest);
         }
     }

@@ -6,6 +6,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.FallbackStore;
 import io.github.spillgate.FallbackStore.Fit;
 import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreProtection.ProtectedStore;
 import io.github.spillgate.StoreState;
@@ -202,7 +203,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     @Override
     public Mono<Void> refund(List<Claim> claims) {
-        return freeing(claims, change(claims, store -> store.refund(claims)));
+        return freeing(claims, Mono.defer(() -> change(claims, new OnceGivenBack(primary, claims))));
     }
 
     @Override
@@ -386,6 +387,35 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         @Override
         void failedLate(Throwable error) {
             store.denials.freed(claims);
+        }
+    }
+
+    /**
+     * Gives the oldest back, here or there. Where it is not known whether the store has done it, it may be missing already from what the
+     * store has said of the count since; so it is left at that.
+     */
+    private static final class OnceGivenBack implements Function<LimitStore, Mono<Void>> {
+
+        private final LimitStore primary;
+        private final List<Claim> claims;
+        private volatile boolean inDoubt;
+
+        OnceGivenBack(LimitStore primary, List<Claim> claims) {
+            this.primary = primary;
+            this.claims = claims;
+        }
+
+        @Override
+        public Mono<Void> apply(LimitStore store) {
+            if (store != primary) {
+                return inDoubt ? Mono.empty() : store.refund(claims);
+            }
+            inDoubt = true;
+            return Mono.defer(() -> primary.refund(claims)).doOnError(this::failed);
+        }
+
+        private void failed(Throwable error) {
+            inDoubt = error instanceof LimitStoreUnansweredException;
         }
     }
 

@@ -127,6 +127,25 @@ class StandingInTest {
         }
     }
 
+    /** What was settled may be more than the limit; it has left by then, and whoever asks all the time is not to wait for the clock. */
+    @Test
+    void whatWasUsedBeforeTheOtherClockSteppedBackKeepsNobodyOutForLongerThanTwoWindows() {
+        RateLimiter limiter = limiter(Limit.perSecond(10));
+        Claim claim = claim(limiter, "a").asking(1);
+        remember(limiter, "a", 15, 1_000);
+        long later = 0;
+        Fit fit = Fit.NO;
+        while (fit != Fit.YES && later < 30_000) {
+            clock.advanceMillis(100);
+            later += 100;
+            long at = clock.millis() - 30_000;
+            fit = store.remember(
+                    Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 1, false, at, at + 1_000))));
+        }
+        assertThat(later).isLessThanOrEqualTo(2_000);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(9);
+    }
+
     @Test
     void whatIsGivenBackIsForgottenWhereItIsCertainlyAmongWhatIsKnown() {
         RateLimiter limiter = limiter(Limit.perMinute(10));

@@ -3,6 +3,7 @@ package io.github.spillgate.resilience;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.Settlement;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
@@ -107,9 +108,10 @@ class ResilientStoreContractTest {
             return Mono.never();
         }
 
+        /** This one is refused. While it is in doubt, nothing is given back here either, or it might be given back twice. */
         @Override
         public Mono<Void> refund(List<Claim> claims) {
-            return Mono.never();
+            return Mono.error(new LimitStoreUnavailableException("busy: expected it to be asked again later", null));
         }
 
         @Override

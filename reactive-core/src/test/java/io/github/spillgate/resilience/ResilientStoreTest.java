@@ -674,6 +674,53 @@ class ResilientStoreTest {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(4);
     }
 
+    /** Whether the store has done it is not known; what it says of the count afterwards may have it in it. */
+    @Test
+    void whatIsGivenBackToAKeyIsForgottenOnceAlsoIfTheAnswerIsLost() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(limiter.tryAcquire("a", 8));
+        elsewhere.hangs();
+        listen(limiter.refund("a", 2).thenReturn("given back"));
+        elsewhere.answers();
+        time.passMillis(1);
+        assertThat(now(limiter.tryAcquire("a", 1)).limits().get(0).used()).isEqualTo(7);
+        time.passMillis(99);
+        assertThat(said).containsExactly("given back");
+        elsewhere.isNotThere();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
+    }
+
+    @Test
+    void whatIsGivenBackAfterAResetIsNotAmongWhatIsKnownSince() {
+        RateLimiter limiter = limiter(LIMIT);
+        Decision forgotten = now(limiter.tryAcquire("a", 3));
+        limiter.reset("a").block();
+        time.passMillis(10);
+        now(limiter.tryAcquire("a", 10));
+        limiter.refund(forgotten).block();
+        assertThat(used("a")).isEqualTo(10);
+        elsewhere.isNotThere();
+        assertThat(now(limiter.peek("a")).remaining()).isZero();
+    }
+
+    /** What has been told since must not be forgotten with it. */
+    @Test
+    void aResetOfWhichTheAnswerIsLostForgetsNothingThatHasComeAfterIt() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(limiter.tryAcquire("a", 10));
+        elsewhere.hangs();
+        listen(limiter.reset("a").thenReturn("reset"));
+        elsewhere.answers();
+        time.passMillis(1);
+        assertThat(now(limiter.tryAcquire("a", 4)).isAllowed()).isTrue();
+        elsewhere.fails();
+        assertThat(now(limiter.tryAcquire("a", 6)).isAllowed()).isTrue();
+        time.passMillis(99);
+        assertThat(said).containsExactly("reset");
+        assertThat(now(limiter.peek("a")).remaining()).isZero();
+        assertThat(limiter.state().toSettle()).isEqualTo(6);
+    }
+
     // Settling
 
     @Test
