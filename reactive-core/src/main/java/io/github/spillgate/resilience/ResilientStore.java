@@ -188,7 +188,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         }
         return Mono.defer(() -> {
             List<Claim> settled = standIn.takeBack(decision);
-            return settled.isEmpty() ? Mono.empty() : change(settled, store -> store.refund(settled));
+            return settled.isEmpty() ? Mono.empty() : change(settled, new OnceGivenBack(primary, settled));
         });
     }
 
@@ -208,10 +208,13 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     @Override
     public Mono<Void> reset(List<Claim> claims) {
-        Mono<Void> reset = change(claims, store -> store.reset(claims));
-        return freeing(
-                claims,
-                standIn == null ? reset : Mono.defer(() -> standIn.reset(claims).then(reset)));
+        return freeing(claims, standIn == null ? change(claims, store -> store.reset(claims)) : reset(claims, standIn));
+    }
+
+    /** The fallback forgets it first, and no more if the answer is lost: somebody may have been told something since. */
+    private Mono<Void> reset(List<Claim> claims, FallbackStore remembering) {
+        Mono<Void> elsewhere = change(claims, store -> store == remembering ? Mono.empty() : store.reset(claims));
+        return Mono.defer(() -> remembering.reset(claims).then(elsewhere));
     }
 
     private Mono<Void> change(List<Claim> claims, Function<LimitStore, Mono<Void>> what) {

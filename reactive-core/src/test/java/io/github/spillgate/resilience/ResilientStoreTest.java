@@ -691,6 +691,26 @@ class ResilientStoreTest {
     }
 
     @Test
+    void whatIsGivenBackAfterItWasSettledIsForgottenOnceAlsoIfTheAnswerIsLost() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.fails();
+        Decision granted = now(limiter.tryAcquire("a", 8));
+        elsewhere.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(8);
+        elsewhere.hangs();
+        listen(limiter.refund(granted).thenReturn("given back"));
+        elsewhere.answers();
+        time.passMillis(1);
+        now(limiter.tryAcquire("a", 9));
+        assertThat(used("a")).isEqualTo(9);
+        time.passMillis(99);
+        assertThat(said).containsExactly("given back");
+        elsewhere.isNotThere();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
+    }
+
+    @Test
     void whatIsGivenBackAfterAResetIsNotAmongWhatIsKnownSince() {
         RateLimiter limiter = limiter(LIMIT);
         Decision forgotten = now(limiter.tryAcquire("a", 3));
