@@ -187,10 +187,10 @@ final class Elsewhere implements LimitStore {
                 .map(decision -> remade(decision, false));
     }
 
-    /** Also above the limit: the permits of a limit are not in the name of its count. */
+    /** However far above the limit: the permits of a limit are not in the name of its count. */
     private void charge(Settlement one) {
         Limit limit = one.claim().limit();
-        Limit higher = Limit.of(limit.permits() + one.permits(), limit.window());
+        Limit higher = Limit.of(1_000 * limit.permits(), limit.window());
         Charge charge = Charge.of(one.claim().key(), higher).permits(one.permits());
         asItIs("api").build().tryAcquire(charge).block();
     }
