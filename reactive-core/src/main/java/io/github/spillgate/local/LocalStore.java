@@ -425,9 +425,6 @@ public final class LocalStore implements FallbackStore {
     }
 
     private static List<Held> inOrder(List<Held> held) {
-        if (held.size() == 1) {
-            return held;
-        }
         List<Held> ordered = new ArrayList<>(held);
         ordered.sort(Comparator.comparing(one -> one.claim.identity()));
         return ordered;
