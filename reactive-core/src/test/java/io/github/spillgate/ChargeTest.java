@@ -56,7 +56,10 @@ class ChargeTest {
     @Test
     void chargesThatDifferInAnythingAreNotEqual() {
         Charge charge = Charge.of("a", Limit.perDay(1));
-        assertThat(charge).isEqualTo(Charge.of("a", Limit.perDay(1))).isNotEqualTo(null);
+        assertThat(charge)
+                .isEqualTo(Charge.of("a", Limit.perDay(1)))
+                .hasSameHashCodeAs(Charge.of("a", Limit.perDay(1)))
+                .isNotEqualTo(null);
         for (Charge other : List.of(
                 Charge.of("b", Limit.perDay(1)),
                 Charge.of("a"),
@@ -89,6 +92,7 @@ class ChargeTest {
                 .isThrownBy(() -> Charge.of("a", limits))
                 .withMessageContaining("17 limits")
                 .withMessageContaining("expected at most 16");
+        assertThat(Charge.of("a", limits.subList(0, 16)).limits()).hasSize(16);
     }
 
     @Test

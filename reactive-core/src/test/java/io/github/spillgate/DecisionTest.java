@@ -6,6 +6,7 @@ import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.local.LocalStore;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
@@ -33,6 +34,19 @@ class DecisionTest {
         assertThat(denied.violated()).containsExactly(TEN);
         assertThat(denied.retryAfter()).hasValue(Duration.ofMillis(700));
         assertThat(denied.remaining()).isZero();
+    }
+
+    @Test
+    void whoIsToldCannotChangeWhatOthersAreTold() {
+        Usage usage = violated(claim("a", 1), 10, 1_700);
+        Decision denied = Decision.ofTake(Source.OTHER, 1_000, new ArrayList<>(List.of(usage)));
+        assertThat(denied.violated()).isUnmodifiable();
+        assertThat(denied.limits()).isUnmodifiable();
+    }
+
+    @Test
+    void aLogLineOfAUsageHoldsNoKey() {
+        assertThat(usage(claim("secret", 1), 3, 0)).hasToString("Usage[10/1m, used=3, wholeAt=1970-01-01T00:01:00Z]");
     }
 
     @Test

@@ -81,6 +81,7 @@ class RateLimiterTest {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> limiter.tryAcquire(charges))
                 .withMessageContaining("expected at most 16");
+        assertThat(limiter.tryAcquire(charges.subList(0, 16)).block().limits()).hasSize(16);
         assertThat(limiter.tryAcquire(Collections.nCopies(17, Charge.of("a")))
                         .block()
                         .isAllowed())
