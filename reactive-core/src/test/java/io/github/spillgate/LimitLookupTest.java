@@ -288,6 +288,9 @@ class LimitLookupTest {
                 .withMessage("timeout PT0S leaves no time: expected more than zero, for example Duration.ofMillis(20)");
         assertThatIllegalArgumentException().isThrownBy(Otherwise::limits).withMessageContaining("Otherwise.allow()");
         assertThatIllegalArgumentException().isThrownBy(() -> Otherwise.limits(FREE, GOLD));
+        assertThatNullPointerException()
+                .isThrownBy(() -> Otherwise.limits(FREE, null))
+                .withMessageStartingWith("one of the limits is null: expected one, for example ");
         assertThatNullPointerException().isThrownBy(() -> LimitLookup.of(null));
         assertThatNullPointerException().isThrownBy(() -> lookup().whenEmpty(null));
         assertThatNullPointerException()
