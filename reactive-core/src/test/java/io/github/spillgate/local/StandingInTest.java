@@ -139,8 +139,7 @@ class StandingInTest {
             clock.advanceMillis(100);
             later += 100;
             long at = clock.millis() - 30_000;
-            fit = store.remember(
-                    Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 1, false, at, at + 1_000))));
+            fit = store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 1, false, at, at + 1_000))));
         }
         assertThat(later).isLessThanOrEqualTo(2_000);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(9);
@@ -209,6 +208,15 @@ class StandingInTest {
         store.settled(settlement, true);
         assertThat(remember(limiter, "a", 9, WINDOW)).isEqualTo(Fit.YES);
         assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.NO);
+    }
+
+    @Test
+    void whatIsHandedOverMayBeAmongItAlsoIfNothingHasBeenAdmittedSince() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 4));
+        store.toSettle(10, claim -> false);
+        assertThat(remember(limiter, "a", 6, WINDOW)).isEqualTo(Fit.YES);
+        assertThat(remember(limiter, "a", 7, WINDOW)).isEqualTo(Fit.IF_SETTLED);
     }
 
     @Test
