@@ -110,6 +110,19 @@ class OracleTest {
                 true);
     }
 
+    /** Who gives back too late changes nothing; what is stamped later than now is pulled to now all the same. */
+    @Example
+    void modelAndJavaAndLuaSayTheSameOfWhatIsGivenBackTooLateAfterTheClockHasSteppedBack() {
+        Take take = new Take(List.of(new Asked(0, 1, 1)));
+        Peek peek = new Peek(List.of(new Asked(0, 1, 1)));
+        for (String kind : List.of("log", "counter", "clock")) {
+            assertSameAnswers(
+                    List.of(new Form(kind, 3, 1_000, 1, false, 0)),
+                    List.of(take, new Tick(10_000), take, new Tick(-5_000), new Refund(0), new Tick(2_500), peek),
+                    true);
+        }
+    }
+
     private static void assertSameAnswers(List<Form> forms, List<Action> traffic, boolean shortened) {
         ManualClock clock = new ManualClock();
         ScriptedClock scripted = new ScriptedClock(client);

@@ -172,6 +172,55 @@ class RedisStoreTest {
         assertThat(keyspace.keys()).isEmpty();
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1h resolution=20m", "5/1h", "5/1h counter", "5/1h counter aligned"})
+    void whoIsDeniedOrOnlyLooksChangesNothing(String text) {
+        try (RedisForTests own = RedisForTests.startOwn()) {
+            RedisClient ownClient = RedisClient.create(own.uri());
+            Keyspace ownKeyspace = new Keyspace(ownClient);
+            RateLimiter limiter = limiter(RedisStore.create(ownClient), Limit.parse(text));
+            limiter.tryAcquire("a", 4).block();
+            String before = changes(ownKeyspace);
+            assertThat(limiter.tryAcquire("a", 2).block().isAllowed()).isFalse();
+            assertThat(limiter.peek("a").block().remaining()).isEqualTo(1);
+            assertThat(changes(ownKeyspace)).isEqualTo(before);
+            limiter.tryAcquire("a").block();
+            assertThat(changes(ownKeyspace)).isNotEqualTo(before);
+            ownClient.shutdown();
+        }
+    }
+
+    /** As Redis counts them: a key that is written as it was is a change, too. */
+    private static String changes(Keyspace keyspace) {
+        return keyspace.commands()
+                .info("persistence")
+                .lines()
+                .filter(line -> line.startsWith("rdb_changes_since_last_save:"))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    /** Until then a part of what was taken in the window before still counts. */
+    @Test
+    void aCounterLivesUntilItsWindowHasBeenOverForAnother() {
+        Decision decision =
+                limiter(store, Limit.parse("5/1h counter")).tryAcquire("a").block();
+        long before;
+        long life;
+        do {
+            before = now();
+            life = keyspace.commands().pttl(keyspace.onlyKey());
+        } while (now() > before);
+        assertThat(Instant.ofEpochMilli(before + life))
+                .isAfterOrEqualTo(decision.at().plus(Duration.ofHours(2)));
+    }
+
+    /** By the clock of Redis. */
+    private long now() {
+        List<String> time = keyspace.commands().time();
+        return Long.parseLong(time.get(0)) * 1_000 + Long.parseLong(time.get(1)) / 1_000;
+    }
+
     @Test
     void whateverTheKeyIsItsStoredNameIsShortAndPlain() {
         RateLimiter limiter = limiter(store, LIMIT);

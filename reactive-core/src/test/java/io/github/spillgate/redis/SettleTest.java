@@ -123,6 +123,27 @@ class SettleTest {
                 .containsExactly(3L);
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
+    void hitsOfNoPermitsAreNoneAndNothingIsWritten(String text) {
+        assertThat(used(settle(settlement("a-1", Limit.parse(text), ago(5, 0), ago(0, 0)))))
+                .containsExactly(0L);
+        assertThat(keyspace.keys()).isEmpty();
+    }
+
+    /** Else a client would be kept out until the clock has caught up. */
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
+    void whatIsStampedLaterThanNowIsPulledToNowThoughNothingIsCharged(String text) {
+        Limit limit = Limit.parse(text);
+        take(limit, 3);
+        Settlement hasLeft = settlement("a-1", limit, ago(15_000, 1));
+        pass(-10_000);
+        assertThat(used(settle(hasLeft))).containsExactly(3L);
+        pass(2_000);
+        assertThat(used(limit)).isZero();
+    }
+
     @Test
     void theMarkLivesAsLongAsWhatItChargedCanCount() {
         settle(settlement("a-1", LOG, ago(700, 2), ago(300, 1)));
