@@ -200,7 +200,6 @@ public final class KeySyntax {
         }
 
         boolean isAtEnd() {
-            skipSpace();
             return at == text.length();
         }
 
