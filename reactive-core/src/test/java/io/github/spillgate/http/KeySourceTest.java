@@ -5,11 +5,13 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.http.Rule.Phase;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.List;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 import org.junit.jupiter.api.Test;
@@ -107,6 +109,9 @@ class KeySourceTest {
         assertThat(key(first, SentRequest.get("/").header("X-Api-Key", ""))).isEqualTo("3|192.0.2.1");
         assertThat(key(KeySource.firstOf(NONE, LATER), SentRequest.get("/"))).isEqualTo("2|later");
         assertThat(key(KeySource.firstOf(NONE, NONE), SentRequest.get("/"))).isNull();
+        KeySource noneLater = match -> Mono.delay(Duration.ofMillis(1)).then(Mono.empty());
+        assertThat(key(KeySource.firstOf(NONE, noneLater, KeySource.constant("c"), LATER), SentRequest.get("/")))
+                .isEqualTo("3|c");
     }
 
     @Test
@@ -128,6 +133,54 @@ class KeySourceTest {
         assertThat(key(hashed, SentRequest.get("/"))).isNull();
         assertThat(key(LATER.hashed(SECRET), SentRequest.get("/"))).hasSize(22);
         assertThat(hashed).hasToString("hashed(header:X-Api-Key)");
+    }
+
+    /** Else those whose names are written in another script would share a limit by chance. */
+    @Test
+    void keysThatDifferInOneCharacterHaveDifferentHashes() {
+        KeySource hashed = KeySource.header("X-Api-Key").hashed(SECRET);
+        List<String> keys = List.of("a", "\u0101", "\u0161", "\u0261", "\ud801", "\ud802", "a\0", "\0a");
+        assertThat(keys.stream().map(key -> key(hashed, SentRequest.get("/").header("X-Api-Key", key))))
+                .doesNotHaveDuplicates();
+    }
+
+    /** Else a rule on addresses would let those who are not let in try their passwords without any bound. */
+    @Test
+    void aRuleWaitsForAuthenticationOnlyIfSomethingInItsKeyDoes() {
+        KeySource address = KeySource.clientAddress(ClientAddress.ofPeer());
+        KeySource header = KeySource.header("A");
+        KeySource principal = KeySource.principal();
+        for (KeySource early : List.of(
+                KeySource.joined(address, header),
+                KeySource.firstOf(header, address),
+                KeySource.firstOf(KeySource.joined(header, address), address).hashed(SECRET))) {
+            assertThat(rule(early).phase()).as(early.toString()).isEqualTo(Phase.BEFORE_AUTHENTICATION);
+        }
+        for (KeySource late : List.of(
+                principal,
+                KeySource.joined(address, principal),
+                KeySource.firstOf(principal, address),
+                KeySource.firstOf(KeySource.joined(header, principal), address).hashed(SECRET))) {
+            assertThat(rule(late).phase()).as(late.toString()).isEqualTo(Phase.AFTER_AUTHENTICATION);
+        }
+    }
+
+    /** What RFC 9110 calls a token. */
+    @Test
+    void aHeaderIsCalledByWhatCanBeTheNameOfAField() {
+        String others = "!#$%&'*+-.^_`|~";
+        for (char c = 0; c < 0x180; c++) {
+            String name = "X" + c;
+            boolean isToken = c < 0x80 && (Character.isLetterOrDigit(c) || others.indexOf(c) >= 0);
+            if (isToken) {
+                assertThat(KeySource.header(name)).hasToString("header:" + name);
+            } else {
+                assertThatIllegalArgumentException()
+                        .as("character %d", (int) c)
+                        .isThrownBy(() -> KeySource.header(name))
+                        .withMessageContaining("is no name of a field");
+            }
+        }
     }
 
     @Test
@@ -152,8 +205,12 @@ class KeySourceTest {
         return SentRequest.get("/").header("A", a).header("B", b);
     }
 
+    private static Rule rule(KeySource source) {
+        return Rule.named("r").key(source).limit(Limit.perMinute(1)).build();
+    }
+
     private static String key(KeySource source, SentRequest request) {
-        Rule rule = Rule.named("r").key(source).limit(Limit.perMinute(1)).build();
-        return source.find(new Match(rule, request, request.pathVariables())).block(Duration.ofSeconds(30));
+        return source.find(new Match(rule(source), request, request.pathVariables()))
+                .block(Duration.ofSeconds(30));
     }
 }
