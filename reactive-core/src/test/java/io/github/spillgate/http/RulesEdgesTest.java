@@ -142,6 +142,7 @@ class RulesEdgesTest {
     @Test
     void methodsAreMethods() {
         assertThatIllegalArgumentException().isThrownBy(() -> builder("a").methods("GET,POST"));
+        assertThatIllegalArgumentException().isThrownBy(() -> builder("a").methods(""));
     }
 
     @Test

@@ -164,11 +164,14 @@ class RulesTest {
                 address("fixed", 10).cost(4),
                 address("found", 10)
                         .cost(match -> Mono.just(
-                                (long) match.request().headers("X-Items").size())));
+                                (long) match.request().headers("X-Items").size())),
+                address("later", 10)
+                        .cost(match -> Mono.delay(Duration.ofMillis(1)).thenReturn(3L)),
+                address("none", 10).cost(5).cost(match -> Mono.empty()));
         SentRequest request = SentRequest.get("/").header("X-Items", "1").header("X-Items", "2");
         assertThat(decision(decide(rules, request)).limits())
                 .extracting(Decision.Usage::used)
-                .containsExactly(4L, 2L);
+                .containsExactly(4L, 2L, 3L, 5L);
     }
 
     @Test
@@ -313,6 +316,25 @@ class RulesTest {
         assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
         second.completed(401).block(LONG);
         assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void everyStatusThereIsMayBeOneOfThoseWithWhichItIsGivenBack() {
+        Rule ends = address("ends", 1).refundWhen("100", "599").build();
+        Rule classes = address("classes", 1).refundWhen("1xx", "5XX").build();
+        for (int status : new int[] {100, 599}) {
+            assertThat(ends.refundsWhen(status)).isTrue();
+            assertThat(classes.refundsWhen(status)).isTrue();
+        }
+        for (int status : new int[] {-1, 0, 99, 200, 499, 600}) {
+            assertThat(ends.refundsWhen(status)).isFalse();
+            assertThat(classes.refundsWhen(status)).isFalse();
+        }
+        for (String none : List.of("99", "099", "600", "0xx", "6xx", "x00", "4x0", "+99", "")) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> address("a", 1).refundWhen(none))
+                    .withMessageStartingWith("status \"" + none + "\" is none");
+        }
     }
 
     @Test
