@@ -33,6 +33,9 @@ class LinksTest {
     /** Of a text or of an image; a link around an image is found twice, as its two. */
     private static final Pattern LINK = Pattern.compile("]\\(([^()\\s]+)(?: \"[^\"]*\")?\\)");
 
+    /** Where a text or an image has a target, whatever that is. */
+    private static final Pattern TARGET = Pattern.compile("]\\(");
+
     private static final Pattern IMAGE = Pattern.compile("(?:src|srcset|href)=\"([^\"]+)\"");
 
     private static final Pattern BY_NAME = Pattern.compile("(?m)(^\\[[^\\]]+]: |]\\[[^\\]]*])");
@@ -126,6 +129,9 @@ class LinksTest {
         assertThat(BY_NAME.matcher(text).find())
                 .as("links by name, which this test does not follow")
                 .isFalse();
+        assertThat(LINK.matcher(text).results().count())
+                .as("links that this test can read: no spaces, brackets or line ends in them")
+                .isEqualTo(TARGET.matcher(text).results().count());
         for (String link : links(page)) {
             if (isElsewhere(link)) {
                 assertThat(URI.create(link).getHost()).as(link).contains(".");

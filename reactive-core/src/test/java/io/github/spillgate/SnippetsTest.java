@@ -274,6 +274,16 @@ class SnippetsTest {
         }
     }
 
+    @Test
+    void whoContributesIsToldOfEveryKind() throws IOException {
+        List<String> rows = Files.readString(ROOT.resolve("docs/CONTRIBUTING.md"))
+                .lines()
+                .filter(line -> line.startsWith("| `"))
+                .map(line -> line.split(" \\| ", -1)[0])
+                .toList();
+        assertThat(KINDS).allSatisfy(kind -> assertThat(rows).anyMatch(row -> row.contains("`" + kind + "`")));
+    }
+
     /** It is compiled and run there; and who changes it there sees that a page shows it. */
     @TestFactory
     Stream<DynamicTest> whatIsShownAsTestedStandsInATest() throws IOException {
