@@ -6,12 +6,12 @@ import io.github.spillgate.StoreState;
 import io.github.spillgate.StoreState.Breaker;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.HttpStatus;
-import org.springframework.http.server.reactive.ServerHttpRequest;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.PostMapping;
 import org.springframework.web.bind.annotation.RequestMapping;
 import org.springframework.web.bind.annotation.ResponseStatus;
 import org.springframework.web.bind.annotation.RestController;
+import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
 /** What the page at {@code /} asks for; the page itself is a resource, and its limit a rule in application.yaml. */
@@ -40,25 +40,25 @@ final class Playground {
      * somebody has forgotten would keep a connection here, and one of the six that a browser opens to a host.
      */
     @GetMapping("/state")
-    State state(ServerHttpRequest request) {
-        ThisMachine.checkIsAsking(request);
+    State state(ServerWebExchange exchange) {
+        ThisMachine.checkIsAsking(exchange);
         return State.of(limiter.state(), redis);
     }
 
     @PostMapping("/redis/stop")
     @ResponseStatus(HttpStatus.NO_CONTENT)
-    Mono<Void> stopRedis(ServerHttpRequest request) {
-        return turn(request, redis.stop());
+    Mono<Void> stopRedis(ServerWebExchange exchange) {
+        return turn(exchange, redis.stop());
     }
 
     @PostMapping("/redis/start")
     @ResponseStatus(HttpStatus.NO_CONTENT)
-    Mono<Void> startRedis(ServerHttpRequest request) {
-        return turn(request, redis.start());
+    Mono<Void> startRedis(ServerWebExchange exchange) {
+        return turn(exchange, redis.start());
     }
 
-    private static Mono<Void> turn(ServerHttpRequest request, Mono<Void> turn) {
-        ThisMachine.checkIsTelling(request);
+    private static Mono<Void> turn(ServerWebExchange exchange, Mono<Void> turn) {
+        ThisMachine.checkIsTelling(exchange);
         return turn;
     }
 

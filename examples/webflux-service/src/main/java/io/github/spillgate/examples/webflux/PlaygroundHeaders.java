@@ -12,7 +12,10 @@ import org.springframework.web.server.WebFilterChain;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-/** What the answers of the playground say beside what the limiter says: what the page may do, and where it was decided. */
+/**
+ * What answers say beside what the limiter says: what the page may do, and where it was decided. All of them, because the page has more
+ * names than one ({@code /%69ndex.html}, {@code //index.html}).
+ */
 @Component
 // Around the limiter's filter, which answers by itself to those whom it denies.
 @Order(Ordered.HIGHEST_PRECEDENCE)
@@ -28,10 +31,7 @@ final class PlaygroundHeaders implements WebFilter {
 
     @Override
     public Mono<Void> filter(ServerWebExchange exchange, WebFilterChain chain) {
-        String path = exchange.getRequest().getPath().pathWithinApplication().value();
-        if (path.equals("/") || path.equals("/index.html") || path.startsWith("/playground/")) {
-            exchange.getResponse().beforeCommit(() -> Mono.fromRunnable(() -> write(exchange)));
-        }
+        exchange.getResponse().beforeCommit(() -> Mono.fromRunnable(() -> write(exchange)));
         return chain.filter(exchange);
     }
 
@@ -43,10 +43,8 @@ final class PlaygroundHeaders implements WebFilter {
         headers.setCacheControl("no-store");
         if (!Schedulers.isInNonBlockingThread()) {
             // From such a thread Spring Boot answers with the page, and we when Redis has been stopped. After that
-            // Reactor
-            // Netty up to
-            // 1.3.7 may leave the next request on the connection unread (reactor/reactor-netty#4361), and a browser
-            // waits for it.
+            // Reactor Netty up to 1.3.7 may leave the next request on the connection unread, and a browser waits for it
+            // (reactor/reactor-netty#4361).
             headers.setConnection("close");
         }
         RateLimitResponses.decisions(exchange).stream()

@@ -54,6 +54,7 @@ class PlaygroundTest {
     private static ExampleRedis ofSomebody;
     private static Instance service;
     private static Instance open;
+    private static Instance believing;
 
     private final HttpClient client = HttpClient.newHttpClient();
     private final String page = "%03d".formatted(PAGES.getAndIncrement());
@@ -66,12 +67,15 @@ class PlaygroundTest {
         // Without a password of its own, Redis takes any.
         ExampleRedis named = ExampleRedis.open(ofSomebody.uri().replace("redis://", "redis://default:top-secret@"));
         open = Instance.on(named, "open", "--server.address=0.0.0.0");
+        believing = Instance.on(
+                redis, "believing", "--server.address=0.0.0.0", "--server.forward-headers-strategy=framework");
     }
 
     @AfterAll
     static void stop() {
         service.close();
         open.close();
+        believing.close();
         redis.close();
         ofSomebody.close();
     }
@@ -86,11 +90,13 @@ class PlaygroundTest {
     @CsvSource({
         "/, text/html",
         "/index.html, text/html",
+        "/%69ndex.html, text/html",
         "/playground/style.css, text/css",
         "/playground/playground.js, text/javascript",
         "/playground/plot.js, text/javascript",
         "/playground/measure.js, text/javascript",
-        "/playground/icon.svg, image/svg+xml"
+        "/playground/icon.svg, image/svg+xml",
+        "/%70layground/icon.svg, image/svg+xml"
     })
     void whatThePageIsMadeOfMayLoadFromHereAndFromNowhereElse(String path, String type) throws Exception {
         HttpResponse<String> answer = get(path);
@@ -311,6 +317,56 @@ class PlaygroundTest {
     void whoDecidesIsNotToldToAPageThatTookOurAddressForItsName() {
         assertStatus(raw(service.uri(), LOOPBACK, "GET", "/playground/state", "Host: attacker.example"), 403);
         assertStatus(raw(service.uri(), LOOPBACK, "GET", "/playground/state", "Host: localhost"), 200);
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "GET /actuator",
+                "GET /actuator/health",
+                "GET /actuator/spillgate",
+                "GET /%61ctuator/spillgate",
+                "DELETE /actuator/spillgate/playground?key=127.0.0.1%7C999"
+            })
+    void theActuatorTellsAndDoesNothingForOthersEither(String request) throws Exception {
+        String[] parts = request.split(" ", -1);
+        String page = raw(service.uri(), LOOPBACK, parts[0], parts[1], "Host: attacker.example");
+        assertStatus(page, 403);
+        assertThat(page).contains("expected a name of this machine");
+        for (InetAddress address : addresses()) {
+            assertStatus(raw(open.uri(), address, parts[0], parts[1], "Host: localhost"), 403);
+        }
+        String here = raw(service.uri(), LOOPBACK, parts[0], parts[1], "Host: localhost");
+        assertThat(here).startsWith("HTTP/1.1 20");
+    }
+
+    /** So does Spring where it is told to: then a header that anybody can write is the address of the request. */
+    @Test
+    void whoSaysThatHeIsAtThisMachineIsNot() throws Exception {
+        for (InetAddress address : addresses()) {
+            for (String who : List.of("X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1")) {
+                String told = raw(
+                        believing.uri(),
+                        address,
+                        "POST",
+                        "/playground/redis/stop",
+                        "Host: localhost",
+                        "X-Playground: 1",
+                        who);
+                assertStatus(told, 403);
+                assertThat(told).contains("comes from " + address.getHostAddress());
+            }
+        }
+        assertStatus(
+                raw(
+                        believing.uri(),
+                        LOOPBACK,
+                        "GET",
+                        "/playground/state",
+                        "Host: localhost",
+                        "X-Forwarded-For: 192.0.2.1"),
+                403);
+        assertThat(redis.isRunning()).isTrue();
     }
 
     /** Where this machine has no address but the loopback's, ThisMachineTest alone tells. */
