@@ -15,13 +15,19 @@ import io.github.spillgate.webflux.autoconfigure.SpillgateGatewayAutoConfigurati
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.reflect.Parameter;
 import java.lang.reflect.RecordComponent;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
@@ -32,6 +38,7 @@ import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.autoconfigure.ssl.SslAutoConfiguration;
 import org.springframework.boot.builder.SpringApplicationBuilder;
+import org.springframework.boot.context.properties.bind.DefaultValue;
 import org.springframework.boot.env.YamlPropertySourceLoader;
 import org.springframework.boot.test.context.runner.ReactiveWebApplicationContextRunner;
 import org.springframework.boot.webflux.autoconfigure.HttpHandlerAutoConfiguration;
@@ -42,6 +49,7 @@ import org.springframework.cloud.gateway.route.RouteLocator;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.core.env.EnumerablePropertySource;
 import org.springframework.core.env.PropertySource;
 import org.springframework.core.io.ByteArrayResource;
 import org.springframework.security.config.web.server.ServerHttpSecurity;
@@ -87,6 +95,9 @@ class DocumentationTest {
             %s
             }
             """;
+
+    /** Settings, and what they are by themselves. */
+    private static final Pattern ROW = Pattern.compile("(?m)^\\| (`[^|]+`) \\| ([^|]*?) ?\\|");
 
     private static final Path DOCS = Path.of("..", "docs");
 
@@ -183,8 +194,69 @@ class DocumentationTest {
         }
     }
 
+    @Test
+    void everySettingIsByItselfWhatItsRowSays() throws IOException {
+        Map<String, String> said = new HashMap<>();
+        ROW.matcher(Files.readString(PAGE)).results().forEach(row -> {
+            String[] names = row.group(1).replace("`", "").split(", ", -1);
+            String[] values = row.group(2).split(", ", -1);
+            String prefix = names[0].replaceFirst("[^.]*$", "");
+            for (int i = 0; i < names.length; i++) {
+                String name = names[i].startsWith(".") ? prefix + names[i].substring(1) : names[i];
+                said.putIfAbsent(name, plain(values[Math.min(i, values.length - 1)]));
+            }
+        });
+        Map<String, String> defaults = new HashMap<>();
+        defaults("", SpillgateProperties.RuleProperties.class, defaults);
+        defaults("spillgate.", SpillgateProperties.class, defaults);
+        assertThat(defaults).hasSizeGreaterThan(20);
+        assertThat(said).containsAllEntriesOf(defaults);
+    }
+
+    private static void defaults(String prefix, Class<?> settings, Map<String, String> defaults) {
+        // The annotation stays with the parameters.
+        for (Parameter setting : settings.getDeclaredConstructors()[0].getParameters()) {
+            String name = prefix + kebab(setting.getName());
+            DefaultValue value = setting.getAnnotation(DefaultValue.class);
+            if (setting.getType().isRecord()) {
+                defaults(name + ".", setting.getType(), defaults);
+            } else if (value != null && value.value().length == 1) {
+                defaults.put(name, plain(value.value()[0]));
+            }
+        }
+    }
+
+    /** Without what only makes it easier to read. */
+    private static String plain(String value) {
+        return value.replaceAll("[`, ]", "").replace('−', '-');
+    }
+
+    /** Spring passes over a setting that does not exist: nothing else would tell. */
+    private static void assertExist(List<PropertySource<?>> sources) {
+        Set<String> known = new HashSet<>();
+        names("spillgate.", SpillgateProperties.class, known);
+        names("spillgate.rules.", SpillgateProperties.RuleProperties.class, known);
+        for (PropertySource<?> source : sources) {
+            assertThat(((EnumerablePropertySource<?>) source).getPropertyNames())
+                    .filteredOn(name -> name.startsWith("spillgate."))
+                    .allSatisfy(name -> assertThat(known).contains(name.replaceAll("\\[\\d+]", "")));
+        }
+    }
+
+    private static void names(String prefix, Class<?> settings, Set<String> names) {
+        for (RecordComponent setting : settings.getRecordComponents()) {
+            String name = prefix + kebab(setting.getName());
+            if (setting.getType().isRecord()) {
+                names(name + ".", setting.getType(), names);
+            } else {
+                names.add(name);
+            }
+        }
+    }
+
     private static void assertStarts(String yaml) {
         List<PropertySource<?>> sources = sources(yaml);
+        assertExist(sources);
         new ReactiveWebApplicationContextRunner()
                 .withConfiguration(AutoConfigurations.of(
                         SslAutoConfiguration.class,
