@@ -99,6 +99,15 @@ class RateLimiterTest {
     }
 
     @Test
+    void severalWhoAskForNothingOfOneKeyAskForNothing() {
+        Charge nothing = Charge.of("a").permits(0);
+        Decision decision =
+                limiter(Limit.perMinute(1)).tryAcquire(nothing, nothing).block();
+        assertThat(decision.isAllowed()).isTrue();
+        assertThat(decision.remaining()).isEqualTo(1);
+    }
+
+    @Test
     void whatNeverFitsIsDeniedWithoutAskingTheStore() {
         Limit small = Limit.perMinute(3);
         RateLimiter limiter = RateLimiter.builder("test")
