@@ -21,15 +21,23 @@ import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
+import reactor.core.Disposable;
 import reactor.core.publisher.Sinks;
+import reactor.core.scheduler.Schedulers;
 
 /** What a test of the handler works with: a server whose routes it says, a client of it, and limiters on Redis and in this process. */
 abstract class HandlerFixture {
 
     static final Duration LONG = Duration.ofSeconds(30);
+
+    /** A thread that is none of Vert.x's, in a moment. */
+    static final Executor ELSEWHERE = task -> {
+        Disposable unused = Schedulers.boundedElastic().schedule(task, 20, TimeUnit.MILLISECONDS);
+    };
 
     final Vertx vertx = Vertx.vertx();
     final LimiterForTests redis = LimiterForTests.on(RedisForTests.first(), Duration.ofSeconds(5));

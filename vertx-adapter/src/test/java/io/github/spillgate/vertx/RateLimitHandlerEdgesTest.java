@@ -183,9 +183,8 @@ class RateLimitHandlerEdgesTest extends HandlerFixture {
             });
             router.route()
                     .handler(SimpleAuthenticationHandler.create()
-                            .authenticate(ctx -> Future.fromCompletionStage(CompletableFuture.supplyAsync(
-                                    () -> User.fromName("ann"),
-                                    CompletableFuture.delayedExecutor(20, TimeUnit.MILLISECONDS)))))
+                            .authenticate(ctx -> Future.fromCompletionStage(
+                                    CompletableFuture.supplyAsync(() -> User.fromName("ann"), ELSEWHERE))))
                     .handler(RateLimitHandler.create(rules, Phase.AFTER_AUTHENTICATION))
                     .handler(ctx -> {
                         after.add(Vertx.currentContext());
@@ -590,8 +589,8 @@ class RateLimitHandlerEdgesTest extends HandlerFixture {
                 Rule.named("tenant")
                         .timeout(LONG)
                         .limit(Limit.perMinute(5))
-                        .key(FutureSources.key(ctx -> Future.fromCompletionStage(CompletableFuture.supplyAsync(
-                                () -> "a", CompletableFuture.delayedExecutor(20, TimeUnit.MILLISECONDS)))))
+                        .key(FutureSources.key(
+                                ctx -> Future.fromCompletionStage(CompletableFuture.supplyAsync(() -> "a", ELSEWHERE))))
                         .limits(FutureSources.limits((ctx, found) -> {
                             threads.add(Thread.currentThread().getName());
                             return Future.succeededFuture(List.of(Limit.perMinute(7)));

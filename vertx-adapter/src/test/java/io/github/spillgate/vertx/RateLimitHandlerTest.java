@@ -35,7 +35,6 @@ import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 
@@ -426,7 +425,7 @@ class RateLimitHandlerTest extends HandlerFixture {
     /** As from a client that knows nothing of Vert.x. */
     private static <T> Future<T> elsewhere(T value) {
         Promise<T> promise = Promise.promise();
-        CompletableFuture.delayedExecutor(1, TimeUnit.MILLISECONDS).execute(() -> promise.complete(value));
+        ELSEWHERE.execute(() -> promise.complete(value));
         return promise.future();
     }
 
