@@ -23,9 +23,11 @@ public final class Decision {
             AtomicIntegerFieldUpdater.newUpdater(Decision.class, "redeemed");
 
     private static final long NEVER = Long.MAX_VALUE;
+    private static final long NO_STAMP = 0;
 
     private final Source source;
     private final long at;
+    private final long stamp;
     private final boolean allowed;
     private final boolean charged;
     private final long fitsAt;
@@ -40,6 +42,7 @@ public final class Decision {
     private Decision(
             Source source,
             long at,
+            long stamp,
             boolean allowed,
             boolean charged,
             long fitsAt,
@@ -48,6 +51,7 @@ public final class Decision {
             List<Decision> parts) {
         this.source = source;
         this.at = at;
+        this.stamp = stamp;
         this.allowed = allowed;
         this.charged = charged;
         this.fitsAt = fitsAt;
@@ -64,7 +68,7 @@ public final class Decision {
             long fitsAt,
             List<Usage> limits,
             List<Limit> violated) {
-        this(source, at, allowed, charged, fitsAt, limits, violated, List.of());
+        this(source, at, NO_STAMP, allowed, charged, fitsAt, limits, violated, List.of());
     }
 
     /**
@@ -76,7 +80,21 @@ public final class Decision {
      * @return the decision
      */
     public static Decision ofTake(Source source, long at, List<Usage> limits) {
-        return ofStore(source, at, asksForAny(limits), limits);
+        return ofTake(source, at, NO_STAMP, limits);
+    }
+
+    /**
+     * A decision that a store has made, as {@link #ofTake(Source, long, List)}, that is to be told from a reset at the same time. For
+     * stores.
+     *
+     * @param source where it was made
+     * @param at when, in milliseconds of the store's clock
+     * @param stamp what the store finds again in {@link #stamp()}
+     * @param limits a usage for each claim, as it is after the decision
+     * @return the decision
+     */
+    public static Decision ofTake(Source source, long at, long stamp, List<Usage> limits) {
+        return ofStore(source, at, stamp, asksForAny(limits), limits);
     }
 
     /**
@@ -88,7 +106,7 @@ public final class Decision {
      * @return the decision
      */
     public static Decision ofPeek(Source source, long at, List<Usage> limits) {
-        return ofStore(source, at, false, limits);
+        return ofStore(source, at, NO_STAMP, false, limits);
     }
 
     /**
@@ -122,6 +140,7 @@ public final class Decision {
         return new Decision(
                 source,
                 at,
+                NO_STAMP,
                 allowed,
                 charged,
                 fitsAt,
@@ -135,7 +154,7 @@ public final class Decision {
     /** The same after what it took was given back. */
     private Decision givenBack() {
         List<Usage> left = limits.stream().map(usage -> usage.later(0, charged)).toList();
-        return new Decision(source, at, allowed, false, fitsAt, left, violated);
+        return new Decision(source, at, stamp, allowed, false, fitsAt, left, violated, List.of());
     }
 
     /**
@@ -150,14 +169,15 @@ public final class Decision {
         return new Decision(Source.FALLBACK, at, allowed, false, allowed ? at : askAgainAt, List.of(), List.of());
     }
 
-    private static Decision ofStore(Source source, long at, boolean takes, List<Usage> limits) {
+    private static Decision ofStore(Source source, long at, long stamp, boolean takes, List<Usage> limits) {
         List<Limit> violated = violatedIn(limits);
         boolean allowed = violated.isEmpty();
         long fitsAt = at;
         for (int i = 0; i < limits.size(); i++) {
             fitsAt = Math.max(fitsAt, limits.get(i).fitsAtMillis);
         }
-        return new Decision(source, at, allowed, allowed && takes, fitsAt, List.copyOf(limits), violated);
+        return new Decision(
+                source, at, stamp, allowed, allowed && takes, fitsAt, List.copyOf(limits), violated, List.of());
     }
 
     /** A denial that needs no store: these limits never hold so many permits. */
@@ -288,6 +308,15 @@ public final class Decision {
     }
 
     /**
+     * Returns what the store has given to this decision, so as to tell it from a reset at the same time. For stores.
+     *
+     * @return the stamp; 0 if there is none
+     */
+    public long stamp() {
+        return stamp;
+    }
+
+    /**
      * Returns where the decision was made.
      *
      * @return the source
@@ -313,7 +342,7 @@ public final class Decision {
                 .map(part -> part.only(wanted))
                 .filter(part -> !part.limits.isEmpty())
                 .toList();
-        return new Decision(source, at, allowed, charged, fitsAt, some, violated, someParts);
+        return new Decision(source, at, stamp, allowed, charged, fitsAt, some, violated, someParts);
     }
 
     /** Returns true to one caller only: what a decision took is given back at most once. */

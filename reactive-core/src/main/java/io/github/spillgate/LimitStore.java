@@ -44,7 +44,8 @@ public interface LimitStore {
     Mono<Decision> peek(List<Claim> claims);
 
     /**
-     * Gives back exactly what an allowed decision of this store took, where it is still within the window.
+     * Gives back exactly what an allowed decision of this store took, where it is still within the window and no reset has
+     * forgotten it; never what was taken after the reset. A store may tell the two apart by a {@linkplain Decision#stamp() stamp}.
      *
      * @param decision one that {@link Decision#isCharged() has been charged}
      * @return empty, when it is given back

@@ -33,6 +33,11 @@ final class Carried {
     /** The first answer of all, by its server's clock; what was taken before it may have been forgotten by a reset. */
     private long knownSince;
 
+    /** The reset that this began with, and until when answers may come that were given before the other store has heard of it. */
+    private long resetStamp;
+
+    private long resetHeardOfBy = Long.MIN_VALUE;
+
     /** What is known from {@code knownUntil} on, less than until then; answers whose order is not certain say so. */
     private long knownThen;
 
@@ -47,13 +52,26 @@ final class Carried {
     private @Nullable Claim owedBy;
     private long owed;
 
+    /** What a count carries that has just been reset. */
+    static Carried afterReset(long stamp, long now) {
+        Carried carried = new Carried();
+        carried.resetStamp = stamp;
+        carried.resetHeardOfBy = now + OUT_OF_ORDER;
+        return carried;
+    }
+
+    /** Returns whether what was decided here with that stamp has been forgotten by a reset. */
+    boolean isReset(long stamp) {
+        return stamp < resetStamp;
+    }
+
     /** Remembers what the other store has said; its clock need not be ours. */
     void know(Usage usage, Decision decision, long now) {
         long at = decision.at().toEpochMilli();
         long until = now + Math.max(0, usage.wholeAt().toEpochMilli() - at);
         if (at > knownAt || knownAt - at >= OUT_OF_ORDER) {
-            if (knownAt == 0 || at < knownAt) {
-                knownSince = at;
+            if (knownAt == 0 || at < knownAt || knownSince == NEVER) {
+                knownSince = now < resetHeardOfBy ? NEVER : at;
             }
             knownAt = at;
             known = usage.used();
@@ -105,11 +123,11 @@ final class Carried {
      * left by then, nor faded, as the hits of a counter do, nor has a reset forgotten it.
      */
     boolean isAmongKnown(Limit limit, long takenAt) {
-        return knownAt == takenAt
-                || (limit.algorithm() == Algorithm.LOG
-                        && takenAt >= knownSince
-                        && knownAt > takenAt
-                        && knownAt - takenAt < limit.window().toMillis());
+        return takenAt >= knownSince
+                && (knownAt == takenAt
+                        || (limit.algorithm() == Algorithm.LOG
+                                && knownAt > takenAt
+                                && knownAt - takenAt < limit.window().toMillis()));
     }
 
     /** Takes so many permits off what is known, and returns how many there were. */
@@ -151,6 +169,7 @@ final class Carried {
         if (this == NOTHING) {
             return;
         }
+        resetHeardOfBy = Math.min(resetHeardOfBy, now + OUT_OF_ORDER);
         long latest = now + limit.reach().toMillis();
         if (knownUntil > latest || knownThenUntil > latest || handedUntil > latest) {
             knownUntil = Math.min(knownUntil, latest);

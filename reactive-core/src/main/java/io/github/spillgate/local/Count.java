@@ -109,9 +109,9 @@ abstract sealed class Count permits LogCount, CounterCount {
 
     abstract void clear();
 
-    /** Forgets also what weighs on this count. */
-    final void forgetAll() {
+    /** Forgets also what weighs on this count; what was decided with an older stamp than this, it never has again. */
+    final void forgetAll(long stamp, long now) {
         clear();
-        carried = Carried.NOTHING;
+        carried = Carried.afterReset(stamp, now);
     }
 }

@@ -19,6 +19,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
@@ -78,6 +79,7 @@ public final class LocalStore implements FallbackStore {
     private final Apart apart;
     private final Owed owed;
     private final InstantSource clock;
+    private final AtomicLong resets = new AtomicLong();
     private volatile double share = 1;
 
     private LocalStore(int maximumCounts, InstantSource clock) {
@@ -217,7 +219,7 @@ public final class LocalStore implements FallbackStore {
             for (Claim claim : claims) {
                 change(claim, count -> {
                     owed.forgive(count);
-                    count.forgetAll();
+                    count.forgetAll(resets.incrementAndGet(), clock.millis());
                 });
             }
         });
@@ -300,6 +302,9 @@ public final class LocalStore implements FallbackStore {
         for (Usage usage : decision.limits()) {
             Claim claim = usage.claim();
             change(claim, count -> {
+                if (count.carried().isReset(decision.stamp())) {
+                    return;
+                }
                 long given = giveBack(count, () -> count.refund(claim.limit(), takenAt, claim.permits()));
                 boolean counts = takenAt + claim.limit().reach().toMillis() > clock.millis();
                 if (given < claim.permits() && counts && count.carried().isHandedOver(takenAt)) {
@@ -485,8 +490,11 @@ public final class LocalStore implements FallbackStore {
         }
     }
 
-    private static Decision decision(boolean charging, long now, List<Usage> usages) {
-        return charging ? Decision.ofTake(Source.LOCAL, now, usages) : Decision.ofPeek(Source.LOCAL, now, usages);
+    /** What comes of a step; made in it, so that its stamp is older than that of a reset that follows, and no other. */
+    private Decision decision(boolean charging, long now, List<Usage> usages) {
+        return charging
+                ? Decision.ofTake(Source.LOCAL, now, resets.get(), usages)
+                : Decision.ofPeek(Source.LOCAL, now, usages);
     }
 
     private static Usage usage(Claim claim, Count count, double ours, boolean violated, boolean denied, long now) {

@@ -4,7 +4,6 @@ import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import java.time.Duration;
-import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.BiFunction;
@@ -36,7 +35,7 @@ final class AcrossSlots {
 
     private final Function<List<Claim>, Mono<Decision>> take;
     private final Function<List<Claim>, Mono<Decision>> peek;
-    private final BiFunction<Instant, List<Claim>, Mono<Void>> refund;
+    private final BiFunction<Decision, List<Claim>, Mono<Void>> refund;
     private final Duration longestPeek;
     private final Scheduler deliverOn;
 
@@ -49,7 +48,7 @@ final class AcrossSlots {
     AcrossSlots(
             Function<List<Claim>, Mono<Decision>> take,
             Function<List<Claim>, Mono<Decision>> peek,
-            BiFunction<Instant, List<Claim>, Mono<Void>> refund,
+            BiFunction<Decision, List<Claim>, Mono<Void>> refund,
             Duration longestPeek,
             Scheduler deliverOn) {
         this.take = take;
@@ -93,7 +92,7 @@ final class AcrossSlots {
                         .map(Usage::claim)
                         .filter(claim -> !claim.limit().isCountingDenied())
                         .toList();
-                refund.apply(part.at(), taken).subscribe(done -> {}, error -> {});
+                refund.apply(part, taken).subscribe(done -> {}, error -> {});
             }
         }
     }

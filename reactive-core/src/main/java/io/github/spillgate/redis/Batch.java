@@ -304,14 +304,15 @@ final class Batch {
 
         /** The answer to one after whom so many more are allowed. */
         private Decision decision(byte[] reply, Asked asked, boolean isAllowed, long allowedAfter) {
-            long now = Packed.take(reply, 0, TIME_LENGTH);
+            long micros = Packed.take(reply, 0, TIME_LENGTH);
+            long now = micros / 1_000;
             List<Claim> claims = asked.claims();
             Usage[] usages = new Usage[touched.length];
             for (int i = 0; i < usages.length; i++) {
                 usages[i] = usage(reply, at + i * COUNT_LENGTH, claims.get(i), isAllowed, allowedAfter, now);
             }
             return asked.takes()
-                    ? Decision.ofTake(Source.REDIS, now, List.of(usages))
+                    ? Decision.ofTake(Source.REDIS, now, micros, List.of(usages))
                     : Decision.ofPeek(Source.REDIS, now, List.of(usages));
         }
 

@@ -31,8 +31,7 @@ final class Errors {
 
     /** The least that a user needs; the documentation says the same. */
     static final String RIGHTS =
-            "~spillgate:* +role +script|load +evalsha +unlink +time +getrange +strlen +set +setrange"
-                    + " +del +pexpire";
+            "~spillgate:* +role +script|load +evalsha +time +getrange +strlen +set +setrange +del +pexpire";
 
     private static final Set<String> PASSING = Set.of(
             "NOSCRIPT",

@@ -22,7 +22,6 @@ import io.lettuce.core.cluster.RedisClusterURIUtil;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
@@ -70,7 +69,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     /** No verdict has more claims, and no more settlements are sent at once. */
     private static final int MOST_SLOTS = 64;
 
-    /** Stands between the name of a count and the id of a settlement; neither has one in it. */
+    /** Stands between the name of a count and the id of a settlement, or nothing; neither has one in it. */
     private static final String MARK = "!";
 
     /** What the script says of a settlement whose count is not ours. */
@@ -254,27 +253,26 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return atTheSameTime(
                         decision.parts(),
                         part -> giveBack(
-                                part.at(),
-                                part.limits().stream().map(Usage::claim).toList()))
+                                part, part.limits().stream().map(Usage::claim).toList()))
                 .then();
     }
 
-    private Mono<Void> giveBack(Instant takenAt, List<Claim> claims) {
-        return giveBack(number(takenAt.toEpochMilli()), claims);
+    private Mono<Void> giveBack(Decision part, List<Claim> claims) {
+        return giveBack(number(part.at().toEpochMilli()), number(part.stamp()), claims);
     }
 
     @Override
     public Mono<Void> refund(List<Claim> claims) {
-        return giveBack(OLDEST, claims);
+        return giveBack(OLDEST, OLDEST, claims);
     }
 
-    private Mono<Void> giveBack(byte[] takenAt, List<Claim> claims) {
+    private Mono<Void> giveBack(byte[] takenAt, byte[] micros, List<Claim> claims) {
         return inEachSlot(
                         claims,
                         claim -> claim,
                         (slot, all) -> togetherOrApart(all, some -> {
-                            byte[][] keys = keys(some);
-                            byte[][] arguments = arguments(takenAt, some);
+                            byte[][] keys = markedKeys(some);
+                            byte[][] arguments = arguments(takenAt, micros, some);
                             return ask(
                                     slot,
                                     keys,
@@ -289,9 +287,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                         claims,
                         claim -> claim,
                         (slot, all) -> togetherOrApart(all, some -> {
-                            byte[][] keys = keys(some);
+                            byte[][] keys = markedKeys(some);
+                            byte[][] arguments = reaches(some);
                             return ask(
-                                    slot, keys, (server, first, then) -> first.ask(commands -> commands.unlink(keys)));
+                                    slot,
+                                    keys,
+                                    (server, first, then) -> server.reset().run(first, then, keys, arguments));
                         }))
                 .then();
     }
@@ -441,33 +442,38 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return closing;
     }
 
-    private byte[][] keys(List<Claim> claims) {
-        byte[][] keys = new byte[claims.size()][];
-        for (int i = 0; i < keys.length; i++) {
-            keys[i] = ascii(key(claims.get(i)));
-        }
-        return keys;
+    /** Of each claim the name of its count, and the mark that says when it was reset. */
+    private byte[][] markedKeys(List<Claim> claims) {
+        return markedKeys(claims, claim -> claim, claim -> "");
     }
 
+    /** Of each settlement the name of its count, and the mark that says that it is charged. */
     private byte[][] settledKeys(List<Settlement> settlements) {
-        byte[][] keys = new byte[2 * settlements.size()][];
+        return markedKeys(settlements, Settlement::claim, Settlement::id);
+    }
+
+    private <E> byte[][] markedKeys(List<E> all, Function<E, Claim> claim, Function<E, String> id) {
+        byte[][] keys = new byte[2 * all.size()][];
         int k = 0;
-        for (Settlement settlement : settlements) {
-            String key = key(settlement.claim());
+        for (E one : all) {
+            String key = prefix + claim.apply(one).identity();
             keys[k++] = ascii(key);
-            keys[k++] = ascii(key + MARK + settlement.id());
+            keys[k++] = ascii(key + MARK + id.apply(one));
         }
         return keys;
     }
 
-    private String key(Claim claim) {
-        return prefix + claim.identity();
+    private static byte[][] reaches(List<Claim> claims) {
+        return claims.stream()
+                .map(claim -> number(claim.limit().reach().toMillis()))
+                .toArray(byte[][]::new);
     }
 
-    private static byte[][] arguments(byte[] first, List<Claim> claims) {
-        byte[][] arguments = new byte[1 + ARGUMENTS * claims.size()][];
+    private static byte[][] arguments(byte[] takenAt, byte[] micros, List<Claim> claims) {
+        byte[][] arguments = new byte[2 + ARGUMENTS * claims.size()][];
         int a = 0;
-        arguments[a++] = first;
+        arguments[a++] = takenAt;
+        arguments[a++] = micros;
         for (Claim claim : claims) {
             Limit limit = claim.limit();
             arguments[a++] = kind(limit);
@@ -665,6 +671,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                             "log.lua",
                             "decide.lua"),
                     Script.of(ScriptOutputType.STATUS, change, "counts.lua", "counter.lua", "log.lua", "refund.lua"),
+                    Script.of(ScriptOutputType.STATUS, change, "counts.lua", "reset.lua"),
                     Script.of(ScriptOutputType.MULTI, change, "counts.lua", "counter.lua", "log.lua", "settle.lua"));
         }
 

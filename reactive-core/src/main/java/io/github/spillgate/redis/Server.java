@@ -26,6 +26,7 @@ final class Server {
     private final Delivery delivery;
     private final ScriptRunner decide;
     private final ScriptRunner refund;
+    private final ScriptRunner reset;
     private final ScriptRunner settle;
     private final AtomicInteger waiting = new AtomicInteger();
     private final AtomicReference<@Nullable Coalescer> coalescer = new AtomicReference<>();
@@ -52,6 +53,7 @@ final class Server {
         this.delivery = settings.delivery();
         this.decide = new ScriptRunner(connection, settings.scripts().decide());
         this.refund = new ScriptRunner(connection, settings.scripts().refund());
+        this.reset = new ScriptRunner(connection, settings.scripts().reset());
         this.settle = new ScriptRunner(connection, settings.scripts().settle());
     }
 
@@ -65,6 +67,10 @@ final class Server {
 
     ScriptRunner refund() {
         return refund;
+    }
+
+    ScriptRunner reset() {
+        return reset;
     }
 
     ScriptRunner settle() {
@@ -144,7 +150,7 @@ final class Server {
 
     /** Connects, and loads the scripts. */
     Mono<Void> prepare() {
-        return Mono.when(decide.load(), refund.load(), settle.load());
+        return Mono.when(decide.load(), refund.load(), reset.load(), settle.load());
     }
 
     /** Closes the connection, and tells when it is closed. */
@@ -186,7 +192,8 @@ final class Server {
      *
      * @param decide decides on a batch
      * @param refund gives back
+     * @param reset forgets
      * @param settle charges what was admitted elsewhere
      */
-    record Scripts(Script decide, Script refund, Script settle) {}
+    record Scripts(Script decide, Script refund, Script reset, Script settle) {}
 }

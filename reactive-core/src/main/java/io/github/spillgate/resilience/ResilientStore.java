@@ -109,6 +109,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     private final Deadlines late = new Deadlines(LATEST);
     private final Doubts doubts = new Doubts();
     private final Denials denials;
+    private final Resets resets = new Resets();
     private final @Nullable Settlers settlers;
     private final LongAdder fellBack = new LongAdder();
     private final LongAdder unknown = new LongAdder();
@@ -214,7 +215,14 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     /** The fallback forgets it first, and no more if the answer is lost: somebody may have been told something since. */
     private Mono<Void> reset(List<Claim> claims, FallbackStore remembering) {
         Mono<Void> elsewhere = change(claims, store -> store == remembering ? Mono.empty() : store.reset(claims));
-        return Mono.defer(() -> remembering.reset(claims).then(elsewhere));
+        return Mono.defer(() -> {
+            resets.note(claims);
+            return remembering
+                    .reset(claims)
+                    .then(elsewhere)
+                    .doOnTerminate(() -> resets.note(claims))
+                    .doOnCancel(() -> resets.note(claims));
+        });
     }
 
     private Mono<Void> change(List<Claim> claims, Function<LimitStore, Mono<Void>> what) {
@@ -344,8 +352,9 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         return true;
     }
 
-    void takeBack(Decision granted) {
-        if (standIn != null) {
+    /** What the fallback has granted is charged in the store, unless a reset that came behind the question has forgotten it there. */
+    void takeBack(Decision granted, List<Claim> claims, long askedAt) {
+        if (standIn != null && !resets.isAnySince(claims, askedAt)) {
             standIn.takeBack(granted);
         }
     }

@@ -15,7 +15,7 @@ import reactor.core.CoreSubscriber;
  * <table>
  * <caption>What is to be done</caption>
  * <tr><th>the fallback</th><th>the store, late</th><th></th></tr>
- * <tr><td>allowed</td><td>allowed</td><td>the store has charged it: not to be settled</td></tr>
+ * <tr><td>allowed</td><td>allowed</td><td>the store has charged it: not to be settled, unless it has been told since to forget that</td></tr>
  * <tr><td>allowed</td><td>denied, or was not able to decide</td><td>to be settled</td></tr>
  * <tr><td>allowed</td><td>never answers</td><td>to be settled, and perhaps charged twice</td></tr>
  * <tr><td>denied</td><td>allowed</td><td>nobody uses it: given back to the store</td></tr>
@@ -105,7 +105,7 @@ final class Taking extends Question<Decision> {
             if (used == null) {
                 store.giveBack(charged);
             } else if (used.isCharged()) {
-                store.takeBack(used);
+                store.takeBack(used, claims, sentAt());
             }
         } else if (there == NOTHING && used != null && used.isCharged()) {
             store.countUnknown(used);

@@ -1,5 +1,5 @@
 -- counts.lua: how a count is stored, and when it is. With counter.lua and log.lua it stands before decide.lua, refund.lua and
--- settle.lua, which are the scripts; they say what their keys and arguments are.
+-- settle.lua, and by itself before reset.lua, which are the scripts; they say what their keys and arguments are.
 --
 -- What is stored. Numbers are unsigned, little-endian, of so many bytes:
 --
@@ -16,6 +16,9 @@
 -- given. Mostly the head tells all. When there is no room for one more entry, the log is written anew as a whole, without those
 -- that have left and with some room to spare. Its expiry follows the newest hit, but is written only when it would come too
 -- early, and is then set somewhat later: so most hits need not write it. A counter's expiry follows its window.
+--
+-- Beside a count that has been reset there is a mark, under its name and an exclamation mark: when that was, in microseconds as
+-- text. It stays as long as something that was taken before can be given back.
 --
 -- A value that no script of ours has written is foreign, and is left as it is. One that begins like a log and is shorter than
 -- its head says is torn. To look at its length costs another call; who does not is told by an error with the key, when it comes
@@ -41,7 +44,8 @@ local call, floor, max, min = redis.call, math.floor, math.max, math.min
 local pack, unpackFrom = struct.pack, struct.unpack
 
 local time = redis.call('TIME')
-local now = time[1] * 1000 + floor(time[2] / 1000)
+local micros = time[1] * 1000000 + time[2]
+local now = floor(micros / 1000)
 
 -- What a value begins with, up to the first byte behind a head; '' if there is none; nil if it is not even a string.
 local function read(key)

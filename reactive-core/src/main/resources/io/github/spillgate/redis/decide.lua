@@ -16,7 +16,7 @@
 --                 limit:2     the number of the limit
 --                 cost:7      0 to permits
 --
--- Reply: the time in milliseconds:7, then of each question and each of its counts, as it is after that:
+-- Reply: the time in microseconds:7, then of each question and each of its counts, as it is after that:
 --     allowed:4   how many times the question is allowed, the first ones; the others are denied
 --     verdict:1   1 if the cost did not fit, for those who are denied; FOREIGN if the value is not ours; UNWRITTEN if what was to be
 --                 charged could not be written; else 0
@@ -52,7 +52,7 @@ if one and one.kind == LOG then
     if log and log.used + one.cost <= one.permits then
       addToLog(log, one.cost)
       writeLog(log)
-      return pack('<I7I4I1I7I7I7', now, 1, 0, log.used, now, (log.newest + 1) * one.resolution + one.window)
+      return pack('<I7I4I1I7I7I7', micros, 1, 0, log.used, now, (log.newest + 1) * one.resolution + one.window)
     end
   end)
   if not isDone then
@@ -131,7 +131,7 @@ end
 
 -- Decides all that is asked, in memory, and then writes what has changed.
 local function decideAll()
-  local reply, r, counts = {pack('<I7', now)}, 1, {}
+  local reply, r, counts = {pack('<I7', micros)}, 1, {}
   local mine, under, costs = {}, {}, {} -- of the question at hand: its counts, their limits and costs
   local at = questions
   while at <= #asked do

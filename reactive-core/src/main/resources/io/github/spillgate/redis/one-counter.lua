@@ -23,7 +23,7 @@ if one and one.kind ~= LOG then
     if counter and counterFits(counter, one.permits, one.cost) then
       counter.current = counter.current + one.cost
       writeCounter(counter)
-      return pack('<I7I4I1I7I7I7', now, 1, 0, counter.previous, counter.current, counter.start)
+      return pack('<I7I4I1I7I7I7', micros, 1, 0, counter.previous, counter.current, counter.start)
     end
   end)
   if isDone and reply then

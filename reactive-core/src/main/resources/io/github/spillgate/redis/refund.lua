@@ -1,8 +1,10 @@
 -- refund.lua: gives back permits of one or more counts.
 --
--- KEYS[i]       the name of the i-th count; no two are the same
+-- KEYS[2i-1]    the name of the i-th count; no two are the same
+-- KEYS[2i]      its mark: when it was reset
 -- ARGV[1]       when they were taken, in milliseconds, to give back just those; '' to give back the oldest
--- ARGV[5i-3 …]  of the i-th count, five each:
+-- ARGV[2]       the same in microseconds: what was taken before a reset is gone already, and is not taken off what came after it
+-- ARGV[5i-2 …]  of the i-th count, five each:
 --                 kind        'log', 'counter' (windows from the first hit) or 'clock' (windows on the clock)
 --                 permits     how many a window holds
 --                 window      its length in milliseconds
@@ -11,10 +13,10 @@
 --
 -- Reply: OK.
 --
--- Error 'FOREIGN i': the value under KEYS[i] is foreign. Nothing has been changed then: all counts are read and checked before the
+-- Error 'FOREIGN k': the value under KEYS[k] is foreign. Nothing has been changed then: all counts are read and checked before the
 -- first is written.
 
-local takenAt = tonumber(ARGV[1])
+local takenAt, takenAtMicros = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 -- The number of the entry of this slot, if there is one.
 local function find(log, slot)
@@ -89,23 +91,31 @@ local function refundCounter(counter, permits)
   return counter.previous ~= previous or counter.current ~= current
 end
 
+local function isReset(mark)
+  local at = takenAt and call('GETRANGE', mark, '0', '-1') or ''
+  return at ~= '' and takenAtMicros <= tonumber(at)
+end
+
 local counts = {}
-for i = 1, #KEYS do
-  local a = 5 * i - 3
+for i = 1, #KEYS / 2 do
+  local a, key = 5 * i - 2, KEYS[2 * i - 1]
   local kind, permits, window = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
   if kind == 'log' then
-    counts[i] = readLog(KEYS[i], {window = window, resolution = tonumber(ARGV[a + 3])}, true)
+    counts[i] = readLog(key, {window = window, resolution = tonumber(ARGV[a + 3])}, true)
   else
-    counts[i] = readCounter(KEYS[i], kind, permits, window)
+    counts[i] = readCounter(key, kind, permits, window)
   end
   if not counts[i] then
-    error('FOREIGN ' .. i, 0)
+    error('FOREIGN ' .. 2 * i - 1, 0)
   end
+  counts[i].isReset = isReset(KEYS[2 * i])
 end
-for i = 1, #KEYS do
-  local a = 5 * i - 3
-  local count, permits = counts[i], tonumber(ARGV[a + 4])
-  if ARGV[a] == 'log' then
+for i, count in ipairs(counts) do
+  local a = 5 * i - 2
+  local permits = tonumber(ARGV[a + 4])
+  if count.isReset then
+    -- nothing of it is left
+  elseif ARGV[a] == 'log' then
     if count.used > 0 and refundLog(count, permits) or count.mended then
       writeLog(count)
     end

@@ -613,6 +613,49 @@ class StandingInTest {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
 
+    /** What the other store has said before it heard of the reset may be heard after it, in any order. */
+    @Test
+    void afterAResetNothingIsTakenOffWhatIsKnownUntilNoAnswerOfBeforeCanCome() {
+        RateLimiter limiter = limiter(Limit.perHour(10));
+        limiter.tryAcquire("a").block();
+        limiter.reset("a").block();
+        Decision before = taken(limiter, "a", 2);
+        clock.advanceMillis(1);
+        taken(limiter, "a", 3);
+        store.refund(before).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(7);
+
+        clock.advanceMillis(61_000);
+        Decision after = taken(limiter, "a", 4);
+        store.refund(after).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void whereTheClockHasSteppedBackAResetIsNotLongerAgoThanItWas() {
+        RateLimiter limiter = limiter(Limit.perHour(10));
+        limiter.tryAcquire("a").block();
+        clock.advanceMillis(3_600_000);
+        limiter.tryAcquire("a").block();
+        limiter.reset("a").block();
+        clock.advanceMillis(-3_600_000);
+        now(limiter.peek("a"));
+        clock.advanceMillis(61_000);
+        store.refund(taken(limiter, "a", 4)).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void whatAResetHasForgottenIsNotOwedBackElsewhere() {
+        RateLimiter limiter = limiter(Limit.perMinute(10).counter());
+        Decision before = now(limiter.tryAcquire("a", 2));
+        limiter.reset("a").block();
+        now(limiter.tryAcquire("a", 3));
+        assertThat(store.toSettle(10, claim -> false)).hasSize(1);
+        assertThat(store.takeBack(before)).isEmpty();
+        assertThat(store.state().toSettle()).isEqualTo(3);
+    }
+
     @Test
     void aRefundTakesWhatIsKnownFirstForItIsOlder() {
         RateLimiter limiter = limiter(Limit.perMinute(10));

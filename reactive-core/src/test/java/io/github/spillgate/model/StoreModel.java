@@ -23,8 +23,10 @@ import reactor.core.publisher.Mono;
 public final class StoreModel implements LimitStore {
 
     private final Map<String, CountModel> counts = new HashMap<>();
+    private final Map<String, Integer> resets = new HashMap<>();
     private final Set<String> settled = new HashSet<>();
     private final InstantSource clock;
+    private int steps;
 
     public StoreModel(InstantSource clock) {
         this.clock = clock;
@@ -71,7 +73,9 @@ public final class StoreModel implements LimitStore {
                     violated.isEmpty() ? now : count.fitsAt(limit, claim.permits(), now),
                     count.wholeAt(limit, now)));
         }
-        return charging ? Decision.ofTake(Source.OTHER, now, usages) : Decision.ofPeek(Source.OTHER, now, usages);
+        return charging
+                ? Decision.ofTake(Source.OTHER, now, ++steps, usages)
+                : Decision.ofPeek(Source.OTHER, now, usages);
     }
 
     @Override
@@ -81,7 +85,9 @@ public final class StoreModel implements LimitStore {
                 Claim claim = usage.claim();
                 long now = clock.millis();
                 count(claim).pull(claim.limit(), now);
-                count(claim).refund(claim.limit(), decision.at().toEpochMilli(), claim.permits(), now);
+                if (decision.stamp() > resets.getOrDefault(claim.identity(), 0)) {
+                    count(claim).refund(claim.limit(), decision.at().toEpochMilli(), claim.permits(), now);
+                }
             }
         });
     }
@@ -99,7 +105,12 @@ public final class StoreModel implements LimitStore {
 
     @Override
     public Mono<Void> reset(List<Claim> claims) {
-        return Mono.fromRunnable(() -> claims.forEach(claim -> count(claim).reset()));
+        return Mono.fromRunnable(() -> {
+            for (Claim claim : claims) {
+                count(claim).reset();
+                resets.put(claim.identity(), ++steps);
+            }
+        });
     }
 
     @Override

@@ -158,9 +158,35 @@ class RedisStoreTest {
         limiter.tryAcquire("a", 3).block();
         limiter.refund("a", 3).block();
         assertThat(keyspace.keys()).isEmpty();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1h", "5/1h counter"})
+    void aResetLeavesAMarkForAsLongAsSomethingOfBeforeCouldBeGivenBack(String text) {
+        Limit limit = Limit.parse(text);
+        RateLimiter limiter = limiter(store, limit);
         limiter.tryAcquire("a", 3).block();
+        String count = keyspace.keys().get(0);
         limiter.reset("a").block();
-        assertThat(keyspace.keys()).isEmpty();
+        assertThat(keyspace.keys()).containsExactly(count + "!");
+        assertThat(keyspace.commands().pttl(count + "!"))
+                .isBetween(limit.reach().toMillis() - 60_000, limit.reach().toMillis());
+    }
+
+    /** What a counter with windows on the clock took before a reset lies in the same window as what came after it. */
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1h counter aligned", "5/1h", "5/1h counter"})
+    void anotherStoreKnowsOfTheResetToo(String text) {
+        Limit limit = Limit.parse(text);
+        try (RedisStore other =
+                RedisStore.builder(client).namespace(keyspace.namespace()).build()) {
+            RateLimiter limiter = limiter(store, limit);
+            Decision before = limiter.tryAcquire("a", 2).block();
+            limiter(other, limit).reset("a").block();
+            limiter(other, limit).tryAcquire("a", 5).block();
+            limiter.refund(before).block();
+            assertThat(limiter.peek("a").block().remaining()).isZero();
+        }
     }
 
     @Test

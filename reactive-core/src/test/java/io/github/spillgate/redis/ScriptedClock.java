@@ -83,12 +83,16 @@ public final class ScriptedClock {
     }
 
     void show(ManualClock clock) {
+        show(clock, 900);
+    }
+
+    /** So many microseconds late: what is less than a millisecond must not matter, but for what comes before a reset or after it. */
+    void show(ManualClock clock, int micros) {
         long millis = clock.millis();
-        // 999 microseconds late: what is less than a millisecond must not matter.
         connection
                 .sync()
                 .mset(Map.of(
-                        key + ":s", Long.toString(millis / 1_000), key + ":us", millis % 1_000 * 1_000 + 999 + ""));
+                        key + ":s", Long.toString(millis / 1_000), key + ":us", millis % 1_000 * 1_000 + micros + ""));
     }
 
     public void close() {

@@ -141,14 +141,14 @@ final class Elsewhere implements LimitStore {
     private static Decision remade(Decision decision, boolean taken) {
         long at = decision.at().toEpochMilli();
         return taken
-                ? Decision.ofTake(Source.OTHER, at, decision.limits())
+                ? Decision.ofTake(Source.OTHER, at, decision.stamp(), decision.limits())
                 : Decision.ofPeek(Source.OTHER, at, decision.limits());
     }
 
     @Override
     public Mono<Void> refund(Decision decision) {
-        return ask(
-                () -> counts.refund(Decision.ofTake(Source.LOCAL, decision.at().toEpochMilli(), decision.limits())));
+        return ask(() -> counts.refund(
+                Decision.ofTake(Source.LOCAL, decision.at().toEpochMilli(), decision.stamp(), decision.limits())));
     }
 
     @Override

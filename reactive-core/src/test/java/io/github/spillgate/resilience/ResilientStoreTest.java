@@ -1263,6 +1263,41 @@ class ResilientStoreTest {
         assertThat(limiter.state().settled()).isEqualTo(3);
     }
 
+    /** What the store has charged, it has been told to forget since; nobody else knows of what the fallback has granted. */
+    @Test
+    void aLateAnswerOfBeforeAResetCancelsNoSettlement() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.hangs();
+        listen(limiter.tryAcquire("a", 3));
+        limiter.tryAcquire("b", 3).subscribe();
+        limiter.reset("a").subscribe();
+        time.passMillis(100);
+        assertThat(decisions().get(0).isAllowed()).isTrue();
+        elsewhere.answers();
+        elsewhere.goOn();
+        assertThat(limiter.state().toSettle()).isEqualTo(3);
+        now(limiter.peek("c"));
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().settled()).isEqualTo(3);
+        assertThat(used("a")).isEqualTo(3);
+        assertThat(used("b")).isEqualTo(3);
+    }
+
+    /** The store may have been asked after the reset was, and have heard of it before that. */
+    @Test
+    void aResetIsOfTheMomentAtWhichItEnds() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.hangs();
+        limiter.reset("a").subscribe();
+        time.passMillis(50);
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        assertThat(decisions().get(0).isAllowed()).isTrue();
+        elsewhere.answers();
+        elsewhere.goOn();
+        assertThat(limiter.state().toSettle()).isEqualTo(3);
+    }
+
     @Test
     void whatTheStoreAllowsLateAndTheFallbackHasDeniedIsGivenBack() {
         RateLimiter limiter = limiter(LIMIT);

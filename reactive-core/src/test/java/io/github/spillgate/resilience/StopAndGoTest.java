@@ -25,11 +25,13 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Flux;
 import reactor.core.scheduler.Schedulers;
 
 /**
  * Redis stops for about as long as the deadline, again and again, so that of those who ask in one moment some are answered by it
- * just in time, and some by the fallback: of one instance all together get no more than the limit.
+ * just in time, and some by the fallback: of one instance all together get no more than the limit. Nor do they where counts are reset
+ * meanwhile, and what was decided before and after that is given back.
  *
  * <p>A few rounds; {@code -Dspillgate.stops=1000} makes it a thousand. Each has a seed that a failure tells.
  */
@@ -37,6 +39,8 @@ class StopAndGoTest {
 
     private static final int ROUNDS = Integer.getInteger("spillgate.stops", 25);
     private static final int ASKED = 150;
+    private static final int GIVEN_BACK = 60;
+    private static final int RESETS = 3;
     private static final int MILLIS = 150;
     private static final int DEADLINE = 40;
     private static final Duration PATIENCE = Duration.ofSeconds(60);
@@ -94,9 +98,75 @@ class StopAndGoTest {
         assertRedisHoldsExactlyWhatWasGranted();
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1d", "10/1d resolution=1m", "10/1d counter", "10/1d counter aligned"})
+    void nobodyIsLetInForWhatAResetHasForgotten(String text) throws InterruptedException {
+        Limit limit = Limit.parse(text);
+        for (int round = 0; round < ROUNDS; round++) {
+            long seed = new Random().nextLong();
+            AfterReset counted = stopAndGoWithResets(new Random(seed), Charge.of("reset-" + round, limit));
+            assertThat(errors).as("seed %d", seed).isEmpty();
+            try {
+                counted.assertNeverGrantedMoreThan(limit);
+            } catch (AssertionError e) {
+                throw new AssertionError("seed " + seed, e);
+            }
+        }
+    }
+
+    private AfterReset stopAndGoWithResets(Random random, Charge charge) throws InterruptedException {
+        AfterReset counted = new AfterReset();
+        CountDownLatch open = new CountDownLatch(ASKED + GIVEN_BACK + RESETS + 1);
+        stopAndGo(random, open);
+        for (int i = 0; i < ASKED; i++) {
+            sometime(random, () -> {
+                long asked = System.nanoTime();
+                limiter.tryAcquire(charge)
+                        .filter(Decision::isCharged)
+                        .doFinally(end -> open.countDown())
+                        .subscribe(decision -> counted.granted(decision, asked), errors::add);
+            });
+        }
+        for (int i = 0; i < GIVEN_BACK; i++) {
+            int which = random.nextInt(Integer.MAX_VALUE);
+            sometime(
+                    random,
+                    () -> Flux.fromIterable(counted.giveBackOneOf(which))
+                            .flatMap(limiter::refund)
+                            .doFinally(end -> open.countDown())
+                            .subscribe(done -> {}, errors::add));
+        }
+        for (int i = 0; i < RESETS; i++) {
+            sometime(random, () -> {
+                AfterReset.Reset reset = counted.resetBegins();
+                limiter.reset(charge)
+                        .doFinally(end -> {
+                            reset.ends();
+                            open.countDown();
+                        })
+                        .subscribe(done -> {}, errors::add);
+            });
+        }
+        assertThat(open.await(PATIENCE.toSeconds(), TimeUnit.SECONDS)).isTrue();
+        return counted;
+    }
+
     /** Everything that happens in a round is set down beforehand, by when it happens. */
     private void stopAndGo(Random random, String round, int mostPermits) throws InterruptedException {
         CountDownLatch open = new CountDownLatch(ASKED + 1);
+        stopAndGo(random, open);
+        for (int i = 0; i < ASKED; i++) {
+            List<Charge> charges = charges(random, round, mostPermits);
+            sometime(random, () -> ask(charges, open));
+        }
+        assertThat(open.await(PATIENCE.toSeconds(), TimeUnit.SECONDS)).isTrue();
+    }
+
+    private static void sometime(Random random, Runnable what) {
+        Schedulers.parallel().schedule(what, random.nextInt(MILLIS), TimeUnit.MILLISECONDS);
+    }
+
+    private void stopAndGo(Random random, CountDownLatch open) {
         int stop = random.nextInt(MILLIS / 2);
         int go = stop + DEADLINE / 2 + random.nextInt(2 * DEADLINE);
         Schedulers.boundedElastic().schedule(redis::pause, stop, TimeUnit.MILLISECONDS);
@@ -108,11 +178,6 @@ class StopAndGoTest {
                         },
                         go,
                         TimeUnit.MILLISECONDS);
-        for (int i = 0; i < ASKED; i++) {
-            List<Charge> charges = charges(random, round, mostPermits);
-            Schedulers.parallel().schedule(() -> ask(charges, open), random.nextInt(MILLIS), TimeUnit.MILLISECONDS);
-        }
-        assertThat(open.await(PATIENCE.toSeconds(), TimeUnit.SECONDS)).isTrue();
     }
 
     private static List<Charge> charges(Random random, String round, int mostPermits) {

@@ -656,6 +656,33 @@ public abstract class LimitStoreContract {
         limiter.reset("never seen").block();
     }
 
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void whatWasTakenBeforeAResetIsNotTakenOffWhatCameAfterIt(Limit limit) {
+        RateLimiter limiter = limiter(limit, limit.named("second"));
+        Decision before = now(limiter.tryAcquire("a", 2));
+        Decision untouched = now(limiter.tryAcquire("b", 2));
+        limiter.reset("a").block();
+        Decision after = now(limiter.tryAcquire("a", 3));
+        limiter.refund(before).block();
+        assertThat(used(now(limiter.peek("a")))).containsExactly(3L, 3L);
+        limiter.refund(after).block();
+        limiter.refund(untouched).block();
+        assertThat(used(now(limiter.peek("a")))).containsExactly(0L, 0L);
+        assertThat(used(now(limiter.peek("b")))).containsExactly(0L, 0L);
+    }
+
+    @Test
+    void whatWasTakenFromSeveralIsGivenBackToThoseThatWereNotReset() {
+        RateLimiter limiter = limiter(Limit.of(10, NEVER));
+        Decision both =
+                now(limiter.tryAcquire(Charge.of("a").permits(2), Charge.of("b").permits(3)));
+        limiter.reset("a").block();
+        now(limiter.tryAcquire(Charge.of("a").permits(4), Charge.of("b").permits(5)));
+        limiter.refund(both).block();
+        assertThat(used(now(limiter.peek(Charge.of("a"), Charge.of("b"))))).containsExactly(4L, 5L);
+    }
+
     // Reactive
 
     @Test
