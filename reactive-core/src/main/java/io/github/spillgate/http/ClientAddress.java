@@ -187,6 +187,11 @@ public final class ClientAddress {
         return peer;
     }
 
+    /** Returns whether no header is read. */
+    boolean isPeer() {
+        return header == null;
+    }
+
     private boolean isTrusted(IpAddress address) {
         for (Network network : trusted) {
             if (network.contains(address)) {

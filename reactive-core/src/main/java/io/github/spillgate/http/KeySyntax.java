@@ -89,6 +89,11 @@ public final class KeySyntax {
         return source;
     }
 
+    /** Returns what {@code address} means. */
+    ClientAddress client() {
+        return client;
+    }
+
     /** Reads from left to right. */
     private final class Reader {
 

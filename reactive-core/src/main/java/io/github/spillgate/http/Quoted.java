@@ -8,8 +8,12 @@ final class Quoted {
     private Quoted() {}
 
     static String text(String text) {
+        return text(text, LONGEST);
+    }
+
+    static String text(String text, int longest) {
         StringBuilder quoted = new StringBuilder().append('"');
-        text.chars().limit(LONGEST).forEach(c -> quoted.append(c < ' ' || c > '~' ? '?' : (char) c));
-        return quoted.append(text.length() > LONGEST ? "…\"" : "\"").toString();
+        text.chars().limit(longest).forEach(c -> quoted.append(c < ' ' || c > '~' ? '?' : (char) c));
+        return quoted.append(text.length() > longest ? "…\"" : "\"").toString();
     }
 }

@@ -41,6 +41,20 @@ public interface RuleListener {
     }
 
     /**
+     * Says in the log what looks as if it were meant otherwise, each once: a request with {@code X-Forwarded-For} comes, and no proxy is
+     * trusted; something cannot be decided. An adapter has one of these by its settings; who makes {@link Rules} himself may want it, too.
+     *
+     * @param keys how keys are read, which says whom {@code address} trusts
+     * @param remedy what sets that, for example {@code client-address.header}
+     * @return a listener that says it
+     */
+    static RuleListener doubts(KeySyntax keys, String remedy) {
+        Objects.requireNonNull(keys, "keys are null: expected a syntax, for example KeySyntax.of(client)");
+        Objects.requireNonNull(remedy, "remedy is null: expected a setting, for example client-address.header");
+        return new SettingsDoubt(keys.client(), remedy);
+    }
+
+    /**
      * Hears of a decision. Where it was made for several rules together, it is told for each of them.
      *
      * @param match the request, and the rule

@@ -259,8 +259,9 @@ public final class RateLimiting {
                         null);
             }
             RateLimiter.Builder limiter = checked("name", name, RateLimiter::builder);
-            List<Rule> read = RuleReader.of(keys(), RoutePaths.ofVertx(), new Given(named))
-                    .read("rules", options.rules());
+            KeySyntax keys = keys();
+            List<Rule> read =
+                    RuleReader.of(keys, RoutePaths.ofVertx(), new Given(named)).read("rules", options.rules());
             String uri = store == null && options.store() == Keeps.AUTO ? options.redisUri() : null;
             List<RedisURI> uris = uri == null ? List.of() : uris(uri);
             AbstractRedisClient client = uris.isEmpty() ? null : client(uris);
@@ -281,9 +282,7 @@ public final class RateLimiting {
                 Rules rules = checked(
                         "rules",
                         read.stream().map(Rule::name).toList(),
-                        names -> listener == null
-                                ? Rules.of(built, RoutePaths.ofVertx(), read)
-                                : Rules.of(built, RoutePaths.ofVertx(), read, listener));
+                        names -> Rules.of(built, RoutePaths.ofVertx(), read, listener(keys)));
                 return new RateLimiting(vertx, built, rules, options, disconnect);
             } catch (RuntimeException e) {
                 disconnect.subscribe();
@@ -296,6 +295,11 @@ public final class RateLimiting {
                     Objects.requireNonNull(name, "name is null: expected one, for example \"tenant\""),
                     Objects.requireNonNull(thing, "what is called " + name + " is null: expected a function"));
             return this;
+        }
+
+        private RuleListener listener(KeySyntax keys) {
+            RuleListener doubts = RuleListener.doubts(keys, "client-address.header and trusted-proxies");
+            return listener == null ? doubts : RuleListener.all(List.of(listener, doubts));
         }
 
         private KeySyntax keys() {

@@ -169,8 +169,9 @@ public final class SpillgateAutoConfiguration {
     }
 
     @Bean
-    SettingsDoubt spillgateSettingsDoubt(SpillgateProperties settings, Environment environment) {
-        return new SettingsDoubt(settings, environment);
+    RuleListener spillgateSettingsDoubt(KeySyntax keys, Environment environment) {
+        ForwardHeadersStrategy.doubt(environment);
+        return RuleListener.doubts(keys, "spillgate.client-address.header and trusted-proxies");
     }
 
     @Bean

@@ -2,6 +2,7 @@ package io.github.spillgate.webflux.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.webflux.RateLimitWebFilter;
@@ -38,7 +39,9 @@ class SettingsDoubtTest {
                 ask(context, MockServerHttpRequest.get("/").header("X-Forwarded-For", "192.0.2.7"));
             }
         });
-        assertThat(output.getAll()).containsOnlyOnce("no proxy is trusted");
+        assertThat(output.getAll())
+                .containsOnlyOnce("no proxy is trusted")
+                .contains("expected spillgate.client-address.header and trusted-proxies if");
     }
 
     @Test
@@ -46,6 +49,13 @@ class SettingsDoubtTest {
         runner.withPropertyValues(
                         "spillgate.client-address.header=x-forwarded-for",
                         "spillgate.client-address.trusted-proxies=10.0.0.0/8")
+                .run(context -> ask(context, MockServerHttpRequest.get("/").header("X-Forwarded-For", "192.0.2.7")));
+        assertThat(output.getAll()).doesNotContain("no proxy is trusted");
+    }
+
+    @Test
+    void proxiesThatABeanTrustsAreNoDoubt(CapturedOutput output) {
+        runner.withBean(ClientAddress.class, () -> ClientAddress.ofXForwardedFor("10.0.0.0/8"))
                 .run(context -> ask(context, MockServerHttpRequest.get("/").header("X-Forwarded-For", "192.0.2.7")));
         assertThat(output.getAll()).doesNotContain("no proxy is trusted");
     }

@@ -1,0 +1,35 @@
+package io.github.spillgate.testkit;
+
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+
+/** What is said in the log while a test runs. */
+public final class LogForTests implements AutoCloseable {
+
+    private final ByteArrayOutputStream written = new ByteArrayOutputStream();
+    private final PrintStream before = System.err;
+
+    private LogForTests() {
+        System.setErr(new PrintStream(written, true, StandardCharsets.UTF_8));
+    }
+
+    /** Listens, until it is closed. */
+    public static LogForTests listen() {
+        return new LogForTests();
+    }
+
+    /** The lines until now of which a part is this. */
+    public List<String> lines(String part) {
+        return written.toString(StandardCharsets.UTF_8)
+                .lines()
+                .filter(line -> line.contains(part))
+                .toList();
+    }
+
+    @Override
+    public void close() {
+        System.setErr(before);
+    }
+}
