@@ -119,7 +119,7 @@ class PlaygroundTest {
         assertThat(text).doesNotContainPattern("(?i)(\\b(?:https?|wss?|data):|[\"'(]//)");
     }
 
-    /** Spring answers with it from a thread that may block: see PlaygroundHeaders. */
+    /** Spring answers with it from a thread that may block: see AnswerHeaders. */
     @Test
     void afterThePageNoRequestIsLeftUnread() throws Exception {
         assertThat(header(get("/"), "Connection")).isEqualTo("close");

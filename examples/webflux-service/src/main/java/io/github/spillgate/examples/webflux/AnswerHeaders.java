@@ -13,13 +13,13 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * What answers say beside what the limiter says: what the page may do, and where it was decided. All of them, because the page has more
+ * What answers say beside what the limiter says: what a page may do, and where it was decided. All answers, because the page has more
  * names than one ({@code /%69ndex.html}, {@code //index.html}).
  */
 @Component
 // Around the limiter's filter, which answers by itself to those whom it denies.
 @Order(Ordered.HIGHEST_PRECEDENCE)
-final class PlaygroundHeaders implements WebFilter {
+final class AnswerHeaders implements WebFilter {
 
     /**
      * Nothing from anywhere else, no script in the page itself; and no other page may have this one in a frame, under something that one
