@@ -107,7 +107,6 @@ public final class Claim {
         for (Prefix limit : limits) {
             claims.add(new Claim(store, new CountName(limit, key, group), charge.key(), charge.permits()));
         }
-        checkNumber(claims.size());
         return claims;
     }
 
