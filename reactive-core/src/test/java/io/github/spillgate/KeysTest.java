@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.util.Base64;
+import java.util.HexFormat;
+import java.util.List;
 import net.jqwik.api.Arbitraries;
 import net.jqwik.api.Arbitrary;
 import net.jqwik.api.Example;
@@ -56,12 +58,40 @@ class KeysTest {
         assertThat(Keys.encode("\0\n")).isEqualTo("%00%0A");
     }
 
+    /** What is stored under must not change from version to version. */
+    @Example
+    void whatIsNotPlainBecomesTheBytesOfItsUtf8() {
+        for (String key :
+                List.of("\u007f", "\u0080", "\u07ff", "\u0800", "€", "\uffff", "\ud800\udc00", "\udbff\udfff")) {
+            assertThat(Keys.encode(key)).isEqualTo(bytes(key.getBytes(StandardCharsets.UTF_8)));
+        }
+        // UTF-8 has no bytes for half a pair; these are those that it would have.
+        assertThat(Keys.encode("\ud800")).isEqualTo("%ED%A0%80");
+        assertThat(Keys.encode("\udfff")).isEqualTo("%ED%BF%BF");
+    }
+
+    @Example
+    void allThatIsPlainStays() {
+        String plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~:@/+=,-";
+        assertThat(Keys.encode(plain)).isEqualTo(plain);
+        for (char c = 0; c < 0x80; c++) {
+            String key = String.valueOf(c);
+            assertThat(Keys.encode(key)).isEqualTo(plain.contains(key) ? key : bytes(new byte[] {(byte) c}));
+        }
+    }
+
     @Example
     void longKeysAreNamedByTheirDigest() {
         assertThat(Keys.encode("x".repeat(128))).isEqualTo("x".repeat(128));
         assertThat(Keys.encode("x".repeat(129))).startsWith("#").hasSize(44);
+        assertThat(Keys.encode("ä".repeat(21) + "xx")).isEqualTo("%C3%A4".repeat(21) + "xx");
+        assertThat(Keys.encode("ä".repeat(21) + "xxx")).startsWith("#").hasSize(44);
         assertThat(Keys.encode("ä".repeat(22))).startsWith("#").hasSize(44);
         assertThat(Keys.encode("x".repeat(1 << 20))).startsWith("#").hasSize(44);
+    }
+
+    private static String bytes(byte[] bytes) {
+        return "%" + HexFormat.ofDelimiter("%").withUpperCase().formatHex(bytes);
     }
 
     @Provide
