@@ -260,6 +260,7 @@ class ClientAddressTest {
                 "for=203.0.113.7;x=\"\\\\\\\", for=1.1.1.1;y=\" | 203.0.113.7",
                 "for=203.0.113.7;x=\"\" | 203.0.113.7",
                 "for=203.0.113.7;x=\"ü\t\" | 203.0.113.7",
+                "for=203.0.113.7;x=\"ÿ\" | 203.0.113.7",
                 "xfor=1.1.1.1;for=203.0.113.7;forx=2.2.2.2 | 203.0.113.7"
             })
     void addressesInForwarded(String element, String client) {
@@ -287,6 +288,7 @@ class ClientAddressTest {
                 "for=[2001:db8::1]",
                 "for=2001:db8::1",
                 "for=\"2001:db8::1\"",
+                "for=\"::1\"",
                 "for=\"[203.0.113.7]\"",
                 "for=\"203.0.113.7",
                 "for=203.0.113.7\"",
@@ -295,6 +297,7 @@ class ClientAddressTest {
                 "for=\"203.0.113.7\" x",
                 "for=\" 203.0.113.7\"",
                 "for=\"203.0.113.7 \"",
+                "for=\"203.0.113.7\u0001\"",
                 "for=\"203.0.113.7:\"",
                 "for=\"203.0.113.7:_\"",
                 "for=\"203.0.113.7:_a b\"",
@@ -329,6 +332,15 @@ class ClientAddressTest {
     }
 
     @Test
+    void everyCharacterOfATokenMayStandInAName() {
+        String name = "!#$%&'*+-.^_`|~azAZ09";
+        assertThat(forwarded(name + "=x;for=" + CLIENT)).isEqualTo(CLIENT);
+        for (char c : name.toCharArray()) {
+            assertThat(forwarded(c + "=" + c + ";for=" + CLIENT)).isEqualTo(CLIENT);
+        }
+    }
+
+    @Test
     void emptyElementsTellNothing() {
         assertThat(xForwardedFor("1.1.1.1,, " + CLIENT + ", ,\t,")).isEqualTo(CLIENT);
         assertThat(xForwardedFor("", CLIENT, "", " ")).isEqualTo(CLIENT);
@@ -346,10 +358,19 @@ class ClientAddressTest {
         assertThat(xForwardedFor(CLIENT + fifteen + ",")).isEqualTo(PROXY);
         assertThat(forwarded("for=" + CLIENT + ", for=10.0.0.2".repeat(15))).isEqualTo(CLIENT);
         assertThat(forwarded("for=" + CLIENT + ", for=10.0.0.2".repeat(16))).isEqualTo(PROXY);
+        assertThat(xForwardedFor(behindEmptyLines(15))).isEqualTo(CLIENT);
+        assertThat(xForwardedFor(behindEmptyLines(16))).isEqualTo(PROXY);
         ClientAddress twoHops = byXForwardedFor.maxHops(2);
         assertThat(twoHops.resolve(PROXY, name -> List.of(CLIENT, "10.0.0.2"))).contains(CLIENT);
         assertThat(twoHops.resolve(PROXY, name -> List.of(CLIENT, "10.0.0.3", "10.0.0.2")))
                 .contains(PROXY);
+    }
+
+    private static String[] behindEmptyLines(int number) {
+        String[] lines = new String[number + 1];
+        Arrays.fill(lines, "");
+        lines[0] = CLIENT;
+        return lines;
     }
 
     /** If it meant the peer, a client could move into the limit of everybody else behind the proxy, and use that up. */

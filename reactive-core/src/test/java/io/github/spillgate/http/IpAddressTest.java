@@ -26,8 +26,10 @@ class IpAddressTest {
         "1:2:3:4:5:6:7::, 1:2:3:4:5:6:7:0",
         "::2:3:4:5:6:7:8, 0:2:3:4:5:6:7:8",
         "0:0:3:4:5:6:0:0, ::3:4:5:6:0:0",
+        "1:2:3:0:0:4:0:0, 1:2:3::4:0:0",
         "2001:db8::, 2001:db8::",
         "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff, ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+        "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255, ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
         "64:ff9b::192.0.2.33, 64:ff9b::c000:221",
         "1:2:3:4:5:6:1.2.3.4, 1:2:3:4:5:6:102:304",
         "::1.2.3.4, ::102:304"
