@@ -1,0 +1,65 @@
+package io.github.spillgate;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.CountName.Prefix;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.ManualClock;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/** The two texts {@code Aa} and {@code BB} have one hash, as whoever chooses his own key may know. */
+class CountNameTest {
+
+    private final RateLimiter limiter = RateLimiter.builder("test")
+            .store(LocalStore.bounded(100, new ManualClock()))
+            .limit(Limit.perHour(1))
+            .build();
+
+    @Test
+    void keysOfOneHashDoNotShareACount() {
+        assertThat(isAllowed(Charge.of("Aa"))).isTrue();
+        assertThat(isAllowed(Charge.of("BB"))).isTrue();
+        assertThat(isAllowed(Charge.of("Aa"))).isFalse();
+        assertThat(isAllowed(Charge.of("BB"))).isFalse();
+    }
+
+    @Test
+    void groupsOfOneHashDoNotShareACount() {
+        assertThat(isAllowed(Charge.of("a").group("Aa"))).isTrue();
+        assertThat(isAllowed(Charge.of("a").group("BB"))).isTrue();
+        assertThat(isAllowed(Charge.of("a").group("Aa"))).isFalse();
+        assertThat(isAllowed(Charge.of("a").group("BB"))).isFalse();
+    }
+
+    @Test
+    void aNameIsEqualToThoseWithItsTextAndToNoOther() {
+        List<CountName> names = List.of(
+                name("Aa", "x", null),
+                name("BB", "x", null),
+                name("x", "Aa", null),
+                name("x", "BB", null),
+                name("x", "y", "Aa"),
+                name("x", "y", "BB"),
+                name("x", "y", null));
+        for (CountName one : names) {
+            for (CountName other : names) {
+                assertThat(one.equals(other)).isEqualTo(one.text().equals(other.text()));
+                assertThat(one.compareTo(other)).isEqualTo(one.text().compareTo(other.text()));
+            }
+        }
+        assertThat(name("x", "y", "z"))
+                .isEqualTo(name("x", "y", "z"))
+                .hasSameHashCodeAs(name("x", "y", "z"))
+                .isEqualByComparingTo(name("x", "y", "z"))
+                .hasToString("x:" + Limit.perHour(1).identity() + ":{z}y");
+    }
+
+    private boolean isAllowed(Charge charge) {
+        return limiter.tryAcquire(charge).block().isAllowed();
+    }
+
+    private static CountName name(String limiter, String key, String group) {
+        return new CountName(new Prefix(limiter, Limit.perHour(1)), key, group);
+    }
+}
