@@ -23,6 +23,7 @@ import reactor.core.Disposable;
 import reactor.core.publisher.Hooks;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
+import reactor.core.scheduler.Schedulers;
 import reactor.test.StepVerifier;
 import reactor.util.context.Context;
 
@@ -146,6 +147,7 @@ class AcquireTest {
     @Test
     void whoStandsTooFarBackIsDeniedAlsoBeforeTheStoreHasAnswered() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(2));
+        time.passMillis(10_000);
         for (int i = 0; i < 5; i++) {
             wait(limiter, "w" + i, 1, Duration.ofMillis(1_500));
         }
@@ -276,6 +278,16 @@ class AcquireTest {
         assertThat(served).containsExactly("for 1", "for 1", "for 1", "for 2", "for 1");
         assertThat(held.takes()).isEqualTo(5);
         assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void asManyAreAskedForAtATimeAsThereIsRoomFor() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(15));
+        for (int i = 0; i < 5; i++) {
+            wait(limiter, "w" + i, 5, LONG);
+        }
+        held.answer(0);
+        assertThat(held.held()).as("10 remain, and that is two").isEqualTo(2);
     }
 
     @Test
@@ -672,6 +684,27 @@ class AcquireTest {
         time.pass(Duration.ofMillis(1_001 * 667));
         assertThat(served).hasSize(2_003);
         assertNobodyIsLeft(limiter);
+    }
+
+    /** A thread that is too deep in the line leaves it to another one, which needs real time to come. */
+    @Test
+    void whoIsServedMayBlockAnyNumberOfTimesWithinEachOther() {
+        time.close();
+        RateLimiter limiter = limiter(Limit.perSecond(100));
+        blockWithin(limiter, 20);
+        assertThat(served).hasSizeGreaterThan(1).endsWith("outer");
+    }
+
+    private void blockWithin(RateLimiter limiter, int depth) {
+        limiter.acquire("a", LONG)
+                .doOnNext(decision -> {
+                    // On the other thread nobody may block.
+                    if (depth > 0 && !Schedulers.isInNonBlockingThread()) {
+                        blockWithin(limiter, depth - 1);
+                    }
+                })
+                .block(Duration.ofSeconds(30));
+        served.add(depth == 20 ? "outer" : "inner");
     }
 
     @Test

@@ -126,6 +126,29 @@ class ThrottleTest {
     }
 
     @Test
+    void theEndOfTheSourceEndsTheStreamAlsoWhenNothingIsInHand() {
+        TestPublisher<Integer> source = TestPublisher.create();
+        StepVerifier.create(source.flux().transform(limiter(Limit.perSecond(5)).throttle("a")))
+                .then(() -> source.next(0))
+                .expectNext(0)
+                .then(source::complete)
+                .expectComplete()
+                .verify(Duration.ofSeconds(10));
+    }
+
+    @Test
+    void whoCostsMoreIsAskedForLessOftenAtATime() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(15));
+        List<Long> requests = new ArrayList<>();
+        Flux.range(0, 10)
+                .doOnRequest(requests::add)
+                .transform(limiter.throttle("a", element -> 5))
+                .subscribe(this::note);
+        held.answer(0);
+        assertThat(requests).as("10 remain, and that is two").containsExactly(1L, 2L);
+    }
+
+    @Test
     void nothingIsTakenForElementsThatNobodyHasAskedFor() {
         RateLimiter limiter = limiter(Limit.perSecond(5));
         StepVerifier.create(Flux.range(0, 10).transform(limiter.throttle("a")), 2)
@@ -297,6 +320,28 @@ class ThrottleTest {
     }
 
     @Test
+    void asManyAreTakenInHandAsMayBeAndTheOneTooManyIsDiscarded() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(100));
+        TestPublisher<Integer> source = TestPublisher.createNoncompliant(TestPublisher.Violation.REQUEST_OVERFLOW);
+        List<Throwable> errors = new ArrayList<>();
+        List<Object> discarded = new ArrayList<>();
+        source.flux()
+                .transform(limiter.throttle("a"))
+                .doOnDiscard(Integer.class, discarded::add)
+                .subscribe(this::note, errors::add);
+        IntStream.rangeClosed(0, Throttle.MOST_IN_HAND).forEach(source::next);
+        assertThat(discarded).containsExactly(Throttle.MOST_IN_HAND);
+        held.answerAll();
+        assertThat(out)
+                .containsExactlyElementsOf(
+                        IntStream.range(0, Throttle.MOST_IN_HAND).boxed().toList());
+        assertThat(errors)
+                .singleElement()
+                .satisfies(error -> assertThat(error).hasMessageContaining("onBackpressureBuffer"));
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
     void permitsThatGrowOldWhileTheSubscriberIsBusyAreGivenBackAndOthersWaitedFor() {
         Limit limit = Limit.perSecond(10);
         RateLimiter limiter = limiter(limit);
@@ -310,6 +355,35 @@ class ThrottleTest {
         assertThat(out).containsExactlyElementsOf(IntStream.range(0, 40).boxed().toList());
         assertNoWindowHoldsMoreThan(limit);
         assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void permitsThatGrowOldAreChargedToNobody() {
+        Limit limit = Limit.perMinute(100);
+        Flux.range(0, 40).transform(limiter(limit).throttle("a")).subscribe(element -> {
+            note(element);
+            if (element == 1) {
+                time.passMillis(20);
+            }
+        });
+        assertThat(out).hasSize(40);
+        assertThat(used(limit)).isEqualTo(40);
+    }
+
+    /** It was on its way when the stream was cancelled, and nothing could stop it. */
+    @Test
+    void aPermitThatComesWhenTheStreamHasGoneIsGivenBack() {
+        Limit limit = Limit.perSecond(10);
+        RateLimiter limiter = limiter(limit);
+        Decision granted = limiter.tryAcquire("a").block();
+        TestPublisher<Decision> late = TestPublisher.createNoncompliant(TestPublisher.Violation.CLEANUP_ON_TERMINATE);
+        Throttle.of(Flux.just(0), element -> 1, permits -> late.mono(), limiter.lines(), Throttle.MOST_IN_HAND)
+                .subscribe(this::note)
+                .dispose();
+        assertThat(used(limit)).isOne();
+        late.next(granted);
+        assertThat(out).isEmpty();
+        assertThat(used(limit)).isZero();
     }
 
     @Test
