@@ -11,6 +11,7 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
+import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -213,6 +214,32 @@ class AcquireTest {
         time.passMillis(1_001);
         held.answerAll();
         assertThat(served).as("8 of 10 are free after a window").containsExactly("little", "most");
+    }
+
+    @Test
+    void whoIsTurnedAwayLaterIsToldSoByTheTimeOfThen() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        limiter.tryAcquire("a").block();
+        wait(limiter, "patient", 1, LONG);
+        time.pass(Duration.ofNanos(300_500_000));
+        wait(limiter, "impatient", 1, Duration.ofMillis(100));
+        assertThat(decisions).singleElement().satisfies(decision -> {
+            assertThat(decision.at()).isEqualTo(time.instant().truncatedTo(ChronoUnit.MILLIS));
+            assertThat(decision.retryAfter()).as("rounded up").contains(Duration.ofMillis(1_701));
+        });
+    }
+
+    @Test
+    void theNextQuestionLeavesAWaitAfterTheOneThatWasDeniedHowLongSoeverTheAnswerTook() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(1));
+        store.take(claims(limiter, "a", 1)).block();
+        wait(limiter, "first", 1, LONG);
+        time.passMillis(300);
+        held.answerAll();
+        time.passMillis(699);
+        assertThat(held.held()).isZero();
+        time.passMillis(2);
+        assertThat(held.held()).isOne();
     }
 
     @Test

@@ -17,9 +17,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
 
 /** What somebody who wants to pass a rule by, or who writes one in haste, may try. */
@@ -157,6 +160,10 @@ class RulesEdgesTest {
         assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "k").from("192.0.2.9"))
                         .isAllowed())
                 .isTrue();
+        assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "other"))
+                        .isAllowed())
+                .as("the rule that is broken gives nothing back")
+                .isFalse();
     }
 
     @Test
@@ -265,6 +272,50 @@ class RulesEdgesTest {
         // Rules that come later have not been asked.
         rules.replace(List.of(builder("b").build()));
         assertThat(decide(rules, request).decision()).isPresent();
+    }
+
+    /** A service that dispatches a request anew, or tries again what has failed, asks again. */
+    @Test
+    void whoIsDeniedIsDeniedAgainUntilHeHasBeenTold() {
+        Rules rules = rules(builder("a").paths("/a"), builder("b").paths("/b"));
+        decide(rules, SentRequest.get("/a"));
+        SentRequest request = SentRequest.get("/a").remembering();
+        Verdict denied = decide(rules, request);
+        assertThat(denied.isAllowed()).isFalse();
+        assertThat(decide(rules, request)).isSameAs(denied);
+        request.verdicts().told();
+        assertThat(decide(rules, request).isAllowed())
+                .as("the page for those who are denied")
+                .isTrue();
+    }
+
+    @Test
+    void whatHasBeenHeardIsNotForgottenByCancelling() {
+        Rules rules = rules(builder("a"));
+        SentRequest request = SentRequest.get("/").remembering();
+        AtomicReference<Verdict> heard = new AtomicReference<>();
+        rules.decide(request).subscribe(new BaseSubscriber<>() {
+            @Override
+            protected void hookOnNext(Verdict verdict) {
+                heard.set(verdict);
+                cancel();
+            }
+        });
+        assertThat(heard.get().isAllowed()).isTrue();
+        assertThat(decide(rules, request).isAllowed()).as("charged once").isTrue();
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void aLookAtMoreThanOneVerdictHoldsTellsOfAll() {
+        Rule.Builder[] many =
+                IntStream.range(0, 20).mapToObj(i -> builder("r" + i)).toArray(Rule.Builder[]::new);
+        Decision look =
+                Objects.requireNonNull(rules(many).peek(SentRequest.get("/")).block(LONG));
+        assertThat(look.limits())
+                .extracting(usage -> usage.limit().name())
+                .containsExactlyElementsOf(
+                        IntStream.range(0, 20).mapToObj(i -> "r" + i + "-1m").toList());
     }
 
     @Test
