@@ -366,7 +366,6 @@ final class Line {
             }
         }
         firstHasChanged();
-        freePlaces();
     }
 
     private void turnAway(Waiter waiter, long now, long soonest) {
