@@ -281,11 +281,14 @@ class AcquireTest {
             limiter.acquire(Charge.of("a", more), LONG).subscribe(decision -> served.add("more"));
         }
         wait(limiter, "less", 1, Duration.ofSeconds(3));
+        wait(limiter, "less too", 1, Duration.ofSeconds(4));
         assertThat(decisions).isEmpty();
         time.passMillis(1_001);
         assertThat(served).hasSize(50).containsOnly("more");
         time.passMillis(1_001);
         assertThat(served).hasSize(51).endsWith("less");
+        time.passMillis(1_001);
+        assertThat(served).hasSize(52).endsWith("less too");
         assertNobodyIsLeft(limiter);
     }
 
@@ -369,6 +372,17 @@ class AcquireTest {
         time.passMillis(60_001);
         held.answerAll();
         assertThat(served).containsExactly("long0");
+    }
+
+    @Test
+    void whoStandsTooFarBackIsDeniedWhenTheAnswerShowsThatNothingIsLeft() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(1));
+        store.take(claims(limiter, "a", 1)).block();
+        wait(limiter, "first", 1, LONG);
+        wait(limiter, "second", 1, Duration.ofMillis(1_500));
+        assertThat(decisions).isEmpty();
+        held.answerAll();
+        assertThat(decisions).as("after two windows").hasSize(1);
     }
 
     @Test
@@ -578,6 +592,30 @@ class AcquireTest {
         time.passMillis(500);
         assertThat(served).containsExactly("both");
         assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whoWaitsForSeveralCountsWaitsWithThoseAloneWhoWaitForTheSame() {
+        RateLimiter limiter = limiter(Limit.perSecond(2));
+        limiter.tryAcquire("b", 2).block();
+        waitForBoth(limiter, "a", "b");
+        waitForBoth(limiter, "a", "c");
+        assertThat(served).containsExactly("a and c");
+        assertThat(used(limiter, "a")).isOne();
+        assertThat(used(limiter, "c")).isOne();
+        time.passMillis(1_001);
+        assertThat(served).containsExactly("a and c", "a and b");
+        assertThat(used(limiter, "b")).isOne();
+        assertNobodyIsLeft(limiter);
+    }
+
+    private void waitForBoth(RateLimiter limiter, String one, String other) {
+        limiter.acquire(List.of(Charge.of(one), Charge.of(other)), LONG)
+                .subscribe(decision -> served.add(one + " and " + other));
+    }
+
+    private static long used(RateLimiter limiter, String key) {
+        return limiter.peek(key).block().limits().get(0).used();
     }
 
     @Test

@@ -370,6 +370,23 @@ class ThrottleTest {
         assertThat(used(limit)).isEqualTo(40);
     }
 
+    @Test
+    void permitsThatAreGivenBackGoToThoseWhoWait() {
+        RateLimiter limiter = limiter(Limit.perMinute(5));
+        List<String> served = new ArrayList<>();
+        Disposable stream = Flux.range(0, 100).transform(limiter.throttle("a")).subscribe(element -> {
+            note(element);
+            if (element == 1) {
+                limiter.acquire("a", Duration.ofHours(1)).subscribe(decision -> served.add("a caller"));
+                time.passMillis(20);
+            }
+        });
+        assertThat(served).as("without that any more time passes").containsExactly("a caller");
+        assertThat(out).containsExactly(0, 1, 2, 3);
+        stream.dispose();
+        assertNobodyIsLeft(limiter);
+    }
+
     /** It was on its way when the stream was cancelled, and nothing could stop it. */
     @Test
     void aPermitThatComesWhenTheStreamHasGoneIsGivenBack() {
