@@ -335,7 +335,8 @@ class ClientAddressTest {
     void everyCharacterOfATokenMayStandInAName() {
         String name = "!#$%&'*+-.^_`|~azAZ09";
         assertThat(forwarded(name + "=x;for=" + CLIENT)).isEqualTo(CLIENT);
-        for (char c : name.toCharArray()) {
+        for (int i = 0; i < name.length(); i++) {
+            char c = name.charAt(i);
             assertThat(forwarded(c + "=" + c + ";for=" + CLIENT)).isEqualTo(CLIENT);
         }
     }
