@@ -1,13 +1,20 @@
 package io.github.spillgate.resilience;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
+import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.testkit.VirtualTime;
+import java.time.Clock;
 import java.time.Duration;
+import java.time.Instant;
+import java.time.ZoneId;
+import java.time.ZoneOffset;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
 
@@ -18,6 +25,9 @@ class GateTest {
     void aWindowThatGoesByTimeHearsOfEverything() {
         try (VirtualTime time = new VirtualTime()) {
             Gate gate = gate(how -> how.slidingWindow(60, 10, SlidingWindowType.TIME_BASED));
+            // However many have gone well before, they are of a time that is over.
+            answered(gate, 100, 0);
+            time.pass(Duration.ofSeconds(60));
             answered(gate, 30, 0);
             failed(gate, 10);
             assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
@@ -54,6 +64,68 @@ class GateTest {
             answered(gate, 100, 0);
             failed(gate, 9);
             assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+        }
+    }
+
+    @Test
+    void whoTurnsBackLeavesItToOthersToTryTheStore() {
+        try (VirtualTime time = new VirtualTime()) {
+            Gate gate = gate(UnaryOperator.identity());
+            failed(gate, 10);
+            time.pass(Duration.ofSeconds(2));
+            for (int i = 0; i < 10; i++) {
+                assertThat(gate.pass()).isEqualTo(Gate.Passage.PROBE);
+                gate.turnBack(Gate.Passage.PROBE);
+            }
+            for (int i = 0; i < 3; i++) {
+                assertThat(gate.pass()).isEqualTo(Gate.Passage.PROBE);
+            }
+            assertThat(gate.pass()).isEqualTo(Gate.Passage.NO);
+        }
+    }
+
+    @Test
+    void aStoreThatSaysOfForeignValuesToAllWhoTryItAnswersWell() {
+        try (VirtualTime time = new VirtualTime()) {
+            Gate gate = gate(UnaryOperator.identity());
+            failed(gate, 10);
+            time.pass(Duration.ofSeconds(2));
+            for (int i = 0; i < 3; i++) {
+                assertThat(gate.pass()).isEqualTo(Gate.Passage.PROBE);
+                gate.failed(0, new ForeignValueException("the value under a key is not ours", null));
+            }
+            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+        }
+    }
+
+    @Test
+    void aStoreIsTriedAgainAlsoWhereTheBreakerHasThrownOnce() {
+        try (VirtualTime time = new VirtualTime()) {
+            AtomicBoolean broken = new AtomicBoolean();
+            Gate gate = gate(how -> how.clock(new Clock() {
+                @Override
+                public Instant instant() {
+                    if (broken.getAndSet(false)) {
+                        throw new IllegalStateException("broken");
+                    }
+                    return time.instant();
+                }
+
+                @Override
+                public ZoneId getZone() {
+                    return ZoneOffset.UTC;
+                }
+
+                @Override
+                public Clock withZone(ZoneId zone) {
+                    return this;
+                }
+            }));
+            failed(gate, 10);
+            time.pass(Duration.ofSeconds(2));
+            broken.set(true);
+            assertThatIllegalStateException().isThrownBy(gate::pass);
+            assertThat(gate.pass()).isEqualTo(Gate.Passage.PROBE);
         }
     }
 

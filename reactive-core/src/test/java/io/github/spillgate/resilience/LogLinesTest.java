@@ -89,6 +89,45 @@ class LogLinesTest {
     }
 
     @Test
+    void whyIsSaidInEachOutageAndOnceInEach() {
+        for (int outage = 1; outage <= 2; outage++) {
+            elsewhere.hangs();
+            for (int i = 0; i < 20; i++) {
+                limiter.tryAcquire("key-" + i).subscribe();
+            }
+            time.passMillis(150);
+            elsewhere.failsToGoOn(new LimitStoreUnreachableException("WRONGPASS", null));
+            elsewhere.answers();
+            for (int second = 0; second < 5; second++) {
+                ask(10);
+                time.passMillis(1_000);
+            }
+        }
+        assertThat(lines())
+                .containsExactly(
+                        "WARN LocalStore decides from now on, in place of Elsewhere: Elsewhere has not answered within 100 ms",
+                        "WARN Elsewhere cannot be reached: WRONGPASS",
+                        "INFO Elsewhere decides again, in place of LocalStore",
+                        "WARN LocalStore decides from now on, in place of Elsewhere: Elsewhere has not answered within 100 ms",
+                        "WARN Elsewhere cannot be reached: WRONGPASS",
+                        "INFO Elsewhere decides again, in place of LocalStore");
+    }
+
+    @Test
+    void whatIsKnownWhenTheStoreIsGivenUpIsNotSaidAgain() {
+        elsewhere.hangs();
+        for (int i = 0; i < 5; i++) {
+            limiter.tryAcquire("key-" + i).subscribe();
+        }
+        time.passMillis(150);
+        elsewhere.isNotThere();
+        ask(1);
+        elsewhere.failsToGoOn(new LimitStoreUnreachableException("nothing listens there", null));
+        assertThat(lines())
+                .containsExactly("WARN LocalStore decides from now on, in place of Elsewhere: nothing listens there");
+    }
+
+    @Test
     void aBreakerThatOpensAtASuccessIsALineToo() {
         elsewhere.fails();
         for (int i = 0; i < 9; i++) {
