@@ -38,6 +38,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
@@ -429,6 +430,52 @@ class DenialsTest {
             assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.SHORTCUT);
             tardy.goOn();
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+        }
+
+        @ParameterizedTest
+        @MethodSource("everyWayToFree")
+        void whatIsFreedShowsAlsoBeforeItsEndIsTold(Function<RateLimiter, Mono<Void>> free) {
+            RateLimiter limiter = limiter(ONE);
+            now(limiter.tryAcquire("a"));
+            now(limiter.tryAcquire("a"));
+            time.passMillis(1);
+            elsewhere.hangs();
+            listen(free.apply(limiter));
+            elsewhere.answers();
+            assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+        }
+
+        /** What was denied while it was given back may have been denied before the store had it. */
+        @Test
+        void whoDoesNotWaitForWhatHeGivesBackAsksTheStoreNext() {
+            RateLimiter limiter = limiter(Limit.of(10, Duration.ofHours(1)));
+            now(limiter.tryAcquire("a", 10));
+            elsewhere.hangs();
+            Disposable leaves = limiter.refund("a", 1).subscribe();
+            elsewhere.answers();
+            time.passMillis(1);
+            now(limiter.tryAcquire("a", 5));
+            assertDeniedWithoutATrip(limiter.tryAcquire("a", 5));
+            time.passMillis(1);
+            leaves.dispose();
+            assertThat(now(limiter.tryAcquire("a", 5)).source()).isEqualTo(Source.OTHER);
+        }
+
+        @Test
+        void aRefundThatFailsWhenNobodyWaitsForItAnyMoreCountsAsGiven() {
+            RateLimiter limiter = limiter(Limit.of(10, Duration.ofHours(1)));
+            now(limiter.tryAcquire("a", 10));
+            elsewhere.hangs();
+            listen(limiter.refund("a", 1).thenReturn("told in time"));
+            elsewhere.answers();
+            time.passMillis(100);
+            assertThat(said).containsExactly("told in time");
+            time.passMillis(1);
+            now(limiter.tryAcquire("a", 5));
+            assertDeniedWithoutATrip(limiter.tryAcquire("a", 5));
+            time.passMillis(1);
+            elsewhere.failsToGoOn(new LimitStoreUnansweredException("lost", null));
+            assertThat(now(limiter.tryAcquire("a", 5)).source()).isEqualTo(Source.OTHER);
         }
 
         @Test

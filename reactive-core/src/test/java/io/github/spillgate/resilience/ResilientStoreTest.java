@@ -28,17 +28,21 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.reactivestreams.Subscription;
+import reactor.core.CoreSubscriber;
 import reactor.core.Disposable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Hooks;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Operators;
 import reactor.core.publisher.Sinks;
 import reactor.test.publisher.TestPublisher;
 
@@ -147,6 +151,8 @@ class ResilientStoreTest {
     @Test
     void theTimeOfALookupIsInsideTheDeadline() {
         elsewhere.hangs();
+        // However late it is.
+        time.pass(Duration.ofHours(1));
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(elsewhere)
                 .fallback(local)
@@ -268,6 +274,45 @@ class ResilientStoreTest {
     }
 
     @Test
+    void whoRequestsTwiceHasAskedOnce() {
+        BaseSubscriber<Decision> twice = asker();
+        twice.request(1);
+        twice.request(1);
+        assertThat(elsewhere.questions()).isEqualTo(1);
+        assertThat(used("a")).isEqualTo(1);
+    }
+
+    @Test
+    void whoRequestsAfterHeHasLeftHasAskedNothing() {
+        BaseSubscriber<Decision> leaves = asker();
+        Subscription asked = requireNonNull(upstream);
+        leaves.cancel();
+        asked.request(1);
+        assertThat(elsewhere.questions()).isZero();
+    }
+
+    private @Nullable Subscription upstream;
+
+    /** Asks nothing before it is told to. */
+    private BaseSubscriber<Decision> asker() {
+        ResilientStore store = ResilientStore.builder(elsewhere).fallback(local).build();
+        BaseSubscriber<Decision> asker = new BaseSubscriber<>() {
+            @Override
+            protected void hookOnSubscribe(Subscription subscription) {
+                upstream = subscription;
+            }
+        };
+        store.take(claims("a")).subscribe(asker);
+        return asker;
+    }
+
+    private List<Claim> claims(String key) {
+        return now(elsewhere.asItIs("api").limit(LIMIT).build().peek(key)).limits().stream()
+                .map(usage -> usage.claim().asking(1))
+                .toList();
+    }
+
+    @Test
     void whoLeavesKeepsHisPlaceUntilTheStoreHasAnswered() {
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(ResilientStore.builder(elsewhere)
@@ -304,6 +349,41 @@ class ResilientStoreTest {
         assertThat(store.doubts().size()).isZero();
         assertThat(store.deadlines().size()).isZero();
         assertThat(store.late().size()).isZero();
+    }
+
+    /** Else more and more would be let through to a store that hangs. */
+    @Test
+    void whatIsAnsweredAfterItWasGivenUpFreesNoSecondPlace() {
+        List<CoreSubscriber<? super Decision>> asked = new ArrayList<>();
+        LimitStore careless = new Unprotected(elsewhere) {
+            @Override
+            public Optional<Duration> deadline() {
+                return Optional.empty();
+            }
+
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                return new Mono<>() {
+                    @Override
+                    public void subscribe(CoreSubscriber<? super Decision> actual) {
+                        actual.onSubscribe(Operators.emptySubscription());
+                        asked.add(actual);
+                    }
+                };
+            }
+        };
+        ResilientStore store =
+                ResilientStore.builder(careless).fallback(local).mostOpen(2).build();
+        RateLimiter limiter =
+                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        listen(limiter.tryAcquire("a"));
+        listen(limiter.tryAcquire("a"));
+        assertThat(store.gate().freePlaces()).isZero();
+        time.pass(Duration.ofSeconds(61));
+        assertThat(store.gate().freePlaces()).isEqualTo(2);
+        asked.get(0).onError(new LimitStoreUnavailableException("late", null));
+        asked.get(1).onComplete();
+        assertThat(store.gate().freePlaces()).isEqualTo(2);
     }
 
     // The breaker
@@ -555,10 +635,30 @@ class ResilientStoreTest {
 
     @Test
     void aFallbackOfTheUsersOwnDecidesButNothingOfItIsSettled() {
-        RateLimiter limiter = limiterWith(new io.github.spillgate.testkit.Unprotected(local));
+        RateLimiter limiter = limiterWith(new Unprotected(local));
         elsewhere.isNotThere();
         assertThat(now(limiter.tryAcquire("a", 4)).source()).isEqualTo(Source.LOCAL);
         assertThat(limiter.state().lost()).isEqualTo(4);
+    }
+
+    @Test
+    void whatAFallbackOfTheUsersOwnHasGrantedIsGivenBackToIt() {
+        RateLimiter limiter = limiterWith(new Unprotected(local));
+        elsewhere.isNotThere();
+        Decision granted = now(limiter.tryAcquire("a", 4));
+        limiter.refund(granted).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void whatTheStoreHasChargedIsGivenBackThereAlsoWhereTheFallbackCountsNothing() {
+        RateLimiter limiter = limiterWith(Fallback.deny());
+        Decision taken = now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire("a", 3));
+        limiter.refund(taken).block();
+        assertThat(used("a")).isEqualTo(3);
+        limiter.reset("a").block();
+        assertThat(used("a")).isZero();
     }
 
     @Test
@@ -657,6 +757,16 @@ class ResilientStoreTest {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(7);
         limiter.reset("a").block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void whatTheStoreHasGotBackIsRememberedToo() {
+        RateLimiter limiter = limiter(LIMIT);
+        Decision first = now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire("a", 6));
+        limiter.refund(first).block();
+        elsewhere.isNotThere();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(4);
     }
 
     /** What the store says after it was given something back has that in it. */
@@ -1209,6 +1319,23 @@ class ResilientStoreTest {
     }
 
     @Test
+    void nobodyWaitsForTheFateOfASettlementThatIsNotOnItsWay() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.hangs();
+        listen(limiter.tryAcquire("a", 5));
+        elsewhere.fails();
+        now(limiter.tryAcquire("a", 6));
+        elsewhere.answers();
+        elsewhere.settles(charged -> charged.then(Mono.error(new LimitStoreUnansweredException("lost", null))));
+        sendTheSettlement(limiter);
+        elsewhere.goOn();
+        assertThat(decisions()).singleElement().satisfies(decision -> {
+            assertThat(decision.isAllowed()).isFalse();
+            assertThat(decision.source()).isEqualTo(Source.LOCAL);
+        });
+    }
+
+    @Test
     void aSettlementThatComesBetweenTheStoresAnswerAndItsAskerIsNotOverlooked() {
         RateLimiter limiter = limiter(LIMIT);
         elsewhere.hangs();
@@ -1310,6 +1437,22 @@ class ResilientStoreTest {
         elsewhere.answers();
         elsewhere.goOn();
         assertThat(used("a")).isZero();
+    }
+
+    @Test
+    void whatTheStoreAllowsLateIsGivenBackAlsoWhereThereIsNothingToFallBackOn() {
+        ResilientStore store =
+                ResilientStore.builder(elsewhere).fallback(Fallback.error()).build();
+        RateLimiter limiter =
+                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        elsewhere.hangs();
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        assertThat(said).hasSize(1).hasOnlyElementsOfType(LimitStoreUnansweredException.class);
+        elsewhere.answers();
+        elsewhere.goOn();
+        assertThat(used("a")).isZero();
+        assertThat(store.doubts().size()).isZero();
     }
 
     @Test
@@ -1485,9 +1628,24 @@ class ResilientStoreTest {
     }
 
     @Test
+    void theLargestAndTheSmallestNumbersAreTaken() {
+        Duration minute = Duration.ofMinutes(1);
+        ResilientStore store = ResilientStore.builder(elsewhere)
+                .shortcut(Duration.ZERO)
+                .shortcut(minute)
+                .mostOpen(1_000_000)
+                .mostOpen(1)
+                .deadline(Duration.ofNanos(1))
+                .deadline(minute)
+                .build();
+        assertThat(store.deadline()).hasValue(minute);
+        assertThat(store.gate().freePlaces()).isEqualTo(1);
+    }
+
+    @Test
     void theContextOfWhoeverAsksReachesBothStores() {
         List<Optional<String>> seen = new ArrayList<>();
-        LimitStore watching = new io.github.spillgate.testkit.Unprotected(local) {
+        LimitStore watching = new Unprotected(local) {
             @Override
             public Mono<Decision> take(List<io.github.spillgate.Claim> claims) {
                 return Mono.deferContextual(context -> {
