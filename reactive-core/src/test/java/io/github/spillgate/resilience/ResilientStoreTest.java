@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 
+import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
@@ -13,6 +14,7 @@ import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitLookup;
 import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
@@ -23,7 +25,11 @@ import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
+import java.time.Clock;
 import java.time.Duration;
+import java.time.Instant;
+import java.time.ZoneId;
+import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -146,6 +152,52 @@ class ResilientStoreTest {
         RateLimiter limiter = limiter(LIMIT);
         elsewhere.failsWith(new IllegalStateException("not one of ours"));
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        RateLimiter other = RateLimiter.builder("other")
+                .store(new Careless(elsewhere) {
+                    @Override
+                    public Mono<Decision> take(List<Claim> claims) {
+                        throw new IllegalStateException("thrown before there is anything to subscribe to");
+                    }
+                })
+                .limit(LIMIT)
+                .build();
+        assertThat(now(other.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+    }
+
+    /** Another store, which promises nothing about the time that it takes. */
+    private static class Careless extends Unprotected {
+
+        Careless(LimitStore store) {
+            super(store);
+        }
+
+        @Override
+        public Optional<Duration> deadline() {
+            return Optional.empty();
+        }
+    }
+
+    @Test
+    void whoAsksIsAnsweredAlsoIfTheStoreCannotTellWhichPartDecides() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new Careless(elsewhere) {
+                    @Override
+                    public String part(List<Claim> claims) {
+                        throw new IllegalStateException("broken");
+                    }
+                })
+                .fallback(Fallback.deny())
+                .limit(LIMIT)
+                .build();
+        List<Throwable> dropped = new ArrayList<>();
+        Hooks.onErrorDropped(dropped::add);
+        try {
+            assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.FALLBACK);
+        } finally {
+            Hooks.resetOnErrorDropped();
+        }
+        assertThat(dropped).singleElement().satisfies(error -> assertThat(error).hasMessage("broken"));
+        assertThat(elsewhere.questions()).isZero();
     }
 
     @Test
@@ -333,6 +385,72 @@ class ResilientStoreTest {
     }
 
     @Test
+    void whoIsToldOfAnErrorLeavesHisPlace() {
+        ResilientStore store =
+                ResilientStore.builder(elsewhere).fallback(local).mostOpen(1).build();
+        RateLimiter limiter =
+                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        elsewhere.fails();
+        now(limiter.tryAcquire("a"));
+        elsewhere.answers();
+        assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
+    }
+
+    @Test
+    void whoFallsBackForWhatIsToBeSettledLeavesHisPlace() {
+        ResilientStore store =
+                ResilientStore.builder(elsewhere).fallback(local).mostOpen(1).build();
+        RateLimiter limiter =
+                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        elsewhere.fails();
+        now(limiter.tryAcquire("a"));
+        elsewhere.answers();
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
+    }
+
+    @Test
+    void whoIsAnsweredIsNotKeptUntilHisTimeIsUp() {
+        ResilientStore store = ResilientStore.builder(elsewhere).fallback(local).build();
+        RateLimiter limiter =
+                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        for (int i = 0; i < 100; i++) {
+            now(limiter.tryAcquire("a"));
+        }
+        assertThat(store.deadlines().size()).isLessThanOrEqualTo(1);
+        elsewhere.hangs();
+        for (int i = 0; i < 100; i++) {
+            listen(limiter.peek("a"));
+        }
+        time.passMillis(100);
+        assertThat(store.late().size()).isEqualTo(100);
+        elsewhere.goOn();
+        time.pass(Duration.ofSeconds(2));
+        listen(limiter.peek("a"));
+        time.passMillis(100);
+        assertThat(store.late().size()).isEqualTo(1);
+    }
+
+    @Test
+    void whatIsGivenUpIsCancelled() {
+        List<String> cancelled = new ArrayList<>();
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new Careless(elsewhere) {
+                    @Override
+                    public Mono<Decision> take(List<Claim> claims) {
+                        return Mono.<Decision>never().doOnCancel(() -> cancelled.add("cancelled"));
+                    }
+                })
+                .limit(LIMIT)
+                .build();
+        listen(limiter.tryAcquire("a"));
+        time.pass(Duration.ofSeconds(60));
+        assertThat(cancelled).isEmpty();
+        time.pass(Duration.ofSeconds(1));
+        assertThat(cancelled).hasSize(1);
+    }
+
+    @Test
     void aQuestionThatIsNeverAnsweredIsGivenUpAfterAMinute() {
         ResilientStore store =
                 ResilientStore.builder(elsewhere).fallback(local).mostOpen(1).build();
@@ -355,12 +473,7 @@ class ResilientStoreTest {
     @Test
     void whatIsAnsweredAfterItWasGivenUpFreesNoSecondPlace() {
         List<CoreSubscriber<? super Decision>> asked = new ArrayList<>();
-        LimitStore careless = new Unprotected(elsewhere) {
-            @Override
-            public Optional<Duration> deadline() {
-                return Optional.empty();
-            }
-
+        LimitStore careless = new Careless(elsewhere) {
             @Override
             public Mono<Decision> take(List<Claim> claims) {
                 return new Mono<>() {
@@ -555,6 +668,79 @@ class ResilientStoreTest {
     }
 
     @Test
+    void whoAsksIsAnsweredAlsoIfTheBreakerThrowsAtASuccess() {
+        ResilientStore store = ResilientStore.builder(elsewhere)
+                .fallback(local)
+                .breaker(settings ->
+                        settings.slidingWindowType(SlidingWindowType.TIME_BASED).clock(new BrokenClock()))
+                .build();
+        RateLimiter limiter =
+                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        int places = store.gate().freePlaces();
+        broken = true;
+        listen(limiter.tryAcquire("a"));
+        assertThat(sources()).containsExactly(Source.OTHER);
+        said.clear();
+        listen(limiter.reset("a").thenReturn("done"));
+        assertThat(said).containsExactly("done");
+        assertThat(store.gate().freePlaces()).isEqualTo(places);
+    }
+
+    private boolean broken;
+
+    private final class BrokenClock extends Clock {
+
+        @Override
+        public Instant instant() {
+            if (broken) {
+                throw new IllegalStateException("broken");
+            }
+            return time.instant();
+        }
+
+        @Override
+        public ZoneId getZone() {
+            return ZoneOffset.UTC;
+        }
+
+        @Override
+        public Clock withZone(ZoneId zone) {
+            return this;
+        }
+    }
+
+    @Test
+    void alsoWhoGivesBackFindsOutThatTheStoreIsBack() {
+        RateLimiter limiter = limiter(LIMIT);
+        open(limiter);
+        time.passMillis(1_400);
+        elsewhere.answers();
+        for (int i = 0; i < 3; i++) {
+            limiter.refund("a", 1).block();
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+    }
+
+    @Test
+    void whatIsAnsweredAtOnceIsNotSlowHoweverLongTheProcessHasRun() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(ResilientStore.builder(elsewhere)
+                        .fallback(local)
+                        .breaker(settings -> settings.slowCallRateThreshold(10))
+                        .build())
+                .limit(LIMIT)
+                .build();
+        time.pass(Duration.ofHours(1));
+        for (int i = 0; i < 15; i++) {
+            limiter.refund("a", 1).block();
+        }
+        elsewhere.fails();
+        now(limiter.peek("a"));
+        now(limiter.peek("a"));
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+    }
+
+    @Test
     void theSettingsOfTheBreakerCanBeChanged() {
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(ResilientStore.builder(elsewhere)
@@ -639,6 +825,19 @@ class ResilientStoreTest {
         elsewhere.isNotThere();
         assertThat(now(limiter.tryAcquire("a", 4)).source()).isEqualTo(Source.LOCAL);
         assertThat(limiter.state().lost()).isEqualTo(4);
+    }
+
+    @Test
+    void aFallbackOfTheUsersOwnThatThrowsHasFailed() {
+        RateLimiter limiter = limiterWith(new Unprotected(local) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                throw new IllegalStateException("thrown by the fallback");
+            }
+        });
+        elsewhere.isNotThere();
+        listen(limiter.tryAcquire("a"));
+        assertThat(said).singleElement().isInstanceOf(IllegalStateException.class);
     }
 
     @Test
@@ -1439,20 +1638,51 @@ class ResilientStoreTest {
         assertThat(used("a")).isZero();
     }
 
-    @Test
-    void whatTheStoreAllowsLateIsGivenBackAlsoWhereThereIsNothingToFallBackOn() {
+    static Stream<LimitStore> fallbacksThatDecideNothing() {
+        return Stream.of(
+                Fallback.error(), deciding(Mono.empty()), deciding(Mono.error(new LimitStoreException("no", null))));
+    }
+
+    private static LimitStore deciding(Mono<Decision> what) {
+        return new Unprotected(LocalStore.bounded(16)) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                return what;
+            }
+        };
+    }
+
+    @ParameterizedTest
+    @MethodSource("fallbacksThatDecideNothing")
+    void whatTheStoreAllowsLateAndTheFallbackHasNotDecidedIsGivenBack(LimitStore fallback) {
         ResilientStore store =
-                ResilientStore.builder(elsewhere).fallback(Fallback.error()).build();
+                ResilientStore.builder(elsewhere).fallback(fallback).build();
+        RateLimiter limiter =
+                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        elsewhere.hangs();
+        listen(limiter.tryAcquire("a", 3).switchIfEmpty(Mono.error(new LimitStoreException("nothing", null))));
+        time.passMillis(100);
+        assertThat(said).hasSize(1).hasOnlyElementsOfType(LimitStoreException.class);
+        elsewhere.answers();
+        elsewhere.goOn();
+        assertThat(used("a")).isZero();
+        assertThat(store.doubts().size()).isZero();
+    }
+
+    @Test
+    void whatFailsLateIsSettled() {
+        ResilientStore store = ResilientStore.builder(elsewhere).fallback(local).build();
         RateLimiter limiter =
                 RateLimiter.builder("api").store(store).limit(LIMIT).build();
         elsewhere.hangs();
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(100);
-        assertThat(said).hasSize(1).hasOnlyElementsOfType(LimitStoreUnansweredException.class);
         elsewhere.answers();
-        elsewhere.goOn();
-        assertThat(used("a")).isZero();
+        elsewhere.failsToGoOn(new LimitStoreUnavailableException("late", null));
         assertThat(store.doubts().size()).isZero();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().settled()).isEqualTo(3);
+        assertThat(limiter.state().unknown()).isZero();
     }
 
     @Test
