@@ -1272,6 +1272,130 @@ class ResilientStoreTest {
     }
 
     @Test
+    void eachOutageIsSettledAlsoWhereNobodyAsks() {
+        RateLimiter limiter = limiter(LIMIT);
+        for (int outage = 1; outage <= 3; outage++) {
+            elsewhere.fails();
+            now(limiter.tryAcquire("a"));
+            elsewhere.answers();
+            time.pass(Duration.ofSeconds(5));
+            assertThat(limiter.state().settled()).isEqualTo(outage);
+        }
+    }
+
+    @Test
+    void whoAsksHurriesEverySettlement() {
+        RateLimiter limiter = limiter(LIMIT);
+        for (int times = 1; times <= 3; times++) {
+            elsewhere.fails();
+            now(limiter.tryAcquire("a"));
+            elsewhere.answers();
+            time.passMillis(25);
+            now(limiter.peek("a"));
+            time.passMillis(1);
+            assertThat(limiter.state().settled()).isEqualTo(times);
+            time.pass(Duration.ofSeconds(2));
+        }
+    }
+
+    @Test
+    void nothingIsHandedOverBeforeTheStoreIsReadyForIt() {
+        List<String> prepared = new ArrayList<>();
+        LimitStore slowly = new Careless(elsewhere) {
+            @Override
+            public Mono<Void> prepare(String part) {
+                return Mono.defer(() -> {
+                    prepared.add(part);
+                    return prepared.size() > 1
+                            ? Mono.empty()
+                            : Mono.error(new LimitStoreUnavailableException("not yet", null));
+                });
+            }
+        };
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(slowly)
+                .fallback(local)
+                .limit(LIMIT)
+                .build();
+        elsewhere.fails();
+        for (int i = 0; i < 2 * Settler.BATCH; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        elsewhere.answers();
+        prepared.clear();
+        time.passMillis(2_500);
+        assertThat(prepared).hasSize(1);
+        assertThat(elsewhere.batches()).isEmpty();
+        time.passMillis(2_000);
+        assertThat(prepared).hasSize(2);
+        assertThat(elsewhere.batches()).hasSize(2);
+        assertThat(limiter.state().toSettle()).isZero();
+    }
+
+    @Test
+    void whatHasLeftItsWindowIsNotSentAgain() {
+        RateLimiter limiter = limiter(Limit.of(10, Duration.ofSeconds(10)));
+        elsewhere.fails();
+        now(limiter.tryAcquire("a"));
+        elsewhere.answers();
+        elsewhere.settles(charged -> Mono.error(new LimitStoreUnavailableException("told to fail", null)));
+        time.pass(Duration.ofSeconds(11));
+        int sent = elsewhere.batches().size();
+        assertThat(sent).isPositive();
+        elsewhere.settles(charged -> charged);
+        time.pass(Duration.ofSeconds(10));
+        assertThat(elsewhere.batches()).hasSize(sent);
+        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(limiter.state().settled()).isZero();
+    }
+
+    @Test
+    void aSettlementThatFailsLeavesItsPlaceAndKeepsOthersFromNothing() {
+        ResilientStore store =
+                ResilientStore.builder(elsewhere).fallback(local).mostOpen(2).build();
+        RateLimiter limiter =
+                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        elsewhere.fails();
+        now(limiter.tryAcquire("a"));
+        elsewhere.answers();
+        elsewhere.settles(charged -> charged.then(Mono.error(new LimitStoreUnansweredException("lost", null))));
+        sendTheSettlement(limiter);
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
+        assertThat(store.gate().freePlaces()).isEqualTo(2);
+    }
+
+    @Test
+    void whatIsOwedIsSettledAlsoIfTheBreakerThrows() {
+        ResilientStore store = ResilientStore.builder(elsewhere)
+                .fallback(local)
+                .breaker(settings ->
+                        settings.slidingWindowType(SlidingWindowType.TIME_BASED).clock(new BrokenClock()))
+                .build();
+        RateLimiter limiter =
+                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        int places = store.gate().freePlaces();
+        for (int times = 1; times <= 2; times++) {
+            elsewhere.fails();
+            now(limiter.tryAcquire("a"));
+            elsewhere.answers();
+            broken = true;
+            time.pass(Duration.ofSeconds(3));
+            assertThat(limiter.state().settled()).isEqualTo(times);
+            broken = false;
+        }
+        elsewhere.fails();
+        now(limiter.tryAcquire("a"));
+        broken = true;
+        time.pass(Duration.ofSeconds(3));
+        broken = false;
+        elsewhere.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().settled()).isEqualTo(3);
+        assertThat(store.gate().freePlaces()).isEqualTo(places);
+    }
+
+    @Test
     void aStoreThatHasGotOnlyTheFirstPartDoesNotDecide() {
         RateLimiter limiter = limiter(LIMIT);
         elsewhere.fails();
