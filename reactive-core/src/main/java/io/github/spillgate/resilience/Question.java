@@ -97,9 +97,6 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     /** The fallback has failed, while the question to the store is open. */
     void failedInstead() {}
 
-    /** He who asks has gone. */
-    void gone() {}
-
     @Override
     public final Context currentContext() {
         return actual.currentContext();
@@ -124,7 +121,6 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         cancelled = true;
         if (leaves()) {
             stopPatience();
-            gone();
         }
     }
 

@@ -23,7 +23,6 @@ import reactor.core.CoreSubscriber;
  */
 final class Taking extends Question<Decision> {
 
-    private static final Object GONE = new Object();
     private static final Object NOTHING = new Object();
     private static final Object REFUSED = new Object();
 
@@ -82,14 +81,9 @@ final class Taking extends Question<Decision> {
         }
     }
 
-    @Override
-    void gone() {
-        first.set(GONE);
-    }
-
     private void meet(Object said, boolean byFallback) {
         Object before = first.compareAndExchange(null, said);
-        if (before == null || before == GONE) {
+        if (before == null) {
             return;
         }
         try {
