@@ -1312,21 +1312,23 @@ class ResilientStoreTest {
                 });
             }
         };
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(slowly)
+        // A breaker that opens tries again at a time of its own.
+        ResilientStore store = ResilientStore.builder(slowly)
                 .fallback(local)
-                .limit(LIMIT)
+                .breaker(settings -> settings.slidingWindowSize(1_000).minimumNumberOfCalls(1_000))
                 .build();
+        RateLimiter limiter =
+                RateLimiter.builder("api").store(store).limit(LIMIT).build();
         elsewhere.fails();
         for (int i = 0; i < 2 * Settler.BATCH; i++) {
             now(limiter.tryAcquire("key-" + i));
         }
         elsewhere.answers();
         prepared.clear();
-        time.passMillis(2_500);
+        time.passMillis(1_500);
         assertThat(prepared).hasSize(1);
         assertThat(elsewhere.batches()).isEmpty();
-        time.passMillis(2_000);
+        time.passMillis(1_000);
         assertThat(prepared).hasSize(2);
         assertThat(elsewhere.batches()).hasSize(2);
         assertThat(limiter.state().toSettle()).isZero();
