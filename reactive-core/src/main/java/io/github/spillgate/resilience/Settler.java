@@ -20,8 +20,10 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import reactor.core.Exceptions;
 import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Operators;
 import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
 
@@ -181,6 +183,10 @@ final class Settler {
             void answered(@Nullable Decision known) {
                 try {
                     gate.answered(took());
+                } catch (Throwable e) {
+                    // Handed on, it would come back as a failure of what is settled, which would leave a second time.
+                    Exceptions.throwIfFatal(e);
+                    Operators.onErrorDropped(e, currentContext());
                 } finally {
                     gate.leave(passage);
                     settled(known);

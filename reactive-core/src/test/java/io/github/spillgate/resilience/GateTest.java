@@ -129,6 +129,18 @@ class GateTest {
         }
     }
 
+    /** As one does that has begun to open, and whose settings have thrown. */
+    @Test
+    void whomAClosedBreakerRefusesKeepsNoPlace() {
+        Gate gate = gate(how -> how.waitIntervalFunctionInOpenState(attempt -> {
+            throw new IllegalStateException("broken");
+        }));
+        assertThatIllegalStateException().isThrownBy(() -> failed(gate, 10));
+        assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+        assertThat(gate.pass()).isEqualTo(Gate.Passage.NO);
+        assertThat(gate.freePlaces()).isEqualTo(100);
+    }
+
     private static Gate gate(UnaryOperator<CircuitBreakerConfig.Builder> change) {
         return new Gate("the store", "the fallback", 100, change);
     }

@@ -6,7 +6,6 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 
-import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
@@ -25,11 +24,7 @@ import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
-import java.time.Clock;
 import java.time.Duration;
-import java.time.Instant;
-import java.time.ZoneId;
-import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -667,46 +662,39 @@ class ResilientStoreTest {
         assertThat(store.gate().freePlaces()).isGreaterThanOrEqualTo(places - 1);
     }
 
-    @Test
-    void whoAsksIsAnsweredAlsoIfTheBreakerThrowsAtASuccess() {
-        ResilientStore store = ResilientStore.builder(elsewhere)
-                .fallback(local)
-                .breaker(settings ->
-                        settings.slidingWindowType(SlidingWindowType.TIME_BASED).clock(new BrokenClock()))
-                .build();
+    static Stream<java.util.function.Function<RateLimiter, Mono<?>>> questionsThatAreAnswered() {
+        return Stream.of(
+                limiter -> limiter.tryAcquire("a").map(Decision::source),
+                limiter -> limiter.reset("a").thenReturn(Source.OTHER));
+    }
+
+    @ParameterizedTest
+    @MethodSource("questionsThatAreAnswered")
+    void whoAsksIsAnsweredAlsoIfTheBreakerThrowsAtASuccess(java.util.function.Function<RateLimiter, Mono<?>> question) {
+        ResilientStore store = throwsWhereItOpens(1);
         RateLimiter limiter =
                 RateLimiter.builder("api").store(store).limit(LIMIT).build();
         int places = store.gate().freePlaces();
-        broken = true;
-        listen(limiter.tryAcquire("a"));
-        assertThat(sources()).containsExactly(Source.OTHER);
-        said.clear();
-        listen(limiter.reset("a").thenReturn("done"));
-        assertThat(said).containsExactly("done");
+        elsewhere.hangs();
+        listen(question.apply(limiter));
+        time.passMillis(2);
+        elsewhere.goOn();
+        assertThat(said).containsExactly(Source.OTHER);
         assertThat(store.gate().freePlaces()).isEqualTo(places);
     }
 
-    private boolean broken;
-
-    private final class BrokenClock extends Clock {
-
-        @Override
-        public Instant instant() {
-            if (broken) {
-                throw new IllegalStateException("broken");
-            }
-            return time.instant();
-        }
-
-        @Override
-        public ZoneId getZone() {
-            return ZoneOffset.UTC;
-        }
-
-        @Override
-        public Clock withZone(ZoneId zone) {
-            return this;
-        }
+    /** Its breaker opens at so many answers, if one of them has taken more than a millisecond, or would if it did not throw. */
+    private ResilientStore throwsWhereItOpens(int calls) {
+        return ResilientStore.builder(elsewhere)
+                .fallback(local)
+                .breaker(settings -> settings.slowCallDurationThreshold(A_MILLI)
+                        .slowCallRateThreshold(1)
+                        .failureRateThreshold(100)
+                        .minimumNumberOfCalls(calls)
+                        .waitIntervalFunctionInOpenState(attempt -> {
+                            throw new IllegalStateException("broken");
+                        }))
+                .build();
     }
 
     @Test
@@ -1336,19 +1324,25 @@ class ResilientStoreTest {
 
     @Test
     void whatHasLeftItsWindowIsNotSentAgain() {
-        RateLimiter limiter = limiter(Limit.of(10, Duration.ofSeconds(10)));
+        RateLimiter limiter = limiter(Limit.of(10, Duration.ofSeconds(5)));
         elsewhere.fails();
         now(limiter.tryAcquire("a"));
         elsewhere.answers();
         elsewhere.settles(charged -> Mono.error(new LimitStoreUnavailableException("told to fail", null)));
-        time.pass(Duration.ofSeconds(11));
-        int sent = elsewhere.batches().size();
-        assertThat(sent).isPositive();
+        time.passMillis(1_500);
+        assertThat(elsewhere.batches()).hasSize(1);
+        elsewhere.fails();
+        time.passMillis(3_000);
+        now(limiter.tryAcquire("b"));
+        time.passMillis(1_000);
+        elsewhere.answers();
         elsewhere.settles(charged -> charged);
-        time.pass(Duration.ofSeconds(10));
-        assertThat(elsewhere.batches()).hasSize(sent);
-        assertThat(limiter.state().toSettle()).isZero();
-        assertThat(limiter.state().settled()).isZero();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().settled()).isEqualTo(1);
+        assertThat(elsewhere.batches()).hasSize(2);
+        assertThat(elsewhere.batches().get(1))
+                .singleElement()
+                .satisfies(one -> assertThat(one.claim().key()).isEqualTo("b"));
     }
 
     @Test
@@ -1369,31 +1363,16 @@ class ResilientStoreTest {
 
     @Test
     void whatIsOwedIsSettledAlsoIfTheBreakerThrows() {
-        ResilientStore store = ResilientStore.builder(elsewhere)
-                .fallback(local)
-                .breaker(settings ->
-                        settings.slidingWindowType(SlidingWindowType.TIME_BASED).clock(new BrokenClock()))
-                .build();
+        ResilientStore store = throwsWhereItOpens(2);
         RateLimiter limiter =
                 RateLimiter.builder("api").store(store).limit(LIMIT).build();
         int places = store.gate().freePlaces();
-        for (int times = 1; times <= 2; times++) {
-            elsewhere.fails();
-            now(limiter.tryAcquire("a"));
-            elsewhere.answers();
-            broken = true;
-            time.pass(Duration.ofSeconds(3));
-            assertThat(limiter.state().settled()).isEqualTo(times);
-            broken = false;
-        }
         elsewhere.fails();
         now(limiter.tryAcquire("a"));
-        broken = true;
-        time.pass(Duration.ofSeconds(3));
-        broken = false;
         elsewhere.answers();
-        time.pass(Duration.ofSeconds(3));
-        assertThat(limiter.state().settled()).isEqualTo(3);
+        elsewhere.settles(charged -> charged.delayElement(Duration.ofMillis(2)));
+        time.pass(Duration.ofSeconds(2));
+        assertThat(limiter.state().settled()).isEqualTo(1);
         assertThat(store.gate().freePlaces()).isEqualTo(places);
     }
 
