@@ -308,9 +308,9 @@ public final class RateLimiter implements AutoCloseable {
 
     /**
      * Gives back exactly what this decision took, as far as it is still within its window and was not {@linkplain #reset(String)
-     * forgotten}. A decision is given back once: further calls do nothing, as does the refund of a denial or of a peek. If the outcome of a refund is unknown, it is not
-     * tried again, because what is given back twice would be over-admitted. Cancelled, it may have been given back. Those who
-     * wait in this limiter for just what is given back are woken.
+     * forgotten}. A decision is given back once: further calls do nothing, as does the refund of a denial or of a peek. If the
+     * outcome of a refund is unknown, it is not tried again, because what is given back twice would be over-admitted. Cancelled, it
+     * may have been given back. Those who wait in this limiter for just what is given back are woken.
      *
      * @param decision one of this limiter's
      * @return empty, when it is given back
@@ -385,8 +385,8 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Forgets what the keys of the charges have used under their limits, as {@link #reset(String)} does. Those who wait in this limiter for just these charges are
-     * woken.
+     * Forgets what the keys of the charges have used under their limits, as {@link #reset(String)} does. Those who wait in this
+     * limiter for just these charges are woken.
      *
      * @param charges at least one; those without limits of their own fall under this limiter's
      * @return empty, when it is forgotten

@@ -217,7 +217,8 @@ public final class LocalStore implements FallbackStore {
     public Mono<Void> reset(List<Claim> claims) {
         return Mono.fromRunnable(() -> {
             for (Claim claim : claims) {
-                change(claim, count -> {
+                // Also where nothing is known yet: the first answer, of before, may be on its way.
+                change(claim, remembered(claim, owed.isToAnother()), count -> {
                     owed.forgive(count);
                     count.forgetAll(resets.incrementAndGet(), clock.millis());
                 });
@@ -528,7 +529,10 @@ public final class LocalStore implements FallbackStore {
     }
 
     private void change(Claim claim, Consumer<Count> change) {
-        Count count = remembered(claim, false);
+        change(claim, remembered(claim, false), change);
+    }
+
+    private void change(Claim claim, @Nullable Count count, Consumer<Count> change) {
         if (count != null) {
             // A retired count has been forgotten, and nothing has to be changed in it.
             synchronized (count) {

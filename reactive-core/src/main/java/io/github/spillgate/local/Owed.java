@@ -54,8 +54,13 @@ final class Owed {
         }
     }
 
+    /** Returns whether there is somebody to whom anything may be owed. */
+    boolean isToAnother() {
+        return creditor.get() != null;
+    }
+
     void more(Count count, Claim claim, long permits) {
-        if (creditor.get() == null || permits == 0) {
+        if (!isToAnother() || permits == 0) {
             return;
         }
         if (count.isRetired()) {

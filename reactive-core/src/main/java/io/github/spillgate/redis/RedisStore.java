@@ -23,6 +23,7 @@ import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
@@ -60,6 +61,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     private static final Pattern BEFORE_HOST = Pattern.compile("^([\\w+.-]+://)?.*@", Pattern.DOTALL);
 
     private static final byte[] OLDEST = ascii("");
+    private static final byte[][] NOTHING = {};
     private static final byte[] LOG = ascii("log");
     private static final byte[] COUNTER = ascii("counter");
     private static final byte[] CLOCK = ascii("clock");
@@ -258,27 +260,49 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     private Mono<Void> giveBack(Decision part, List<Claim> claims) {
-        return giveBack(number(part.at().toEpochMilli()), number(part.stamp()), claims);
+        byte[] takenAt = number(part.at().toEpochMilli());
+        byte[] micros = number(part.stamp());
+        return inEachSlot(
+                        claims,
+                        claim -> claim,
+                        (slot, all) -> togetherOrApart(
+                                all,
+                                giveBack(slot, countsAndMarks(all), takenAt, micros, all),
+                                claim -> resetAt(slot, claim)
+                                        .filter(reset -> part.stamp() <= reset)
+                                        .hasElement()
+                                        .flatMap(isReset -> isReset
+                                                ? Mono.empty()
+                                                : giveBack(slot, counts(claim), takenAt, micros, List.of(claim)))))
+                .then();
     }
 
     @Override
     public Mono<Void> refund(List<Claim> claims) {
-        return giveBack(OLDEST, OLDEST, claims);
-    }
-
-    private Mono<Void> giveBack(byte[] takenAt, byte[] micros, List<Claim> claims) {
         return inEachSlot(
                         claims,
                         claim -> claim,
-                        (slot, all) -> togetherOrApart(all, some -> {
-                            byte[][] keys = markedKeys(some);
-                            byte[][] arguments = arguments(takenAt, micros, some);
-                            return ask(
-                                    slot,
-                                    keys,
-                                    (server, first, then) -> server.refund().run(first, then, keys, arguments));
-                        }))
+                        (slot, all) -> togetherOrApart(
+                                all,
+                                giveBack(slot, counts(all), OLDEST, OLDEST, all),
+                                claim -> giveBack(slot, counts(claim), OLDEST, OLDEST, List.of(claim))))
                 .then();
+    }
+
+    private Mono<Object> giveBack(int slot, byte[][] keys, byte[] takenAt, byte[] micros, List<Claim> claims) {
+        byte[][] arguments = arguments(takenAt, micros, claims);
+        return ask(slot, keys, (server, first, then) -> server.refund().run(first, then, keys, arguments));
+    }
+
+    /** When a count was reset last, in microseconds; empty if that is too long ago for anything, or never was. */
+    private Mono<Long> resetAt(int slot, Claim claim) {
+        byte[] mark = mark(claim, "");
+        return ask(
+                        slot,
+                        new byte[][] {mark},
+                        (server, first, then) -> first.ask(commands -> commands.getrange(mark, 0, -1)))
+                .filter(text -> text.length > 0)
+                .map(text -> Long.parseLong(new String(text, StandardCharsets.US_ASCII)));
     }
 
     @Override
@@ -286,28 +310,24 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return inEachSlot(
                         claims,
                         claim -> claim,
-                        (slot, all) -> togetherOrApart(all, some -> {
-                            byte[][] keys = markedKeys(some);
-                            byte[][] arguments = reaches(some);
-                            return ask(
-                                    slot,
-                                    keys,
-                                    (server, first, then) -> server.reset().run(first, then, keys, arguments));
-                        }))
+                        (slot, all) -> togetherOrApart(
+                                all,
+                                reset(slot, countsAndMarks(all), reaches(all)),
+                                claim -> reset(slot, counts(claim), NOTHING)
+                                        .then(reset(slot, marks(claim), reaches(List.of(claim))))))
                 .then();
     }
 
+    private Mono<Object> reset(int slot, byte[][] keys, byte[][] reaches) {
+        return ask(slot, keys, (server, first, then) -> server.reset().run(first, then, keys, reaches));
+    }
+
     /** While their slot is being moved some may be here and some there; then nothing has been done, and each is asked about by itself. */
-    private Mono<Void> togetherOrApart(List<Claim> all, Function<List<Claim>, Mono<?>> ask) {
-        Mono<?> together = ask.apply(all);
-        if (all.size() == 1) {
-            return together.then();
-        }
+    private Mono<Void> togetherOrApart(List<Claim> all, Mono<?> together, Function<Claim, Mono<?>> apart) {
         return together.then()
                 .onErrorResume(
                         e -> e.getCause() != null && Redirect.isTornApart(e.getCause()),
-                        e -> atTheSameTime(
-                                        all, claim -> ask.apply(List.of(claim)).then())
+                        e -> atTheSameTime(all, claim -> apart.apply(claim).then())
                                 .then());
     }
 
@@ -442,31 +462,54 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return closing;
     }
 
-    /** Of each claim the name of its count, and the mark that says when it was reset. */
-    private byte[][] markedKeys(List<Claim> claims) {
-        return markedKeys(claims, claim -> claim, claim -> "");
+    private byte[][] counts(List<Claim> claims) {
+        return keys(claims, this::count);
+    }
+
+    private byte[][] counts(Claim claim) {
+        return new byte[][] {count(claim)};
+    }
+
+    /** What says when it was reset. */
+    private byte[][] marks(Claim claim) {
+        return new byte[][] {mark(claim, "")};
+    }
+
+    private byte[][] countsAndMarks(List<Claim> claims) {
+        return concat(counts(claims), keys(claims, claim -> mark(claim, "")));
+    }
+
+    private static byte[][] keys(List<Claim> claims, Function<Claim, byte[]> key) {
+        return claims.stream().map(key).toArray(byte[][]::new);
+    }
+
+    private static byte[][] concat(byte[][] some, byte[][] others) {
+        byte[][] all = Arrays.copyOf(some, some.length + others.length);
+        System.arraycopy(others, 0, all, some.length, others.length);
+        return all;
     }
 
     /** Of each settlement the name of its count, and the mark that says that it is charged. */
     private byte[][] settledKeys(List<Settlement> settlements) {
-        return markedKeys(settlements, Settlement::claim, Settlement::id);
-    }
-
-    private <E> byte[][] markedKeys(List<E> all, Function<E, Claim> claim, Function<E, String> id) {
-        byte[][] keys = new byte[2 * all.size()][];
+        byte[][] keys = new byte[2 * settlements.size()][];
         int k = 0;
-        for (E one : all) {
-            String key = prefix + claim.apply(one).identity();
-            keys[k++] = ascii(key);
-            keys[k++] = ascii(key + MARK + id.apply(one));
+        for (Settlement settlement : settlements) {
+            keys[k++] = count(settlement.claim());
+            keys[k++] = mark(settlement.claim(), settlement.id());
         }
         return keys;
     }
 
+    private byte[] count(Claim claim) {
+        return ascii(prefix + claim.identity());
+    }
+
+    private byte[] mark(Claim claim, String id) {
+        return ascii(prefix + claim.identity() + MARK + id);
+    }
+
     private static byte[][] reaches(List<Claim> claims) {
-        return claims.stream()
-                .map(claim -> number(claim.limit().reach().toMillis()))
-                .toArray(byte[][]::new);
+        return keys(claims, claim -> number(claim.limit().reach().toMillis()));
     }
 
     private static byte[][] arguments(byte[] takenAt, byte[] micros, List<Claim> claims) {

@@ -1,7 +1,7 @@
 -- refund.lua: gives back permits of one or more counts.
 --
--- KEYS[2i-1]    the name of the i-th count; no two are the same
--- KEYS[2i]      its mark: when it was reset
+-- KEYS          the names of the counts; no two are the same; then those of their marks, which say when they were reset; or none of
+--               these, if it is known that no reset has come between
 -- ARGV[1]       when they were taken, in milliseconds, to give back just those; '' to give back the oldest
 -- ARGV[2]       the same in microseconds: what was taken before a reset is gone already, and is not taken off what came after it
 -- ARGV[5i-2 …]  of the i-th count, five each:
@@ -13,7 +13,7 @@
 --
 -- Reply: OK.
 --
--- Error 'FOREIGN k': the value under KEYS[k] is foreign. Nothing has been changed then: all counts are read and checked before the
+-- Error 'FOREIGN i': the value under KEYS[i] is foreign. Nothing has been changed then: all counts are read and checked before the
 -- first is written.
 
 local takenAt, takenAtMicros = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -92,35 +92,38 @@ local function refundCounter(counter, permits)
 end
 
 local function isReset(mark)
-  local at = takenAt and call('GETRANGE', mark, '0', '-1') or ''
-  return at ~= '' and takenAtMicros <= tonumber(at)
+  local at = takenAt and mark and call('GETRANGE', mark, '0', '-1') or ''
+  return at ~= '' and takenAtMicros <= (tonumber(at) or 0)
 end
 
 local counts = {}
-for i = 1, #KEYS / 2 do
-  local a, key = 5 * i - 2, KEYS[2 * i - 1]
+local number = (#ARGV - 2) / 5
+for i = 1, number do
+  local a = 5 * i - 2
   local kind, permits, window = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
   if kind == 'log' then
-    counts[i] = readLog(key, {window = window, resolution = tonumber(ARGV[a + 3])}, true)
+    counts[i] = readLog(KEYS[i], {window = window, resolution = tonumber(ARGV[a + 3])}, true)
   else
-    counts[i] = readCounter(key, kind, permits, window)
+    counts[i] = readCounter(KEYS[i], kind, permits, window)
   end
   if not counts[i] then
-    error('FOREIGN ' .. 2 * i - 1, 0)
+    error('FOREIGN ' .. i, 0)
   end
-  counts[i].isReset = isReset(KEYS[2 * i])
+  counts[i].isReset = isReset(KEYS[number + i])
 end
 for i, count in ipairs(counts) do
   local a = 5 * i - 2
-  local permits = tonumber(ARGV[a + 4])
-  if count.isReset then
-    -- nothing of it is left
-  elseif ARGV[a] == 'log' then
-    if count.used > 0 and refundLog(count, permits) or count.mended then
+  local isLog, permits = ARGV[a] == 'log', tonumber(ARGV[a + 4])
+  local isChanged = false
+  if not count.isReset then
+    isChanged = isLog and count.used > 0 and refundLog(count, permits) or not isLog and refundCounter(count, permits)
+  end
+  if isChanged or count.mended then
+    if isLog then
       writeLog(count)
+    else
+      writeCounter(count)
     end
-  elseif refundCounter(count, permits) or count.mended then
-    writeCounter(count)
   end
 end
 return redis.status_reply('OK')

@@ -631,6 +631,18 @@ class StandingInTest {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
 
+    /** Its first answer is still on its way when it is reset. */
+    @Test
+    void aResetOfWhatNothingIsKnownOfYetHoldsToo() {
+        RateLimiter limiter = limiter(Limit.perHour(10));
+        limiter.reset("a").block();
+        Decision before = taken(limiter, "a", 2);
+        clock.advanceMillis(1);
+        taken(limiter, "a", 3);
+        store.refund(before).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(7);
+    }
+
     @Test
     void whereTheClockHasSteppedBackAResetIsNotLongerAgoThanItWas() {
         RateLimiter limiter = limiter(Limit.perHour(10));

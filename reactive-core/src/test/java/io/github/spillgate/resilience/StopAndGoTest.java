@@ -103,7 +103,9 @@ class StopAndGoTest {
     private void awaitThatAllIsSettled() {
         await().atMost(PATIENCE.plusSeconds(15))
                 .untilAsserted(() -> assertThat(limiter.state().toSettle())
-                        .as("%s, with %d in doubt", limiter.state(), store.doubts().size())
+                        .as(
+                                "%s, with %d in doubt",
+                                limiter.state(), store.doubts().size())
                         .isZero());
     }
 
