@@ -169,9 +169,11 @@ class ClusterDoubtsTest {
         RateLimiter limiter = limiter(RedisClusterForTests.start(3, 0));
         String tag = "torn";
         int slot = SlotHash.getSlot(tag);
-        Charge[] charges = {Charge.of("one").group(tag), Charge.of("two").group(tag)};
+        // Of before a reset and of after it, all is in the same window.
+        Limit limit = Limit.perDay(10).counter().alignedToClock();
+        Charge[] charges = {Charge.of("one", limit).group(tag), Charge.of("two", limit).group(tag)};
         limiter.tryAcquire(charges).block(LONG);
-        limiter.tryAcquire(charges).block(LONG);
+        Decision second = limiter.tryAcquire(charges).block(LONG);
         Decision third = limiter.tryAcquire(charges).block(LONG);
         RedisNode source = cluster.primaryOf(slot);
         RedisNode target = cluster.nodes().stream()
@@ -182,13 +184,19 @@ class ClusterDoubtsTest {
         String first = source.commands().clusterGetKeysInSlot(slot, 1).get(0);
         source.commands().migrate("127.0.0.1", target.port(), first, 0, LONG.toMillis());
         limiter.refund(third).block(LONG);
-        limiter.refund(Charge.of("one").group(tag), Charge.of("two").group(tag)).block(LONG);
+        limiter.refund(charges).block(LONG);
         assertThat(used(limiter, charges[0])).isEqualTo(1);
         assertThat(used(limiter, charges[1])).isEqualTo(1);
         limiter.reset(charges[0]).block(LONG);
         limiter.reset(charges[1]).block(LONG);
         assertThat(used(limiter, charges[0])).isZero();
         assertThat(used(limiter, charges[1])).isZero();
+
+        limiter.tryAcquire(charges[0].permits(2)).block(LONG);
+        limiter.tryAcquire(charges[1].permits(2)).block(LONG);
+        limiter.refund(second).block(LONG);
+        assertThat(used(limiter, charges[0])).isEqualTo(2);
+        assertThat(used(limiter, charges[1])).isEqualTo(2);
     }
 
     private static long used(RateLimiter limiter, Charge charge) {
