@@ -171,7 +171,9 @@ class ClusterDoubtsTest {
         int slot = SlotHash.getSlot(tag);
         // Of before a reset and of after it, all is in the same window.
         Limit limit = Limit.perDay(10).counter().alignedToClock();
-        Charge[] charges = {Charge.of("one", limit).group(tag), Charge.of("two", limit).group(tag)};
+        Charge[] charges = {
+            Charge.of("one", limit).group(tag), Charge.of("two", limit).group(tag)
+        };
         limiter.tryAcquire(charges).block(LONG);
         Decision second = limiter.tryAcquire(charges).block(LONG);
         Decision third = limiter.tryAcquire(charges).block(LONG);
