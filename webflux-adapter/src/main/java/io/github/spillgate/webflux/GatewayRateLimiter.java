@@ -65,6 +65,7 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
     private static final List<String> PREFIXES =
             List.of(CONFIGURATION_PROPERTY_NAME, RedisRateLimiter.CONFIGURATION_PROPERTY_NAME);
     private static final long UNKNOWN = -1;
+    private static final int LONGEST = 200;
 
     private final RateLimiter limiter;
     private final RateLimitResponses responses;
@@ -215,9 +216,15 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
 
     private Response undecided(String route, GatewayPlan plan, Throwable why) {
         if (failureTold.compareAndSet(false, true)) {
-            LOG.warn("route {} could not be decided, and others may not be either: {}", route, why.toString());
+            LOG.warn("route {} could not be decided, and others may not be either: {}", route, onOneLine(why));
         }
         return response(plan, null, plan.config().whenUndecided == WhenUndecided.ALLOW, UNKNOWN);
+    }
+
+    /** What went wrong in somebody else's store may quote what a client has sent. */
+    private static String onOneLine(Throwable why) {
+        String text = why.toString();
+        return text.substring(0, Math.min(LONGEST, text.length())).replaceAll("[^ -~]", "?");
     }
 
     private Response response(GatewayPlan plan, @Nullable Decision decision, boolean isAllowed, long remaining) {

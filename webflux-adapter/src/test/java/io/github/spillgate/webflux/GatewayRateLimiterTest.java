@@ -5,10 +5,16 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.URI;
@@ -19,6 +25,7 @@ import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
@@ -36,6 +43,7 @@ import org.springframework.cloud.gateway.filter.ratelimit.KeyResolver;
 import org.springframework.cloud.gateway.filter.ratelimit.RedisRateLimiter;
 import org.springframework.cloud.gateway.route.RouteLocator;
 import org.springframework.cloud.gateway.route.builder.RouteLocatorBuilder;
+import org.springframework.cloud.gateway.support.ConfigurationService;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.event.ContextRefreshedEvent;
@@ -236,6 +244,36 @@ class GatewayRateLimiterTest {
             HttpResponse<String> response = denying.get("/limits", user);
             assertThat(response.statusCode()).isEqualTo(429);
             assertThat(response.headers().firstValue("Retry-After")).hasValue("1");
+        }
+    }
+
+    @Test
+    void whyNothingDecidesIsToldOnceAndNothingInItEndsTheLineOrGoesOnForEver() {
+        LimitStore broken = new Unprotected(LocalStore.bounded(100)) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                return Mono.error(new IllegalStateException("a\r\nWARN b\u001b[2K\u2028" + "x".repeat(1_000)));
+            }
+        };
+        try (LogForTests log = LogForTests.listen();
+                RateLimiter limiter =
+                        RateLimiter.builder("gateway").store(broken).build()) {
+            GatewayRateLimiter gateway = GatewayRateLimiter.of(
+                    limiter,
+                    RateLimitResponses.standard(),
+                    GatewayRateLimiter.Fields.standard(),
+                    new ConfigurationService(null, () -> null, () -> null));
+            gateway.configure(Map.of("route", gateway.newConfig().setLimits("10/s")));
+            for (int i = 0; i < 3; i++) {
+                assertThat(gateway.isAllowed("route", user).block(LONG).isAllowed())
+                        .isTrue();
+            }
+            assertThat(log.lines("could not be decided"))
+                    .singleElement()
+                    .satisfies(line -> assertThat(line)
+                            .contains("route route could", "IllegalStateException: a??WARN b?[2K?xxx")
+                            .hasSizeLessThan(400));
+            assertThat(log.lines("x".repeat(300))).isEmpty();
         }
     }
 
