@@ -17,6 +17,7 @@ import java.math.RoundingMode;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
@@ -129,57 +130,95 @@ class ReadmeFiguresTest {
 
     @Test
     void howFastItIsWasMeasured() throws IOException {
-        String page = Files.readString(ROOT.resolve("docs/benchmarks.md"));
+        Rounds rounds = Rounds.read();
         List<List<String>> table = rows(part(readme, "**How fast**", "\n!["));
         List<String> peers = table.get(0);
         int compared = 0;
         for (List<String> row : table.subList(1, table.size())) {
-            Measured work = Measured.of(page, WORKS.get(row.get(0).replace(": counter, log", "")));
+            String work = WORKS.get(row.get(0).replace(": counter, log", ""));
             for (int i = 1; i < row.size(); i++) {
                 String peer = PEERS.get(peers.get(i));
                 List<String> stated = List.of(row.get(i).replace("*", "").split(", ", -1));
                 assertThat(stated)
                         .as("%s, × %s", row.get(0), peers.get(i))
-                        .containsExactly(work.times("spillgate counter", peer), work.times("spillgate log", peer));
+                        .containsExactly(
+                                rounds.times(work, "spillgate counter", peer),
+                                rounds.times(work, "spillgate log", peer));
                 compared++;
             }
         }
         assertThat(compared).isEqualTo(WORKS.size() * PEERS.size());
         assertThat(readme)
                 .contains("Bucket4j does more than our log ("
-                        + Measured.of(page, "three-limits").times("bucket4j", "spillgate log") + " ×)");
+                        + rounds.times("three-limits", "bucket4j", "spillgate log") + " ×)");
+    }
+
+    /** The page compares all with one of them only; those figures are of the same rounds. */
+    @Test
+    void thePageOfAllFiguresIsOfTheSameRounds() throws IOException {
+        String page = Files.readString(ROOT.resolve("docs/benchmarks.md"));
+        Rounds rounds = Rounds.read();
+        for (String work : WORKS.values()) {
+            List<List<String>> table = rows(part(page, "\n## " + work + "\n", "\n## "));
+            String best = table.get(0).get(2).replaceAll(".*, ", "");
+            for (List<String> row : table.subList(1, table.size())) {
+                String contender = row.get(0).replace("*", "");
+                assertThat(row.get(1)).startsWith(number(rounds.median(work, contender)) + " (");
+                BigDecimal times = rounds.ratio(work, contender, best).setScale(2, RoundingMode.HALF_UP);
+                assertThat(row.get(2)).as("%s, %s", work, contender).startsWith(times + " (");
+            }
+        }
     }
 
     /**
-     * A work.
+     * Every slice of the run.
      *
-     * @param best the peer to whom the page itself compares all others, round by round
-     * @param cells decisions a second, and the multiple of that peer, by contender
+     * @param decisions a second in each round, by work and contender
      */
-    private record Measured(String best, Map<String, List<BigDecimal>> cells) {
+    private record Rounds(Map<String, List<BigDecimal>> decisions) {
 
-        static Measured of(String page, String work) {
-            List<List<String>> table = rows(part(page, "\n## " + work + "\n", "\n## "));
-            Map<String, List<BigDecimal>> cells = new HashMap<>();
-            for (List<String> row : table.subList(1, table.size())) {
-                cells.put(row.get(0).replace("*", ""), List.of(median(row.get(1)), median(row.get(2))));
+        static Rounds read() throws IOException {
+            List<String> lines = Files.readAllLines(ROOT.resolve("docs/benchmarks/rounds.csv"));
+            List<String> columns = List.of(lines.get(0).split(",", -1));
+            Map<String, List<BigDecimal>> decisions = new HashMap<>();
+            for (String line : lines.subList(1, lines.size())) {
+                String[] cells = line.split(",", -1);
+                decisions
+                        .computeIfAbsent(
+                                key(cells[columns.indexOf("work")], cells[columns.indexOf("contender")]),
+                                key -> new ArrayList<>())
+                        .add(new BigDecimal(cells[columns.indexOf("decisions_per_s")]));
             }
-            return new Measured(table.get(0).get(2).replaceAll(".*, ", ""), cells);
+            return new Rounds(decisions);
+        }
+
+        BigDecimal median(String work, String contender) {
+            return middle(decisions.get(key(work, contender)));
+        }
+
+        /** The median of the ratios of each round. */
+        BigDecimal ratio(String work, String contender, String other) {
+            List<BigDecimal> ours = decisions.get(key(work, contender));
+            List<BigDecimal> theirs = decisions.get(key(work, other));
+            List<BigDecimal> ratios = new ArrayList<>();
+            for (int i = 0; i < ours.size(); i++) {
+                ratios.add(ours.get(i).divide(theirs.get(i), MathContext.DECIMAL64));
+            }
+            return middle(ratios);
         }
 
         /** To two figures. */
-        String times(String contender, String other) {
-            List<BigDecimal> ours = cells.get(contender);
-            BigDecimal times = other.equals(best)
-                    ? ours.get(1)
-                    : ours.get(0).divide(cells.get(other).get(0), MathContext.DECIMAL64);
-            BigDecimal rounded = times.round(new MathContext(2, RoundingMode.HALF_UP));
+        String times(String work, String contender, String other) {
+            BigDecimal rounded = ratio(work, contender, other).round(new MathContext(2, RoundingMode.HALF_UP));
             return String.format(Locale.ROOT, "%,." + Math.max(0, rounded.scale()) + "f", rounded);
         }
 
-        /** What stands before the brackets with the lowest and the highest. */
-        private static BigDecimal median(String cell) {
-            return new BigDecimal(cell.replaceAll(" .*", "").replace(",", ""));
+        private static String key(String work, String contender) {
+            return work + ": " + contender;
+        }
+
+        private static BigDecimal middle(List<BigDecimal> odd) {
+            return odd.stream().sorted().toList().get(odd.size() / 2);
         }
     }
 
