@@ -31,7 +31,7 @@ import org.springframework.context.annotation.AnnotationConfigApplicationContext
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RequestMapping;
 import org.springframework.web.bind.annotation.RestController;
-import org.springframework.web.reactive.HandlerMapping;
+import org.springframework.web.reactive.function.server.HandlerFilterFunction;
 import org.springframework.web.reactive.function.server.RouterFunction;
 import org.springframework.web.reactive.function.server.RouterFunctions;
 import org.springframework.web.reactive.function.server.ServerResponse;
@@ -93,7 +93,20 @@ class AgainAndAtOnceTest {
 
     @Test
     void aRouteThatIsTriedAgainIsChargedOnce() {
-        Rules rules = limiters.rules(address("address", 10));
+        HandlerFilterFunction<ServerResponse, ServerResponse> limited =
+                RateLimitHandlerFilter.of(limiters.rules(address("address", 10)), RateLimitResponses.standard());
+        HandlerFilterFunction<ServerResponse, ServerResponse> again =
+                (request, next) -> next.handle(request).retry(3);
+        String inner = leftAfterTwoFailures(again, limited);
+        service.close();
+        String outer = leftAfterTwoFailures(limited, again);
+        assertThat(List.of(inner, outer)).containsExactly("9", "8");
+    }
+
+    /** What is left of ten after one request to a route that answers the third time only; the last filter is the outermost. */
+    private String leftAfterTwoFailures(
+            HandlerFilterFunction<ServerResponse, ServerResponse> inner,
+            HandlerFilterFunction<ServerResponse, ServerResponse> outer) {
         AtomicInteger calls = new AtomicInteger();
         service = Service.start(context -> context.registerBean(
                 RouterFunction.class,
@@ -103,31 +116,13 @@ class AgainAndAtOnceTest {
                                 request -> calls.incrementAndGet() % 3 != 0
                                         ? Mono.error(new IllegalStateException("flaky"))
                                         : ServerResponse.ok().bodyValue("ok"))
-                        .filter((request, next) -> next.handle(request).retry(3))
-                        .filter(RateLimitHandlerFilter.of(rules, RateLimitResponses.standard()))
+                        .filter(inner)
+                        .filter(outer)
                         .build()));
-        String inner = service.get("/flaky")
+        return service.get("/flaky")
                 .headers()
                 .firstValue("X-RateLimit-Remaining")
                 .orElse("none");
-        service.close();
-        service = Service.start(context -> context.registerBean(
-                RouterFunction.class,
-                () -> RouterFunctions.route()
-                        .GET(
-                                "/flaky",
-                                request -> calls.incrementAndGet() % 3 != 0
-                                        ? Mono.error(new IllegalStateException("flaky"))
-                                        : ServerResponse.ok().bodyValue("ok"))
-                        .filter(RateLimitHandlerFilter.of(rules, RateLimitResponses.standard()))
-                        .filter((request, next) -> next.handle(request).retry(3))
-                        .build()));
-        calls.set(0);
-        String outer = service.get("/flaky")
-                .headers()
-                .firstValue("X-RateLimit-Remaining")
-                .orElse("none");
-        assertThat(List.of(inner, outer)).containsExactly("9", "8");
     }
 
     @Test
@@ -232,12 +227,7 @@ class AgainAndAtOnceTest {
     }
 
     private static void beans(AnnotationConfigApplicationContext context, Rules rules) {
-        RateLimitResponses withCors = RateLimitResponses.standard()
-                .corsOf(() -> context.getBeansOfType(HandlerMapping.class).values());
-        for (Phase phase : Phase.values()) {
-            context.registerBean(
-                    "rateLimit" + phase, RateLimitWebFilter.class, () -> RateLimitWebFilter.of(rules, phase, withCors));
-        }
+        Service.filters(context, RateLimitResponses.standard(), rules);
         context.registerBean(Handlers.class);
     }
 

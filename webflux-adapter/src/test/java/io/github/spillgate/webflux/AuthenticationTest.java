@@ -6,7 +6,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
-import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
 import java.nio.charset.StandardCharsets;
 import java.util.Base64;
@@ -32,12 +31,7 @@ class AuthenticationTest {
     private final Rules rules = limiters.rules(
             address("log-in", 6), Rule.named("user").key(KeySource.principal()).limit(Limit.perMinute(2)));
     private final Service service = Service.start(context -> {
-        for (Phase phase : Phase.values()) {
-            context.registerBean(
-                    "rateLimit" + phase,
-                    RateLimitWebFilter.class,
-                    () -> RateLimitWebFilter.of(rules, phase, RateLimitResponses.standard()));
-        }
+        Service.filters(context, RateLimitResponses.standard(), rules);
         context.register(Security.class);
         context.registerBean(Handler.class);
     });

@@ -32,8 +32,6 @@ import org.springframework.core.annotation.Order;
 import org.springframework.security.config.Customizer;
 import org.springframework.security.config.annotation.web.reactive.EnableWebFluxSecurity;
 import org.springframework.security.config.web.server.ServerHttpSecurity;
-import org.springframework.security.core.userdetails.MapReactiveUserDetailsService;
-import org.springframework.security.core.userdetails.User;
 import org.springframework.security.web.server.SecurityWebFilterChain;
 import org.springframework.test.web.reactive.server.WebTestClient;
 import org.springframework.web.bind.annotation.CrossOrigin;
@@ -43,7 +41,6 @@ import org.springframework.web.bind.annotation.RequestBody;
 import org.springframework.web.bind.annotation.RequestMapping;
 import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.method.HandlerMethod;
-import org.springframework.web.reactive.HandlerMapping;
 import org.springframework.web.reactive.function.server.RequestPredicates;
 import org.springframework.web.reactive.function.server.RouterFunction;
 import org.springframework.web.reactive.function.server.RouterFunctions;
@@ -117,7 +114,7 @@ class EdgesTest {
             context.registerBean(
                     RateLimitWebFilter.class,
                     () -> RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, RateLimitResponses.standard()));
-            context.register(Security.class);
+            context.register(AuthenticationTest.Security.class);
             context.registerBean(Handlers.class);
         });
         List<Integer> statuses = new ArrayList<>();
@@ -368,12 +365,7 @@ class EdgesTest {
     }
 
     private static void beans(AnnotationConfigApplicationContext context, RateLimitResponses responses, Rules rules) {
-        RateLimitResponses withCors = responses.corsOf(
-                () -> context.getBeansOfType(HandlerMapping.class).values());
-        for (Phase phase : Phase.values()) {
-            context.registerBean(
-                    "rateLimit" + phase, RateLimitWebFilter.class, () -> RateLimitWebFilter.of(rules, phase, withCors));
-        }
+        Service.filters(context, responses, rules);
         context.registerBean(Handlers.class);
     }
 
@@ -412,26 +404,6 @@ class EdgesTest {
 
     @Configuration
     @EnableWebFluxSecurity
-    static class Security {
-
-        @Bean
-        SecurityWebFilterChain chain(ServerHttpSecurity http) {
-            return http.authorizeExchange(exchanges -> exchanges.anyExchange().authenticated())
-                    .httpBasic(Customizer.withDefaults())
-                    .build();
-        }
-
-        @Bean
-        MapReactiveUserDetailsService users() {
-            return new MapReactiveUserDetailsService(User.withUsername("ann")
-                    .password("{noop}secret")
-                    .roles("USER")
-                    .build());
-        }
-    }
-
-    @Configuration
-    @EnableWebFluxSecurity
     static class Anonymous {
 
         @Bean
@@ -439,14 +411,6 @@ class EdgesTest {
             return http.authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
                     .anonymous(Customizer.withDefaults())
                     .build();
-        }
-
-        @Bean
-        MapReactiveUserDetailsService users() {
-            return new MapReactiveUserDetailsService(User.withUsername("ann")
-                    .password("{noop}secret")
-                    .roles("USER")
-                    .build());
         }
     }
 

@@ -19,7 +19,6 @@ import org.springframework.http.HttpStatus;
 import org.springframework.http.MediaType;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RestController;
-import org.springframework.web.reactive.HandlerMapping;
 import org.springframework.web.server.ResponseStatusException;
 import org.springframework.web.server.ServerWebExchange;
 import org.springframework.web.server.WebFilter;
@@ -141,12 +140,7 @@ class RateLimitWebFilterTest {
     }
 
     private static void beans(AnnotationConfigApplicationContext context, RateLimitResponses responses, Rules rules) {
-        RateLimitResponses withCors = responses.corsOf(
-                () -> context.getBeansOfType(HandlerMapping.class).values());
-        for (Phase phase : Phase.values()) {
-            context.registerBean(
-                    "rateLimit" + phase, RateLimitWebFilter.class, () -> RateLimitWebFilter.of(rules, phase, withCors));
-        }
+        Service.filters(context, responses, rules);
         context.registerBean(Handlers.class);
     }
 

@@ -1,5 +1,7 @@
 package io.github.spillgate.webflux;
 
+import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.Rules;
 import io.github.spillgate.testkit.ClientForTests;
 import java.net.URI;
 import java.net.http.HttpRequest;
@@ -11,6 +13,7 @@ import java.util.function.UnaryOperator;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.http.server.reactive.ReactorHttpHandlerAdapter;
+import org.springframework.web.reactive.HandlerMapping;
 import org.springframework.web.reactive.config.EnableWebFlux;
 import org.springframework.web.server.adapter.WebHttpHandlerBuilder;
 import reactor.netty.DisposableServer;
@@ -58,6 +61,16 @@ final class Service implements AutoCloseable {
                         WebHttpHandlerBuilder.applicationContext(context).build()))
                 .bindNow();
         return new Service(context, server);
+    }
+
+    /** The filters of both phases for these rules, which tell also what pages of other origins may read. */
+    static void filters(AnnotationConfigApplicationContext context, RateLimitResponses responses, Rules rules) {
+        RateLimitResponses withCors = responses.corsOf(
+                () -> context.getBeansOfType(HandlerMapping.class).values());
+        for (Phase phase : Phase.values()) {
+            context.registerBean(
+                    "rateLimit" + phase, RateLimitWebFilter.class, () -> RateLimitWebFilter.of(rules, phase, withCors));
+        }
     }
 
     <T> T bean(Class<T> type) {

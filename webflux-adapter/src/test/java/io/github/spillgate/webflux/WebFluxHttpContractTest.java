@@ -2,7 +2,6 @@ package io.github.spillgate.webflux;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.http.PathSyntax;
-import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.testkit.HttpContract;
 import java.util.List;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
@@ -19,7 +18,6 @@ import org.springframework.web.bind.annotation.RequestBody;
 import org.springframework.web.bind.annotation.RequestMapping;
 import org.springframework.web.bind.annotation.RequestMethod;
 import org.springframework.web.bind.annotation.RestController;
-import org.springframework.web.reactive.HandlerMapping;
 import org.springframework.web.server.ServerWebExchange;
 import org.springframework.web.server.WebFilter;
 import org.springframework.web.server.WebFilterChain;
@@ -56,15 +54,7 @@ class WebFluxHttpContractTest extends HttpContract {
     }
 
     private static void beans(AnnotationConfigApplicationContext context, Setup setup) {
-        RateLimitResponses responses = RateLimitResponses.standard()
-                .headers(setup.headers())
-                .corsOf(() -> context.getBeansOfType(HandlerMapping.class).values());
-        for (Phase phase : Phase.values()) {
-            context.registerBean(
-                    "rateLimit" + phase,
-                    RateLimitWebFilter.class,
-                    () -> RateLimitWebFilter.of(setup.rules(), phase, responses));
-        }
+        Service.filters(context, RateLimitResponses.standard().headers(setup.headers()), setup.rules());
         context.registerBean(Authentication.class);
         context.registerBean(Handlers.class, () -> new Handlers(setup.handled()));
     }
