@@ -3,17 +3,13 @@ package io.github.spillgate.vertx;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Waiting;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.ClientForTests;
 import io.github.spillgate.testkit.LimiterForTests;
-import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.MessagesContract;
 import io.github.spillgate.testkit.WebSocketForTests;
-import io.lettuce.core.RedisClient;
 import io.vertx.core.Future;
 import io.vertx.core.Vertx;
 import io.vertx.core.http.HttpServer;
@@ -27,9 +23,6 @@ import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
-import java.util.UUID;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
@@ -39,85 +32,30 @@ import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Flux;
 
 /** What docs/websockets.md shows of Vert.x does what it says: with a real server, a real client and a real Redis. */
-class MessagesTest {
-
-    private static final Duration LONG = Duration.ofSeconds(60);
-    private static final String ME = "ip:127.0.0.1";
-    private static final Limit THREE = Limit.of(3, Duration.ofHours(1));
+class MessagesTest extends MessagesContract {
 
     private final Vertx vertx = Vertx.vertx();
-    private final RedisClient redis = RedisClient.create(RedisForTests.first().uri());
-    private final RedisStore store = RedisStore.create(redis);
-    private final List<AutoCloseable> open = new CopyOnWriteArrayList<>();
 
     @AfterEach
-    void close() throws Exception {
-        for (int i = open.size() - 1; i >= 0; i--) {
-            open.get(i).close();
-        }
+    void closeVertx() {
         join(vertx.close());
-        store.close();
-        redis.shutdown(Duration.ZERO, Duration.ofSeconds(2));
     }
 
-    @Test
-    void messagesAreSlowedInOrder() {
-        RateLimiter limiter = limiter(Limit.of(2, Duration.ofMillis(300)));
-        WebSocketForTests client = chat(socket -> Chat.slowed(vertx, socket, limiter));
-        long began = System.nanoTime();
-        IntStream.range(0, 7).forEach(i -> client.say("m" + i));
-        await().atMost(LONG).until(() -> client.heard().size() == 7);
-        assertThat(client.heard()).containsExactly("m0!", "m1!", "m2!", "m3!", "m4!", "m5!", "m6!");
-        assertThat(System.nanoTime() - began)
-                .as("nanoseconds for seven, by two")
-                .isGreaterThan(900_000_000L);
+    @Override
+    protected WebSocketForTests slowed(RateLimiter limiter) {
+        return chat(socket -> Chat.slowed(vertx, socket, limiter));
     }
 
-    @Test
-    void whoIsSlowedCannotSendFarAhead() {
-        // Ten minutes are waited for at most; who asks for the fourth permit in an hour would be denied.
-        RateLimiter limiter = limiter(Limit.of(3, Duration.ofMinutes(5)));
-        WebSocketForTests client = chat(socket -> Chat.slowed(vertx, socket, limiter));
-        String large = "x".repeat(60_000);
-        AtomicInteger sent = new AtomicInteger();
-        CompletableFuture<?> last = CompletableFuture.completedFuture(null);
-        for (int i = 0; i < 500; i++) {
-            last = last.thenCompose(before -> client.sayLater(large).thenRun(sent::incrementAndGet));
-        }
-        await().atMost(LONG).until(() -> client.heard().size() == 3);
-        await().during(Duration.ofMillis(500))
-                .atMost(LONG)
-                .until(() -> sent.get() < 500 && client.heard().size() == 3);
-        assertThat(last).isNotDone();
-    }
-
-    @Test
-    void whoHangsUpWhileHeIsSlowedLeavesNothingBehind() {
-        RateLimiter limiter = limiter(Limit.of(3, Duration.ofMinutes(5)));
-        WebSocketForTests client = chat(socket -> Chat.slowed(vertx, socket, limiter));
-        IntStream.range(0, 7).forEach(i -> client.say("m" + i));
-        await().atMost(LONG).until(() -> client.heard().size() == 3 && Waiting.in(limiter) == 1);
-        client.close();
-        await().atMost(LONG).until(() -> Waiting.in(limiter) == 0);
-        assertThat(limiter.peek(ME).block().limits().get(0).used()).isEqualTo(3);
-    }
-
-    @Test
-    void theFirstMessageTooManyClosesTheSocketAfterTheAnswersBeforeIt() {
-        RateLimiter limiter = limiter(THREE);
+    @Override
+    protected WebSocketForTests closed(RateLimiter limiter) {
         FutureRateLimiter limits = FutureRateLimiter.of(vertx, limiter);
-        WebSocketForTests client = chat(socket -> Chat.closed(socket, limits));
-        IntStream.range(0, 7).forEach(i -> client.say("m" + i));
-        await().atMost(LONG).until(client.closed()::isDone);
-        assertThat(client.heard()).containsExactly("m0!", "m1!", "m2!");
-        assertThat(client.closed().join()).matches("1013 retry-after=3[56]\\d\\d");
-        assertThat(limiter.peek(ME).block().limits().get(0).used()).isEqualTo(3);
+        return chat(socket -> Chat.closed(socket, limits));
     }
 
     @Test
     void whoWouldWaitForTooLongIsDeniedAtOnce() {
         RateLimiter limiter = limiter(THREE);
-        WebSocketForTests client = chat(socket -> Chat.slowed(vertx, socket, limiter));
+        WebSocketForTests client = slowed(limiter);
         IntStream.range(0, 4).forEach(i -> client.say("m" + i));
         await().atMost(LONG).until(client.closed()::isDone);
         assertThat(client.heard()).hasSize(3);
@@ -165,23 +103,11 @@ class MessagesTest {
         }
     }
 
-    private RateLimiter limiter(Limit limit) {
-        RateLimiter limiter = RateLimiter.builder("messages-" + UUID.randomUUID())
-                .store(store)
-                .deadline(Duration.ofSeconds(5))
-                .limit(limit)
-                .build();
-        open.add(limiter);
-        return limiter;
-    }
-
     private WebSocketForTests chat(Consumer<ServerWebSocket> handler) {
         HttpServer server =
                 join(vertx.createHttpServer().webSocketHandler(handler::accept).listen(0, "127.0.0.1"));
-        WebSocketForTests client =
-                WebSocketForTests.open(ClientForTests.of(server.actualPort()).uri("/chat"));
-        open.add(client);
-        return client;
+        return closedLater(
+                WebSocketForTests.open(ClientForTests.of(server.actualPort()).uri("/chat")));
     }
 
     private ClientForTests events(RateLimiter limiter, Flux<String> prices) {
