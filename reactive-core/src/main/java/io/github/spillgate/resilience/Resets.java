@@ -38,15 +38,13 @@ final class Resets {
 
     /** Whether one of them may have been reset at that time or later. */
     boolean isAnySince(List<Claim> claims, long nanos) {
-        if (nanos - forgottenUntil < 0) {
-            return true;
-        }
         for (Claim claim : claims) {
             if (isSince(newer, claim, nanos) || isSince(older, claim, nanos)) {
                 return true;
             }
         }
-        return false;
+        // Looked at last: what is forgotten meanwhile is known to be forgotten by then.
+        return nanos - forgottenUntil < 0;
     }
 
     private static boolean isSince(ConcurrentMap<Object, Long> some, Claim claim, long nanos) {

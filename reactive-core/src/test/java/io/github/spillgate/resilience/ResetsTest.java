@@ -2,12 +2,17 @@ package io.github.spillgate.resilience;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Duration;
+import java.util.AbstractList;
 import java.util.List;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 class ResetsTest {
@@ -43,7 +48,82 @@ class ResetsTest {
         assertThat(resets.isAnySince(claims("user:140000"), last)).isTrue();
     }
 
-    private List<Claim> claims(String key) {
-        return limiter.peek(key).block().limits().stream().map(Usage::claim).toList();
+    @Test
+    void ofSeveralCountsOneThatWasResetIsEnough() {
+        long before = Deadlines.now();
+        resets.note(claims("a", "b"));
+        assertThat(resets.isAnySince(claims("c", "b"), before)).isTrue();
+        assertThat(resets.isAnySince(claims("a", "c"), before)).isTrue();
+        assertThat(resets.isAnySince(claims("c", "d"), before)).isFalse();
+    }
+
+    /** Of the two, the store may have heard of the reset second. */
+    @Test
+    void whoAskedInTheSameMomentIsTold() {
+        try (VirtualTime time = new VirtualTime()) {
+            Resets here = new Resets();
+            time.passMillis(1);
+            here.note(claims("a"));
+            assertThat(here.isAnySince(claims("a"), Deadlines.now())).isTrue();
+            assertThat(here.isAnySince(claims("b"), Deadlines.now())).isFalse();
+        }
+    }
+
+    @Test
+    void aResetIsRememberedBehindManyOthers() {
+        long before = Deadlines.now();
+        resets.note(claims("a"));
+        noteMany(60_000);
+        assertThat(resets.isAnySince(claims("a"), before)).isTrue();
+        assertThat(resets.isAnySince(claims("never reset"), before)).isFalse();
+    }
+
+    @Test
+    void whatNobodyCanHaveAskedBeforeIsForgottenSoon() {
+        try (VirtualTime time = new VirtualTime()) {
+            Resets here = new Resets();
+            time.passMillis(1);
+            long asked = Deadlines.now();
+            here.note(claims("a"));
+            time.pass(Duration.ofMinutes(2));
+            here.note(claims("b"));
+            assertThat(here.isAnySince(claims("a"), asked)).isTrue();
+            assertThat(here.isAnySince(claims("never reset"), asked)).isFalse();
+            time.pass(Duration.ofMinutes(2).plusMillis(1));
+            here.note(claims("c"));
+            assertThat(here.size()).isEqualTo(2);
+        }
+    }
+
+    /** What others reset between two looks at the claims is reset here at each of them. */
+    @Test
+    void whoLooksWhileWhatHeLooksForIsForgottenIsTold() {
+        long before = Deadlines.now();
+        List<Claim> asked = claims("a");
+        resets.note(asked);
+        List<Claim> looking = new AbstractList<>() {
+            @Override
+            public Claim get(int index) {
+                noteMany(100_001);
+                return asked.get(index);
+            }
+
+            @Override
+            public int size() {
+                return asked.size();
+            }
+        };
+        assertThat(resets.isAnySince(looking, before)).isTrue();
+    }
+
+    private void noteMany(int number) {
+        for (int i = 0; i < number; i++) {
+            resets.note(claims("user:" + i));
+        }
+    }
+
+    private List<Claim> claims(String... keys) {
+        List<Charge> charges = Stream.of(keys).map(Charge::of).toList();
+        return limiter.peek(charges).block().limits().stream().map(Usage::claim).toList();
     }
 }
