@@ -1729,6 +1729,51 @@ class ResilientStoreTest {
         assertThat(limiter.state().toSettle()).isEqualTo(3);
     }
 
+    /** The store charges first and forgets then, and so come its answers. */
+    @Test
+    void aResetIsOfTheMomentAtWhichItBegins() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.hangs();
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(60);
+        limiter.reset("a").subscribe();
+        time.passMillis(60);
+        assertThat(decisions().get(0).isAllowed()).isTrue();
+        elsewhere.answers();
+        elsewhere.goOn();
+        assertThat(limiter.state().toSettle()).isEqualTo(3);
+    }
+
+    @Test
+    void aResetThatNobodyWaitsForAnyMoreIsOfTheMomentAtWhichHeLeft() {
+        RateLimiter limiter = limiter(LIMIT);
+        elsewhere.hangs();
+        Disposable leaves = limiter.reset("a").subscribe();
+        time.passMillis(50);
+        listen(limiter.tryAcquire("a", 3));
+        leaves.dispose();
+        time.passMillis(100);
+        assertThat(decisions().get(0).isAllowed()).isTrue();
+        elsewhere.answers();
+        elsewhere.goOn();
+        assertThat(limiter.state().toSettle()).isEqualTo(3);
+    }
+
+    @Test
+    void aLateAnswerOfAfterAResetCancelsTheSettlement() {
+        RateLimiter limiter = limiter(LIMIT);
+        limiter.reset("a").block();
+        time.passMillis(1);
+        elsewhere.hangs();
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        assertThat(decisions().get(0).isAllowed()).isTrue();
+        elsewhere.answers();
+        elsewhere.goOn();
+        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(used("a")).isEqualTo(3);
+    }
+
     @Test
     void whatTheStoreAllowsLateAndTheFallbackHasDeniedIsGivenBack() {
         RateLimiter limiter = limiter(LIMIT);
