@@ -159,6 +159,19 @@ class LogLinesTest {
                 .isEqualTo("WARN 4 permits that LocalStore has granted will not be charged in Elsewhere");
     }
 
+    @Test
+    void whereAllIsSettledTheEndIsNoLine() {
+        elsewhere.isNotThere();
+        ask(4);
+        elsewhere.answers();
+        time.passMillis(5_000);
+        assertThat(limiter.state().settled()).isEqualTo(4);
+        int before = lines().size();
+        limiter.close();
+        time.passMillis(2_000);
+        assertThat(lines()).hasSize(before);
+    }
+
     private void ask(int times) {
         for (int i = 0; i < times; i++) {
             limiter.tryAcquire("a").subscribe();

@@ -14,16 +14,27 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Mono;
 
-/** What settles the parts of a store ends together. */
+/** What settles the parts of a store: each for itself; and they end together. */
 class SettlersTest {
 
     private static final int ROUNDS = 30;
@@ -66,6 +77,114 @@ class SettlersTest {
                 .atMost(LONG)
                 .untilAsserted(() -> assertThat(stores)
                         .allSatisfy(store -> assertThat(store.askedTooLate).hasValue(0)));
+    }
+
+    /** In a time that passes when it is told to. */
+    @Nested
+    class PartsOfWhichEachHasASettler {
+
+        private final VirtualTime time = new VirtualTime();
+        private final Elsewhere elsewhere = new Elsewhere(time);
+        private final Map<String, String> parts = new HashMap<>();
+        private final Set<String> prepared = new HashSet<>();
+        private final RateLimiter limiter = RateLimiter.builder("api")
+                .store(ResilientStore.builder(new InParts())
+                        .fallback(LocalStore.bounded(10_000, time))
+                        .build())
+                .limit(Limit.perHour(10))
+                .build();
+
+        @AfterEach
+        void backToRealTime() {
+            time.close();
+        }
+
+        @Test
+        void eachIsSettledByItself() {
+            parts.putAll(Map.of("a", "one", "b", "one", "c", "other", "d", ""));
+            elsewhere.fails();
+            for (String key : List.of("a", "b", "c", "d")) {
+                take(key);
+            }
+            elsewhere.answers();
+            time.pass(Duration.ofSeconds(5));
+            assertThat(limiter.state().settled()).isEqualTo(4);
+            assertThat(elsewhere.batches())
+                    .extracting(SettlersTest::keys)
+                    .containsExactlyInAnyOrder(Set.of("a", "b"), Set.of("c"), Set.of("d"));
+            assertThat(prepared).containsExactlyInAnyOrder("one", "other", "");
+        }
+
+        @ParameterizedTest
+        @ValueSource(strings = {"other", ""})
+        void whatHasMovedIsSettledByThePartThatHasItNow(String to) {
+            parts.put("a", "one");
+            elsewhere.fails();
+            take("a");
+            parts.put("a", to);
+            elsewhere.answers();
+            time.pass(Duration.ofSeconds(5));
+            assertThat(limiter.state().settled()).isEqualTo(1);
+            assertThat(prepared).contains(to);
+        }
+
+        @Test
+        void aPartThatHasNotGotTheSettlementDoesNotDecide() {
+            parts.putAll(Map.of("a", "one", "b", "other"));
+            elsewhere.fails();
+            take("a");
+            elsewhere.answers();
+            elsewhere.settles(charged -> Mono.error(new LimitStoreUnavailableException("not yet", null)));
+            time.passMillis(1_010);
+            assertThat(elsewhere.batches()).hasSize(1);
+            assertThat(take("a").source()).isEqualTo(Source.LOCAL);
+            assertThat(take("b").source()).isEqualTo(Source.OTHER);
+        }
+
+        @Test
+        void thoseThatAreMoreThanAThousandAreSettledTogether() {
+            elsewhere.fails();
+            for (int i = 0; i < 1_005; i++) {
+                parts.put("key-" + i, "part-" + i);
+                take("key-" + i);
+            }
+            elsewhere.answers();
+            time.pass(Duration.ofSeconds(5));
+            assertThat(limiter.state().settled()).isEqualTo(1_005);
+            assertThat(prepared).hasSize(1_001).contains("");
+            assertThat(elsewhere.batches()).extracting(List::size).containsOnlyOnce(5);
+        }
+
+        private Decision take(String key) {
+            return limiter.tryAcquire(key).block(Duration.ZERO);
+        }
+
+        /** Another store, of which each count is in the part that is named for its key. */
+        private final class InParts extends Unprotected {
+
+            InParts() {
+                super(elsewhere);
+            }
+
+            @Override
+            public String part(List<Claim> claims) {
+                return parts.get(claims.get(0).key());
+            }
+
+            @Override
+            public Mono<Void> prepare(String part) {
+                return Mono.fromRunnable(() -> prepared.add(part));
+            }
+
+            @Override
+            public Optional<Duration> deadline() {
+                return Optional.empty();
+            }
+        }
+    }
+
+    private static Set<String> keys(List<Settlement> batch) {
+        return batch.stream().map(one -> one.claim().key()).collect(Collectors.toSet());
     }
 
     /** A store of as many parts as there are counts, of which none can be reached. */
