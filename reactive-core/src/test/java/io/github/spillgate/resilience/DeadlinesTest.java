@@ -1,13 +1,16 @@
 package io.github.spillgate.resilience;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.testkit.MeddledScheduler;
 import io.github.spillgate.testkit.VirtualTime;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Nested;
@@ -175,6 +178,39 @@ class DeadlinesTest {
             }
         }
 
+        @Test
+        void whoComesAfterAnAlarmWasRefusedIsToldInTime() {
+            try (MeddledScheduler scheduler = new MeddledScheduler()) {
+                Deadlines deadlines = new Deadlines(NANOS);
+                refuseTheNextAlarm(scheduler);
+                assertThatExceptionOfType(RejectedExecutionException.class)
+                        .isThrownBy(() -> deadlines.add(somebody("first")));
+                deadlines.add(somebody("second"));
+                scheduler.passMillis(100);
+                assertThat(told).containsExactly("first", "second");
+            }
+        }
+
+        @Test
+        void whoIsDueIsToldAlsoIfTheNextAlarmIsRefused() {
+            try (MeddledScheduler scheduler = new MeddledScheduler()) {
+                Deadlines deadlines = new Deadlines(NANOS);
+                deadlines.add(somebody("first"));
+                scheduler.passMillis(50);
+                deadlines.add(somebody("second"));
+                scheduler.passMillis(49);
+                refuseTheNextAlarm(scheduler);
+                assertThatExceptionOfType(RejectedExecutionException.class).isThrownBy(() -> scheduler.passMillis(1));
+                assertThat(told).containsExactly("first");
+            }
+        }
+
+        private static void refuseTheNextAlarm(MeddledScheduler scheduler) {
+            scheduler.beforeTheNextAlarm(() -> {
+                throw new RejectedExecutionException("shut down");
+            });
+        }
+
         /** What is due in the next 30 ms happens so much later. */
         private static void standStill(VirtualTime time, long millis) {
             Schedulers.parallel().schedule(() -> time.passMillis(millis), 10, TimeUnit.MILLISECONDS);
@@ -183,6 +219,24 @@ class DeadlinesTest {
 
         private Somebody somebody(String name) {
             return new Somebody(() -> told.add(name));
+        }
+    }
+
+    @Test
+    void oneAtWhomAThreadCannotGoOnDoesNotKeepTheOthersFromBeingTold() {
+        Deadlines deadlines = new Deadlines(NANOS);
+        AtomicInteger told = new AtomicInteger();
+        List<Throwable> seen = Collections.synchronizedList(new ArrayList<>());
+        Schedulers.onHandleError((thread, error) -> seen.add(error));
+        try {
+            deadlines.add(new Somebody(() -> {
+                throw new NoClassDefFoundError("gone");
+            }));
+            deadlines.add(new Somebody(told::incrementAndGet));
+            await().until(() -> told.get() == 1);
+            await().untilAsserted(() -> assertThat(seen).hasAtLeastOneElementOfType(NoClassDefFoundError.class));
+        } finally {
+            Schedulers.resetOnHandleError();
         }
     }
 
@@ -236,7 +290,6 @@ class DeadlinesTest {
 
         @Override
         public void timeIsUp(boolean stoodStill) {
-            assertThat(answered).isFalse();
             answered = true;
             this.stoodStill = stoodStill;
             timeIsUp.run();
