@@ -146,6 +146,22 @@ class AcquireTest {
     }
 
     @Test
+    void howFarBackSomebodyStandsDependsOnWhatThoseBeforeHimAskForAndNotOnThoseWhoHaveGone() {
+        RateLimiter limiter = limiter(Limit.perSecond(4));
+        limiter.tryAcquire("a", 4).block();
+        wait(limiter, "four", 4, LONG);
+        Disposable goes = wait(limiter, "goes", 4, LONG);
+        wait(limiter, "too far back", 1, Duration.ofMillis(2_900));
+        assertThat(decisions).hasSize(1);
+        goes.dispose();
+        wait(limiter, "near", 1, Duration.ofMillis(2_900));
+        assertThat(decisions).hasSize(1);
+        time.passMillis(2_002);
+        assertThat(served).containsExactly("four", "near");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
     void whoStandsTooFarBackIsDeniedAlsoBeforeTheStoreHasAnswered() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(2));
         time.passMillis(10_000);
@@ -358,6 +374,27 @@ class AcquireTest {
     }
 
     @Test
+    void whoGoesWhenHisPermitIsOnItsWayLeavesTheLineOnce() {
+        RateLimiter limiter = limiter(Limit.perSecond(3));
+        limiter.tryAcquire("a", 3).block();
+        List<Disposable> next = new ArrayList<>();
+        wait(limiter, "first", 1, LONG);
+        limiter.acquire("a", LONG).subscribe(decision -> {
+            served.add("second");
+            next.get(0).dispose();
+        });
+        next.add(wait(limiter, "third", 1, LONG));
+        wait(limiter, "fourth", 1, LONG);
+        List<Throwable> errors = new ArrayList<>();
+        limiter.acquire("a", LONG).subscribe(decision -> served.add("?"), errors::add);
+        time.passMillis(1_001);
+        assertThat(served).containsExactly("first", "second", "fourth");
+        limiter.close();
+        assertThat(errors).as("who is left hears of the end").hasSize(1);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
     void thoseWhoseWaitTurnsOutTooLongAreDeniedWithTheAnswerThatShowsIt() {
         RateLimiter limiter = heldLimiter(Limit.perMinute(1));
         store.take(claims(limiter, "a", 1)).block();
@@ -372,6 +409,20 @@ class AcquireTest {
         time.passMillis(60_001);
         held.answerAll();
         assertThat(served).containsExactly("long0");
+    }
+
+    @Test
+    void whoIsPatientToTheMillisecondStaysWhenAnotherIsDenied() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(1));
+        store.take(claims(limiter, "a", 1)).block();
+        wait(limiter, "patient", 1, Duration.ofMillis(1_001));
+        wait(limiter, "impatient", 1, Duration.ofMillis(1_001));
+        held.answerAll();
+        assertThat(decisions).hasSize(1);
+        time.passMillis(1_001);
+        held.answerAll();
+        assertThat(served).containsExactly("patient");
+        assertNobodyIsLeft(limiter);
     }
 
     @Test
@@ -421,6 +472,28 @@ class AcquireTest {
         assertThat(decision.isAllowed()).isFalse();
         assertThat(decision.retryAfter()).isEmpty();
         assertThat(held.takes()).isZero();
+    }
+
+    @Test
+    void whomTheStoreDeniesForGoodIsToldSoAndTheNextIsAskedFor() {
+        HeldStore strict = new HeldStore(new Unprotected(store) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                return claims.get(0).permits() == 3 ? Mono.just(Decision.refused(time.millis())) : super.take(claims);
+            }
+        });
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(strict)
+                .limit(Limit.perSecond(3))
+                .build();
+        wait(limiter, "never", 3, LONG);
+        wait(limiter, "little", 1, LONG);
+        strict.answerAll();
+        assertThat(decisions)
+                .singleElement()
+                .satisfies(decision -> assertThat(decision.retryAfter()).isEmpty());
+        assertThat(served).containsExactly("little");
+        assertNobodyIsLeft(limiter);
     }
 
     @Test
@@ -669,6 +742,20 @@ class AcquireTest {
         assertThat(served).isEmpty();
         assertNobodyIsLeft(limiter);
         StepVerifier.create(limiter.acquire("a", LONG)).verifyError(IllegalStateException.class);
+    }
+
+    @Test
+    void whoIsSentAwayByOneWhoHearsOfTheEndLeavesNothing() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        limiter.tryAcquire("a").block();
+        List<Disposable> next = new ArrayList<>();
+        limiter.acquire("a", LONG)
+                .subscribe(decision -> served.add("?"), error -> next.get(0).dispose());
+        next.add(wait(limiter, "next", 1, LONG));
+        limiter.close();
+        assertThat(next.get(0).isDisposed()).isTrue();
+        assertThat(served).isEmpty();
+        assertNobodyIsLeft(limiter);
     }
 
     @Test
