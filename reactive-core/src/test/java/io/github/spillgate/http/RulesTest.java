@@ -16,6 +16,7 @@ import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.resilience.Fallback;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.List;
@@ -172,6 +173,15 @@ class RulesTest {
         assertThat(decision(decide(rules, request)).limits())
                 .extracting(Decision.Usage::used)
                 .containsExactly(4L, 2L, 3L, 5L);
+    }
+
+    @Test
+    void whoHasNoKeyTakesWhatHisRequestCostsToo() {
+        Rules rules =
+                rules(Rule.named("a").key(API_KEY).limit(Limit.perMinute(10)).cost(4));
+        decide(rules, SentRequest.get("/"));
+        assertThat(decision(decide(rules, SentRequest.get("/"))).remaining()).isEqualTo(2);
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
     }
 
     @Test
@@ -361,6 +371,24 @@ class RulesTest {
         decide(rules, SentRequest.get("/"));
         decide(rules, SentRequest.get("/"));
         assertThat(heard).containsExactly("allowed all", "allowed all-1", "denied by others all", "denied all-1");
+    }
+
+    @Test
+    void whereASettingDeniesEveryRuleHasDenied() {
+        try (RateLimiter denying =
+                RateLimiter.builder("denying").store(Fallback.deny()).build()) {
+            Rules rules = Rules.of(
+                    denying,
+                    SentRequest.syntax(),
+                    List.of(address("all", 10).build(), address("all-1", 1).build()),
+                    listener());
+            assertThat(decide(rules, SentRequest.get("/"))
+                            .problem()
+                            .orElseThrow()
+                            .status())
+                    .isEqualTo(503);
+        }
+        assertThat(heard).containsExactly("denied all", "denied all-1");
     }
 
     // Looking.

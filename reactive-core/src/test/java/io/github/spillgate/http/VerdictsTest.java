@@ -1,0 +1,213 @@
+package io.github.spillgate.http;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.LogForTests;
+import io.github.spillgate.testkit.Unprotected;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Objects;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+
+/** What an adapter keeps with a request, and tells in its response. */
+class VerdictsTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+    private static final String EXPOSE = "Access-Control-Expose-Headers";
+    private static final String ALL_NAMES = "RateLimit-Policy, RateLimit, X-RateLimit-Limit, X-RateLimit-Remaining,"
+            + " X-RateLimit-Reset, Retry-After";
+
+    private final LocalStore store = LocalStore.bounded(100);
+    private final RateLimiter limiter = RateLimiter.builder("test").store(store).build();
+    private final Verdicts verdicts = new Verdicts();
+    private final Fields response = new Fields();
+
+    @AfterEach
+    void close() {
+        limiter.close();
+    }
+
+    // What has been decided.
+
+    @Test
+    void whatIsDecidedIsKeptInItsOrderAndOnceHoweverOftenItIsHeard() {
+        Verdict before = decide(rule("before", 5));
+        Verdict after = decide(rule("after", 3));
+        assertThat(verdicts.note(before)).isEmpty();
+        List<Decision> seen = verdicts.decisions();
+        assertThat(verdicts.note(after)).isEmpty();
+        assertThat(verdicts.note(before)).isEmpty();
+        assertThat(verdicts.decisions())
+                .containsExactly(
+                        before.decision().orElseThrow(), after.decision().orElseThrow());
+        assertThat(seen).as("what a handler has got stays as it is").hasSize(1);
+    }
+
+    @Test
+    void whoIsDeniedReadsOfLimitsAsTheHeadersCallThem() {
+        Rule.Builder hourly = Rule.named("q")
+                .key(KeySource.constant("k"))
+                .limit(Limit.perHour(1).named("all"));
+        Rule.Builder daily = Rule.named("q")
+                .key(KeySource.constant("k"))
+                .limit(Limit.perDay(1).named("all"));
+        decide(daily);
+        verdicts.note(decide(hourly));
+        Problem problem = verdicts.note(decide(daily)).orElseThrow();
+        assertThat(problem.toString()).contains("[\"q-all#2\"]");
+        verdicts.write(RateLimitHeaders.all(), response);
+        assertThat(response.line("RateLimit-Policy")).contains("\"q-all#2\"");
+    }
+
+    @Test
+    void whoIsRefusedWithoutADecisionReadsWhyAndNothingIsWritten() {
+        Verdict refused = Verdict.refusal(Problem.undecided());
+        assertThat(verdicts.note(refused)).isEqualTo(refused.problem()).isPresent();
+        assertThat(verdicts.decisions()).isEmpty();
+        response.set("Access-Control-Allow-Origin", "*");
+        verdicts.write(RateLimitHeaders.all(), response);
+        assertThat(response.names()).containsExactly("access-control-allow-origin");
+    }
+
+    // What is written.
+
+    @Test
+    void whatTheServiceHasWrittenStays() {
+        verdicts.note(decide(rule("address", 5)));
+        response.set("x-ratelimit-limit", "of the service");
+        verdicts.write(RateLimitHeaders.all(), response);
+        assertThat(response.line("X-RateLimit-Limit")).isEqualTo("of the service");
+        assertThat(response.line("X-RateLimit-Remaining")).isEqualTo("4");
+        assertThat(response.names()).doesNotContain(EXPOSE.toLowerCase(Locale.ROOT));
+    }
+
+    @Test
+    void aScriptOfAnotherOriginMayReadTheFieldsAndWhatItMightReadBefore() {
+        verdicts.note(decide(rule("address", 5)));
+        response.set("Access-Control-Allow-Origin", "https://shop.example");
+        response.lines(EXPOSE, "X-Own, ratelimit,, x-own", " Retry-After ");
+        verdicts.write(RateLimitHeaders.all(), response);
+        assertThat(response.line(EXPOSE))
+                .isEqualTo("X-Own, ratelimit, Retry-After, RateLimit-Policy, X-RateLimit-Limit,"
+                        + " X-RateLimit-Remaining, X-RateLimit-Reset");
+    }
+
+    @Test
+    void onlyTheFieldsThatMayBeWrittenAreExposed() {
+        verdicts.note(decide(rule("address", 5)));
+        response.set("Access-Control-Allow-Origin", "*");
+        verdicts.write(RateLimitHeaders.all().xRateLimit(false), response);
+        assertThat(response.line(EXPOSE)).isEqualTo("RateLimit-Policy, RateLimit, Retry-After");
+    }
+
+    @Test
+    void aStarExposesAllButNotToWhomCredentialsAreSent() {
+        verdicts.note(decide(rule("address", 5)));
+        response.set("Access-Control-Allow-Origin", "https://shop.example");
+        response.set(EXPOSE, "*");
+        verdicts.write(RateLimitHeaders.all(), response);
+        assertThat(response.line(EXPOSE)).isEqualTo("*");
+        response.set("Access-Control-Allow-Credentials", "true");
+        verdicts.write(RateLimitHeaders.all(), response);
+        assertThat(response.line(EXPOSE)).isEqualTo("*, " + ALL_NAMES);
+    }
+
+    // What is given back.
+
+    @Test
+    void eachVerdictThatDependsOnTheStatusGivesBackWithIt() {
+        Rule.Builder failures = rule("failures", 1).refundWhen("2xx");
+        Rule.Builder other = rule("other", 1).refundWhen("200");
+        Rule.Builder always = rule("always", 1);
+        for (Rule.Builder rule : List.of(failures, always, other)) {
+            verdicts.note(decide(rule));
+        }
+        verdicts.completed(204).block(LONG);
+        assertThat(decide(failures).isAllowed()).isTrue();
+        assertThat(decide(other).isAllowed()).isFalse();
+        assertThat(decide(always).isAllowed()).isFalse();
+    }
+
+    @Test
+    void whereNothingDependsOnTheStatusNothingIsDone() {
+        assertThat(verdicts.completed(200).blockOptional(LONG)).isEmpty();
+        verdicts.note(decide(rule("address", 1)));
+        assertThat(verdicts.completed(200).blockOptional(LONG)).isEmpty();
+        assertThat(decide(rule("address", 1)).isAllowed()).isFalse();
+    }
+
+    @Test
+    void whatCannotBeGivenBackIsALineAndKeepsNothingElseFromBeingGivenBack() {
+        try (RateLimiter failing = RateLimiter.builder("failing")
+                        .store(new Unprotected(LocalStore.bounded(100)) {
+                            @Override
+                            public Mono<Void> refund(Decision taken) {
+                                return Mono.error(new IllegalStateException("not now\nor ever"));
+                            }
+                        })
+                        .build();
+                LogForTests log = LogForTests.listen()) {
+            Rule.Builder rule = rule("failures", 1).refundWhen("2xx");
+            verdicts.note(decide(failing, rule));
+            verdicts.note(decide(rule));
+            verdicts.completed(200).block(LONG);
+            assertThat(decide(rule).isAllowed()).isTrue();
+            assertThat(log.lines("what was to be given back with status 200 is not: "))
+                    .singleElement()
+                    .satisfies(line -> assertThat(line).contains("not now?or ever"));
+        }
+    }
+
+    private static Rule.Builder rule(String name, long permits) {
+        return Rule.named(name).key(KeySource.constant("k")).limit(Limit.perMinute(permits));
+    }
+
+    private Verdict decide(Rule.Builder rule) {
+        return decide(limiter, rule);
+    }
+
+    private static Verdict decide(RateLimiter limiter, Rule.Builder rule) {
+        return Objects.requireNonNull(Rules.of(limiter, SentRequest.syntax(), List.of(rule.build()))
+                .decide(SentRequest.get("/"))
+                .block(LONG));
+    }
+
+    /** The fields of a response that is about to be sent. */
+    private static final class Fields implements ResponseFields {
+
+        private final Map<String, List<String>> lines = new LinkedHashMap<>();
+
+        @Override
+        public List<String> get(String name) {
+            return lines.getOrDefault(name.toLowerCase(Locale.ROOT), List.of());
+        }
+
+        @Override
+        public void set(String name, String value) {
+            lines(name, value);
+        }
+
+        void lines(String name, String... values) {
+            lines.put(name.toLowerCase(Locale.ROOT), List.of(values));
+        }
+
+        String line(String name) {
+            assertThat(get(name)).hasSize(1);
+            return get(name).get(0);
+        }
+
+        Stream<String> names() {
+            return lines.keySet().stream();
+        }
+    }
+}
