@@ -361,13 +361,8 @@ class ResilientStoreTest {
 
     @Test
     void whoLeavesKeepsHisPlaceUntilTheStoreHasAnswered() {
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(ResilientStore.builder(elsewhere)
-                        .fallback(local)
-                        .mostOpen(3)
-                        .build())
-                .limit(LIMIT)
-                .build();
+        RateLimiter limiter =
+                on(ResilientStore.builder(elsewhere).fallback(local).mostOpen(3).build());
         elsewhere.hangs();
         for (int i = 0; i < 3; i++) {
             listen(limiter.tryAcquire("a")).dispose();
@@ -383,8 +378,7 @@ class ResilientStoreTest {
     void whoIsToldOfAnErrorLeavesHisPlace() {
         ResilientStore store =
                 ResilientStore.builder(elsewhere).fallback(local).mostOpen(1).build();
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        RateLimiter limiter = on(store);
         elsewhere.fails();
         now(limiter.tryAcquire("a"));
         elsewhere.answers();
@@ -395,8 +389,7 @@ class ResilientStoreTest {
     void whoFallsBackForWhatIsToBeSettledLeavesHisPlace() {
         ResilientStore store =
                 ResilientStore.builder(elsewhere).fallback(local).mostOpen(1).build();
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        RateLimiter limiter = on(store);
         elsewhere.fails();
         now(limiter.tryAcquire("a"));
         elsewhere.answers();
@@ -407,8 +400,7 @@ class ResilientStoreTest {
     @Test
     void whoIsAnsweredIsNotKeptUntilHisTimeIsUp() {
         ResilientStore store = ResilientStore.builder(elsewhere).fallback(local).build();
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        RateLimiter limiter = on(store);
         for (int i = 0; i < 100; i++) {
             now(limiter.tryAcquire("a"));
         }
@@ -429,15 +421,12 @@ class ResilientStoreTest {
     @Test
     void whatIsGivenUpIsCancelled() {
         List<String> cancelled = new ArrayList<>();
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(new Careless(elsewhere) {
-                    @Override
-                    public Mono<Decision> take(List<Claim> claims) {
-                        return Mono.<Decision>never().doOnCancel(() -> cancelled.add("cancelled"));
-                    }
-                })
-                .limit(LIMIT)
-                .build();
+        RateLimiter limiter = on(new Careless(elsewhere) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                return Mono.<Decision>never().doOnCancel(() -> cancelled.add("cancelled"));
+            }
+        });
         listen(limiter.tryAcquire("a"));
         time.pass(Duration.ofSeconds(60));
         assertThat(cancelled).isEmpty();
@@ -449,8 +438,7 @@ class ResilientStoreTest {
     void aQuestionThatIsNeverAnsweredIsGivenUpAfterAMinute() {
         ResilientStore store =
                 ResilientStore.builder(elsewhere).fallback(local).mostOpen(1).build();
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        RateLimiter limiter = on(store);
         elsewhere.isDeaf();
         listen(limiter.tryAcquire("a"));
         time.passMillis(100);
@@ -482,8 +470,7 @@ class ResilientStoreTest {
         };
         ResilientStore store =
                 ResilientStore.builder(careless).fallback(local).mostOpen(2).build();
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        RateLimiter limiter = on(store);
         listen(limiter.tryAcquire("a"));
         listen(limiter.tryAcquire("a"));
         assertThat(store.gate().freePlaces()).isZero();
@@ -616,14 +603,11 @@ class ResilientStoreTest {
 
     @Test
     void slowAnswersCountHoweverManyWereFastBefore() {
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(ResilientStore.builder(elsewhere)
-                        .fallback(local)
-                        .breaker(settings -> settings.slowCallDurationThreshold(Duration.ofMillis(20))
-                                .slowCallRateThreshold(50))
-                        .build())
-                .limit(LIMIT)
-                .build();
+        RateLimiter limiter = on(ResilientStore.builder(elsewhere)
+                .fallback(local)
+                .breaker(settings -> settings.slowCallDurationThreshold(Duration.ofMillis(20))
+                        .slowCallRateThreshold(50))
+                .build());
         ask(limiter, 1_000);
         elsewhere.hangs();
         for (int i = 0; i < 10; i++) {
@@ -649,8 +633,7 @@ class ResilientStoreTest {
                     throw new IllegalStateException("broken");
                 }))
                 .build();
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        RateLimiter limiter = on(store);
         int places = store.gate().freePlaces();
         elsewhere.hangs();
         List<Decision> told = new ArrayList<>();
@@ -672,8 +655,7 @@ class ResilientStoreTest {
     @MethodSource("questionsThatAreAnswered")
     void whoAsksIsAnsweredAlsoIfTheBreakerThrowsAtASuccess(java.util.function.Function<RateLimiter, Mono<?>> question) {
         ResilientStore store = throwsWhereItOpens(1);
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        RateLimiter limiter = on(store);
         int places = store.gate().freePlaces();
         elsewhere.hangs();
         listen(question.apply(limiter));
@@ -711,13 +693,10 @@ class ResilientStoreTest {
 
     @Test
     void whatIsAnsweredAtOnceIsNotSlowHoweverLongTheProcessHasRun() {
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(ResilientStore.builder(elsewhere)
-                        .fallback(local)
-                        .breaker(settings -> settings.slowCallRateThreshold(10))
-                        .build())
-                .limit(LIMIT)
-                .build();
+        RateLimiter limiter = on(ResilientStore.builder(elsewhere)
+                .fallback(local)
+                .breaker(settings -> settings.slowCallRateThreshold(10))
+                .build());
         time.pass(Duration.ofHours(1));
         for (int i = 0; i < 15; i++) {
             limiter.refund("a", 1).block();
@@ -730,14 +709,10 @@ class ResilientStoreTest {
 
     @Test
     void theSettingsOfTheBreakerCanBeChanged() {
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(ResilientStore.builder(elsewhere)
-                        .fallback(local)
-                        .breaker(settings ->
-                                settings.minimumNumberOfCalls(2).waitDurationInOpenState(Duration.ofSeconds(5)))
-                        .build())
-                .limit(LIMIT)
-                .build();
+        RateLimiter limiter = on(ResilientStore.builder(elsewhere)
+                .fallback(local)
+                .breaker(settings -> settings.minimumNumberOfCalls(2).waitDurationInOpenState(Duration.ofSeconds(5)))
+                .build());
         elsewhere.fails();
         now(limiter.tryAcquire("a"));
         now(limiter.tryAcquire("b"));
@@ -1305,8 +1280,7 @@ class ResilientStoreTest {
                 .fallback(local)
                 .breaker(settings -> settings.slidingWindowSize(1_000).minimumNumberOfCalls(1_000))
                 .build();
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        RateLimiter limiter = on(store);
         elsewhere.fails();
         for (int i = 0; i < 2 * Settler.BATCH; i++) {
             now(limiter.tryAcquire("key-" + i));
@@ -1349,8 +1323,7 @@ class ResilientStoreTest {
     void aSettlementThatFailsLeavesItsPlaceAndKeepsOthersFromNothing() {
         ResilientStore store =
                 ResilientStore.builder(elsewhere).fallback(local).mostOpen(2).build();
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        RateLimiter limiter = on(store);
         elsewhere.fails();
         now(limiter.tryAcquire("a"));
         elsewhere.answers();
@@ -1364,8 +1337,7 @@ class ResilientStoreTest {
     @Test
     void whatIsOwedIsSettledAlsoIfTheBreakerThrows() {
         ResilientStore store = throwsWhereItOpens(2);
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        RateLimiter limiter = on(store);
         int places = store.gate().freePlaces();
         elsewhere.fails();
         now(limiter.tryAcquire("a"));
@@ -1443,13 +1415,8 @@ class ResilientStoreTest {
 
     @Test
     void aStoreThatIsBackIsFoundOutAlsoWhereAllPlacesAreTakenForGood() {
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(ResilientStore.builder(elsewhere)
-                        .fallback(local)
-                        .mostOpen(20)
-                        .build())
-                .limit(LIMIT)
-                .build();
+        RateLimiter limiter = on(
+                ResilientStore.builder(elsewhere).fallback(local).mostOpen(20).build());
         elsewhere.isDeaf();
         for (int i = 0; i < 30; i++) {
             listen(limiter.tryAcquire("key-" + i));
@@ -1466,8 +1433,7 @@ class ResilientStoreTest {
     @Test
     void whoThrowsWhenHeIsAnsweredHarmsNobody() {
         ResilientStore store = ResilientStore.builder(elsewhere).fallback(local).build();
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        RateLimiter limiter = on(store);
         now(limiter.tryAcquire("a", 9));
         elsewhere.isDeaf();
         Hooks.onErrorDropped(error -> said.add(error.getMessage()));
@@ -1807,8 +1773,7 @@ class ResilientStoreTest {
     void whatTheStoreAllowsLateAndTheFallbackHasNotDecidedIsGivenBack(LimitStore fallback) {
         ResilientStore store =
                 ResilientStore.builder(elsewhere).fallback(fallback).build();
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        RateLimiter limiter = on(store);
         elsewhere.hangs();
         listen(limiter.tryAcquire("a", 3).switchIfEmpty(Mono.error(new LimitStoreException("nothing", null))));
         time.passMillis(100);
@@ -1822,8 +1787,7 @@ class ResilientStoreTest {
     @Test
     void whatFailsLateIsSettled() {
         ResilientStore store = ResilientStore.builder(elsewhere).fallback(local).build();
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(store).limit(LIMIT).build();
+        RateLimiter limiter = on(store);
         elsewhere.hangs();
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(100);
@@ -1956,8 +1920,7 @@ class ResilientStoreTest {
                 .isThrownBy(() -> ResilientStore.of(local))
                 .withMessageContaining("answers in time by itself")
                 .withMessageContaining("RedisStore.create(redisClient)");
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(local).limit(LIMIT).build();
+        RateLimiter limiter = on(local);
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.NONE);
     }
 
@@ -2058,6 +2021,10 @@ class ResilientStoreTest {
                 RateLimiter.builder("api").store(elsewhere).fallback(local);
         Stream.of(limits).forEach(builder::limit);
         return builder.build();
+    }
+
+    private static RateLimiter on(LimitStore store) {
+        return RateLimiter.builder("api").store(store).limit(LIMIT).build();
     }
 
     private RateLimiter limiterWith(LimitStore fallback) {
