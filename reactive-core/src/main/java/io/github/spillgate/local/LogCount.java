@@ -45,7 +45,7 @@ final class LogCount extends Count {
         window = limit.window().toMillis();
         resolution = limit.resolution().toMillis();
         slotOfNow = resolution == 1 ? now : now / resolution; // a division takes long
-        boolean pulled = pull(slotOfNow);
+        pull(slotOfNow);
         if (size > 0 && leavesAt(slot(size - 1)) <= now) {
             left = size;
             used = 0;
@@ -57,15 +57,15 @@ final class LogCount extends Count {
             used -= hits(left);
             left++;
         }
-        if (pulled || left > MOST_LEFT) {
+        if (left > MOST_LEFT) {
             dropLeft();
         }
     }
 
     /** Makes one entry of everything that is stamped later than the slot of now, if anything is. */
-    private boolean pull(long slot) {
+    private void pull(long slot) {
         if (size == 0 || slot(size - 1) <= slot) {
-            return false;
+            return;
         }
         long pulled = 0;
         while (size > 0 && slot(size - 1) >= slot) {
@@ -73,7 +73,6 @@ final class LogCount extends Count {
             size--;
         }
         append(slot, pulled);
-        return true;
     }
 
     @Override

@@ -122,7 +122,37 @@ class OracleTest {
                     List.of(new Form(kind, 3, 1_000, 1, false, 0)),
                     List.of(take, new Tick(10_000), take, new Tick(-5_000), new Refund(0), new Tick(2_500), peek),
                     true);
+            RefundOldest oldest = new RefundOldest(new Asked(0, 1, 1));
+            assertSameAnswers(
+                    List.of(new Form(kind, 3, 1_000, 1, false, 0)),
+                    List.of(take, new Tick(10_000), oldest, new Tick(-9_500), peek),
+                    true);
         }
+    }
+
+    /** Where the clock has stepped back onto a hit, it is one with those that are pulled to now. */
+    @Example
+    void modelAndJavaAndLuaSayTheSameOfWhatIsGivenBackAfterTheClockHasSteppedBackOntoIt() {
+        Take two = new Take(List.of(new Asked(0, 1, 2)));
+        Take one = new Take(List.of(new Asked(0, 1, 1)));
+        Peek peek = new Peek(List.of(new Asked(0, 1, 1)));
+        assertSameAnswers(
+                List.of(new Form("log", 3, 1_000, 1, false, 0)),
+                List.of(two, new Tick(1), one, new Tick(-1), peek, new Refund(0), peek, new Tick(500), two, peek),
+                true);
+    }
+
+    /** What has left is not given back in place of what still counts. */
+    @Example
+    void modelAndJavaAndLuaSayTheSameOfWhatIsGivenBackOfTheOldestThatCount() {
+        Take one = new Take(List.of(new Asked(0, 1, 1)));
+        Take two = new Take(List.of(new Asked(0, 1, 2)));
+        Peek peek = new Peek(List.of(new Asked(0, 1, 1)));
+        RefundOldest oldest = new RefundOldest(new Asked(0, 1, 2));
+        assertSameAnswers(
+                List.of(new Form("log", 5, 1_000, 1, false, 0)),
+                List.of(two, new Tick(300), one, new Tick(300), two, new Tick(401), oldest, peek, new Tick(300), peek),
+                true);
     }
 
     private static void assertSameAnswers(List<Form> forms, List<Action> traffic, boolean shortened) {
