@@ -16,6 +16,8 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Flux;
 import reactor.core.scheduler.Schedulers;
 
@@ -95,14 +97,17 @@ class LocalStoreTest {
     }
 
     /** One caller has found the count of a key and is about to lock it, when the store forgets it and another starts anew. */
-    @Test
-    void aCountThatIsForgottenWhileSomebodyReachesForItIsNotDecidedOn() throws Exception {
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2})
+    void aCountThatIsForgottenWhileSomebodyReachesForItIsNotDecidedOn(int keys) throws Exception {
         LocalStore store = LocalStore.bounded(100, clock);
         RateLimiter limiter = limiter(store, Limit.perHour(1));
-        limiter.tryAcquire("a", 0).block();
+        List<Charge> charges =
+                IntStream.range(0, keys).mapToObj(i -> Charge.of("key-" + i)).toList();
+        limiter.tryAcquire(Charge.of("key-0").permits(0)).block();
         Count forgotten = store.counts().asMap().values().iterator().next();
         AtomicReference<Decision> late = new AtomicReference<>();
-        Thread caller = new Thread(() -> limiter.tryAcquire("a").subscribe(late::set));
+        Thread caller = new Thread(() -> limiter.tryAcquire(charges).subscribe(late::set));
 
         synchronized (forgotten) {
             caller.start();
@@ -112,7 +117,7 @@ class LocalStoreTest {
             bound.setMaximum(0);
             bound.setMaximum(100);
             assertThat(forgotten.isRetired()).isTrue();
-            assertThat(limiter.tryAcquire("a").block().isAllowed()).isTrue();
+            assertThat(limiter.tryAcquire("key-0").block().isAllowed()).isTrue();
         }
         caller.join();
         assertThat(late.get().isAllowed()).isFalse();

@@ -2,7 +2,10 @@ package io.github.spillgate.local;
 
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
+import com.github.benmanes.caffeine.cache.Policy;
+import io.github.spillgate.Charge;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
@@ -14,9 +17,11 @@ import io.github.spillgate.Settlement;
 import io.github.spillgate.Source;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
+import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.Random;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
@@ -227,6 +232,30 @@ class StandingInTest {
         assertThat(remember(limiter, "a", 5, WINDOW)).isEqualTo(Fit.NO);
     }
 
+    /** Nobody has asked here since. */
+    @Test
+    void whatHasLeftHereIsNotInTheWayOfWhatTheOtherStoreHasAllowed() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        now(limiter.tryAcquire("a", 4));
+        clock.advanceMillis(WINDOW);
+        assertThat(remember(claim, 10, WINDOW)).isEqualTo(Fit.NO);
+        clock.advanceMillis(1);
+        assertThat(remember(claim, 10, WINDOW)).isEqualTo(Fit.YES);
+    }
+
+    @Test
+    void aClockThatStepsBackLeavesNobodyInDoubtForLongerThanTwoWindows() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        now(limiter.tryAcquire("a", 4));
+        store.toSettle(10, one -> false);
+        clock.advance(Duration.ofHours(-5));
+        assertThat(remember(claim, 7, WINDOW)).isEqualTo(Fit.IF_SETTLED);
+        clock.advanceMillis(2 * WINDOW + 1);
+        assertThat(remember(claim, 7, WINDOW)).isEqualTo(Fit.YES);
+    }
+
     @Test
     void whatHasChargedNothingAlwaysFits() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
@@ -248,6 +277,19 @@ class StandingInTest {
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
         clock.advanceMillis(2 * WINDOW + 1);
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+    }
+
+    @Test
+    void aClockThatStepsBackPullsAlsoWhatWillBeKnownLater() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        long at = clock.millis();
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 1_000))));
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + WINDOW))));
+        clock.advanceMillis(-30_000);
+        assertThat(wholeAfter(limiter, "a")).isEqualTo(WINDOW + 1);
+        clock.advanceMillis(WINDOW + 1);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
 
     @Test
@@ -283,21 +325,18 @@ class StandingInTest {
                 clock.advanceMillis(random.nextInt(60));
             }
             int cost = 1 + random.nextInt(most);
-            Decision denied =
-                    now(limiter.peek(io.github.spillgate.Charge.of(key).permits(cost)));
+            Decision denied = now(limiter.peek(Charge.of(key).permits(cost)));
             if (denied.isAllowed()) {
                 continue;
             }
             long wait = denied.retryAfter().orElseThrow().toMillis();
             for (long waited = 0; waited < wait; waited++) {
-                assertThat(now(limiter.peek(io.github.spillgate.Charge.of(key).permits(cost)))
-                                .isAllowed())
+                assertThat(now(limiter.peek(Charge.of(key).permits(cost))).isAllowed())
                         .as("run %d after %d of %d ms", run, waited, wait)
                         .isFalse();
                 clock.advanceMillis(1);
             }
-            assertThat(now(limiter.peek(io.github.spillgate.Charge.of(key).permits(cost)))
-                            .isAllowed())
+            assertThat(now(limiter.peek(Charge.of(key).permits(cost))).isAllowed())
                     .as("run %d after %d ms", run, wait)
                     .isTrue();
         }
@@ -314,6 +353,65 @@ class StandingInTest {
         clock.advanceMillis(5_000);
         store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 5_000))));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
+    }
+
+    @Test
+    void ofTwoAnswersOfOneInstantTheOneThatTellsOfLessForLongerHoldsWhenTheOtherIsGone() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        long at = clock.millis();
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 5_000))));
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 8_000))));
+        assertThat(fitsAfter(limiter, "a", 2)).isEqualTo(5_000);
+        assertThat(fitsAfter(limiter, "a", 7)).isEqualTo(8_000);
+        assertThat(wholeAfter(limiter, "a")).isEqualTo(8_000);
+        clock.advanceMillis(4_999);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
+        clock.advanceMillis(1);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
+        assertThat(fitsAfter(limiter, "a", 7)).isEqualTo(3_000);
+        clock.advanceMillis(2_999);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
+        clock.advanceMillis(1);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void whatIsGoneOfWhatWasKnownDoesNotMakeTheRestLastLonger() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        long at = clock.millis();
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 1_000))));
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 7, false, at, at + 2_000))));
+        clock.advanceMillis(1_500);
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 5, false, at, at + 2_500))));
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
+        clock.advanceMillis(500);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
+        clock.advanceMillis(2_000);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void whatIsGivenBackOrKnownAnewIsNotWhatWillBeKnownLaterEither() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        for (String key : List.of("part", "all", "anew")) {
+            Claim claim = claim(limiter, key);
+            long at = clock.millis();
+            store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 7, false, at, at + 5_000))));
+            store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 8_000))));
+        }
+        limiter.refund("part", 5).block();
+        limiter.refund("all", 7).block();
+        assertThat(wholeAfter(limiter, "part")).isEqualTo(8_000);
+        assertThat(wholeAfter(limiter, "all")).isZero();
+        clock.advanceMillis(1);
+        remember(limiter, "anew", 3, 4_999);
+        assertThat(wholeAfter(limiter, "anew")).isEqualTo(4_999);
+        clock.advanceMillis(4_999);
+        assertThat(now(limiter.peek("part")).remaining()).isEqualTo(8);
+        assertThat(now(limiter.peek("all")).remaining()).isEqualTo(10);
+        assertThat(now(limiter.peek("anew")).remaining()).isEqualTo(10);
     }
 
     @Test
@@ -372,6 +470,46 @@ class StandingInTest {
         assertThat(store.apart().size()).isEqualTo(1);
     }
 
+    /** By its clock, which need not be ours. */
+    @Test
+    void whomTheOtherStoreHasDeniedIsKeptApartUntilHeIsWholeThere() {
+        LocalStore small = LocalStore.bounded(16, clock);
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        long there = clock.millis() - Duration.ofDays(3).toMillis();
+        Claim late = claim(limiter, "late");
+        for (int i = 0; i < 16; i++) {
+            small.remember(denied(claim(limiter, "key-" + i), there, there + 5_000));
+        }
+        clock.advanceMillis(4_999);
+        small.remember(denied(late, there + 4_999, there + WINDOW));
+        assertThat(small.apart().get(late.handle())).isNull();
+        clock.advanceMillis(1);
+        small.remember(denied(late, there + 5_000, there + WINDOW));
+        assertThat(small.apart().get(late.handle())).isNotNull();
+    }
+
+    /** One answer has found the count of a key and is about to lock it, when the store forgets it. */
+    @Test
+    void anAnswerIsNotRememberedInACountThatIsForgottenMeanwhile() throws Exception {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        remember(claim, 1, WINDOW);
+        Count forgotten = store.counts().asMap().values().iterator().next();
+        Thread answer = new Thread(() -> remember(claim, 7, WINDOW));
+
+        synchronized (forgotten) {
+            answer.start();
+            await().until(() -> answer.getState() == Thread.State.BLOCKED);
+            Policy.Eviction<Object, Count> bound =
+                    store.counts().policy().eviction().orElseThrow();
+            bound.setMaximum(0);
+            bound.setMaximum(1_000);
+            assertThat(forgotten.isRetired()).isTrue();
+        }
+        answer.join();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
+    }
+
     /** No wait helps but that the other store decides again, which has the whole limit. */
     @Test
     void whoAsksForMoreThanTheShareMayComeBackInASecond() {
@@ -404,6 +542,25 @@ class StandingInTest {
     }
 
     @Test
+    void whoWasAskedForOnceWaitsHisTurnTheNextTime() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        for (int i = 0; i < 30; i++) {
+            now(limiter.tryAcquire("early-" + i));
+            assertThat(store.owes(List.of(claim(limiter, "early-" + i)))).isTrue();
+        }
+        store.toSettle(100, claim -> false).forEach(one -> store.settled(one, true));
+        for (int i = 0; i < 30; i++) {
+            now(limiter.tryAcquire("early-" + i));
+        }
+        now(limiter.tryAcquire("late"));
+        Claim late = claim(limiter, "late");
+        assertThat(store.owes(List.of(late))).isTrue();
+        assertThat(store.toSettle(1, claim -> false))
+                .extracting(one -> one.claim().identity())
+                .containsExactly(late.identity());
+    }
+
+    @Test
     void whatHasLeftBeforeItIsForgottenIsNotToldAsLost() {
         LocalStore small = LocalStore.bounded(16, clock);
         small.standInFor(new Unprotected(store));
@@ -433,9 +590,10 @@ class StandingInTest {
         assertThat(store.toSettle(10, claim -> false).get(0).ages()).hasSize(1);
     }
 
-    @Test
-    void whatADenialRecordsIsOwedAtOnce() {
-        RateLimiter limiter = limiter(Limit.of(3, Duration.ofMinutes(1)).countingDenied());
+    @ParameterizedTest
+    @ValueSource(strings = {"3/1m", "3/1m counter"})
+    void whatADenialRecordsIsOwedAtOnce(String text) {
+        RateLimiter limiter = limiter(Limit.parse(text).countingDenied());
         now(limiter.tryAcquire("a", 2));
         assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
         assertThat(store.state().toSettle()).isEqualTo(3);
@@ -554,6 +712,16 @@ class StandingInTest {
     }
 
     @Test
+    void whatHasLeftAltogetherIsNotOwedAnyMoreEither() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 2));
+        clock.advanceMillis(WINDOW + 1);
+        assertThat(store.toSettle(10, claim -> false)).isEmpty();
+        assertThat(store.state().toSettle()).isZero();
+        assertThat(store.state().lost()).isZero();
+    }
+
+    @Test
     void aCounterIsHandedOverAsItsTwoWindows() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
         now(limiter.tryAcquire("a", 4));
@@ -583,6 +751,41 @@ class StandingInTest {
     }
 
     @Test
+    void aLogOfSixtyFourEntriesIsHandedOverAsItIs() {
+        RateLimiter limiter = limiter(Limit.of(1_000, Duration.ofMinutes(1)));
+        // These will have left by then.
+        for (int i = 0; i < 10; i++) {
+            now(limiter.tryAcquire("a"));
+            clock.advanceMillis(1);
+        }
+        clock.advanceMillis(30_000);
+        for (int i = 0; i < 64; i++) {
+            now(limiter.tryAcquire("a"));
+            clock.advanceMillis(3);
+        }
+        clock.advanceMillis(WINDOW - 30_000);
+        assertThat(store.toSettle(10, claim -> false).get(0).ages())
+                .hasSize(64)
+                .allMatch(hits -> hits.permits() == 1 && hits.fromMillis() == hits.toMillis());
+    }
+
+    /** A hit of a slot may have come at any time of it. */
+    @Test
+    void theHitsOfASlotAreHandedOverAsOfAllOfIt() {
+        RateLimiter limiter = limiter(Limit.parse("10/1m resolution=1s"));
+        clock.advanceMillis(300);
+        now(limiter.tryAcquire("a", 2));
+        clock.advanceMillis(100);
+        now(limiter.tryAcquire("a", 3));
+        clock.advanceMillis(5_000);
+        now(limiter.tryAcquire("a", 1));
+        clock.advanceMillis(1_600);
+        // At 7,000, of the slots from 0 to 999 and from 5,000 to 5,999.
+        assertThat(store.toSettle(10, claim -> false).get(0).ages())
+                .containsExactly(new Settlement.Hits(7_000, 6_001, 5), new Settlement.Hits(2_000, 1_001, 1));
+    }
+
+    @Test
     void whatIsForgottenForWantOfMemoryIsToldAsLost() {
         LocalStore small = LocalStore.bounded(16, clock);
         small.standInFor(new Unprotected(store));
@@ -600,6 +803,49 @@ class StandingInTest {
                 .mapToLong(Settlement::permits)
                 .sum();
         assertThat(handedOver).isEqualTo(small.state().toSettle());
+    }
+
+    @Test
+    void whatIsForgottenForWantOfMemoryTakesNoneAnyMore() {
+        LocalStore small = LocalStore.bounded(16, clock);
+        small.standInFor(new Unprotected(store));
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(small)
+                .limit(Limit.perMinute(10))
+                .build();
+        List<WeakReference<Count>> counts = new ArrayList<>();
+        for (int i = 0; i < 500; i++) {
+            now(limiter.tryAcquire("key-" + i, 2));
+            small.counts().asMap().values().forEach(count -> counts.add(new WeakReference<>(count)));
+        }
+        await().untilAsserted(() -> {
+            System.gc();
+            assertThat(counts.stream()
+                            .map(WeakReference::get)
+                            .filter(Objects::nonNull)
+                            .distinct())
+                    .hasSizeLessThanOrEqualTo(17);
+        });
+    }
+
+    @Test
+    void whatWhoeverIsKeptApartOwesIsNotLostWhenTheCacheForgetsHim() {
+        LocalStore small = LocalStore.bounded(16, clock);
+        small.standInFor(new Unprotected(store));
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(small)
+                .limit(Limit.perMinute(10))
+                .build();
+        now(limiter.tryAcquire("a", 10));
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        for (int i = 0; i < 500; i++) {
+            now(limiter.tryAcquire("key-" + i, 0));
+        }
+        small.counts().cleanUp();
+        assertThat(small.state().lost()).isZero();
+        assertThat(small.toSettle(10, claim -> false))
+                .extracting(Settlement::permits)
+                .containsExactly(10L);
     }
 
     @Test
@@ -668,9 +914,10 @@ class StandingInTest {
         assertThat(store.state().toSettle()).isEqualTo(3);
     }
 
-    @Test
-    void aRefundTakesWhatIsKnownFirstForItIsOlder() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1m", "10/1m counter"})
+    void aRefundTakesWhatIsKnownFirstForItIsOlder(String text) {
+        RateLimiter limiter = limiter(Limit.parse(text));
         remember(limiter, "a", 5, WINDOW);
         now(limiter.tryAcquire("a", 3));
         limiter.refund("a", 6).block();
@@ -768,10 +1015,24 @@ class StandingInTest {
 
     /** The other store has said that so much is used, for so long. */
     private Fit remember(RateLimiter limiter, String key, long used, long millis) {
-        Claim claim = claim(limiter, key).asking(1);
+        return remember(claim(limiter, key).asking(1), used, millis);
+    }
+
+    private Fit remember(Claim claim, long used, long millis) {
         long at = clock.millis();
         return store.remember(
                 Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, used, false, at, at + millis))));
+    }
+
+    private static Decision denied(Claim claim, long at, long until) {
+        return Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 10, true, until, until)));
+    }
+
+    private static long fitsAfter(RateLimiter limiter, String key, long cost) {
+        return now(limiter.peek(Charge.of(key).permits(cost)))
+                .retryAfter()
+                .orElseThrow()
+                .toMillis();
     }
 
     private static long wholeAfter(RateLimiter limiter, String key) {
