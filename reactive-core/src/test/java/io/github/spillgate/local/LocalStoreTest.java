@@ -69,6 +69,23 @@ class LocalStoreTest {
     }
 
     @Test
+    void whoeverIsDeniedIsKeptApartUntilHeIsWhole() {
+        LocalStore store = LocalStore.bounded(64, clock);
+        RateLimiter limiter = limiter(store, Limit.of(1, Duration.ofSeconds(5)));
+        for (int i = 0; i < 16; i++) {
+            limiter.tryAcquire("key-" + i).block();
+            limiter.tryAcquire("key-" + i).block();
+        }
+        clock.advanceMillis(5_000);
+        Object late = limiter.tryAcquire("late").block().limits().get(0).claim().handle();
+        limiter.tryAcquire("late").block();
+        assertThat(store.apart().get(late)).isNull();
+        clock.advanceMillis(1);
+        limiter.tryAcquire("late").block();
+        assertThat(store.apart().get(late)).isNotNull();
+    }
+
+    @Test
     void aBoundBelowOneVerdictIsRefused() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> LocalStore.bounded(15))

@@ -462,11 +462,10 @@ class StandingInTest {
     @Test
     void whomTheOtherStoreHasDeniedIsKeptApartAndWhomItHasAllowedIsNot() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
-        remember(limiter, "a", 10, WINDOW);
+        Claim claim = claim(limiter, "a");
+        remember(claim, 10, WINDOW);
         assertThat(store.apart().size()).isZero();
-        long at = clock.millis();
-        store.remember(Decision.ofTake(
-                Source.OTHER, at, List.of(Usage.of(claim(limiter, "a"), 10, true, at + WINDOW, at + WINDOW))));
+        store.remember(denied(claim, clock.millis(), clock.millis() + WINDOW));
         assertThat(store.apart().size()).isEqualTo(1);
     }
 
@@ -580,6 +579,17 @@ class StandingInTest {
         assertThat(small.state().lost()).isZero();
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1m", "10/1m counter"})
+    void whereTheClockHasSteppedBackWhatLiesAheadIsHandedOverAsTakenNow(String text) {
+        RateLimiter limiter = limiter(Limit.parse(text));
+        now(limiter.tryAcquire("a", 2));
+        clock.advanceMillis(-5_000);
+        Settlement settlement = store.toSettle(10, claim -> false).get(0);
+        clock.advanceMillis(10_000);
+        assertThat(settlement.ages()).containsExactly(new Settlement.Hits(10_000, 10_000, 2));
+    }
+
     @Test
     void aCounterIsHandedOverAsTheWindowsThatHoldSomething() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
@@ -595,8 +605,13 @@ class StandingInTest {
     void whatADenialRecordsIsOwedAtOnce(String text) {
         RateLimiter limiter = limiter(Limit.parse(text).countingDenied());
         now(limiter.tryAcquire("a", 2));
+        clock.advanceMillis(10_000);
         assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
         assertThat(store.state().toSettle()).isEqualTo(3);
+        assertThat(store.toSettle(10, claim -> false).get(0).ages())
+                .last()
+                .extracting(Settlement.Hits::toMillis)
+                .isEqualTo(0L);
     }
 
     @Test
@@ -946,6 +961,18 @@ class StandingInTest {
         assertThat(rest.get(0).permits()).isEqualTo(2);
         clock.advanceMillis(WINDOW + 1);
         assertThat(store.takeBack(decision)).isEmpty();
+    }
+
+    @Test
+    void whatWasSettledFirstIsToBeGivenBackElsewhereAlsoAfterTheNextSettlement() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Decision first = now(limiter.tryAcquire("a", 2));
+        store.settled(store.toSettle(10, claim -> false).get(0), true);
+        clock.advanceMillis(1_000);
+        Decision second = now(limiter.tryAcquire("a", 3));
+        store.settled(store.toSettle(10, claim -> false).get(0), true);
+        assertThat(store.takeBack(first)).extracting(Claim::permits).containsExactly(2L);
+        assertThat(store.takeBack(second)).extracting(Claim::permits).containsExactly(3L);
     }
 
     @Test
