@@ -17,9 +17,8 @@ public record CounterState(long start, long previous, long current) {
     // previous × (window − elapsed) ≤ h × window. All four factors are integers below 2^53, so each is exact as a
     // double, and so is each product below 2^53. Others are rounded, 2^53 + 1 to 2^53 itself; rounding never changes an
     // order, it can only make two different products equal. So "less" is always true, and the only doubt is "equal"
-    // from 2^53 on, which counts as "no". The script that decides in Redis makes the same two multiplications and the
-    // same
-    // comparison, so both always agree.
+    // from 2^53 on, which counts as "no". The script that decides in Redis makes the same two multiplications and
+    // the same comparison, so both always agree.
 
     /** What is less than this, as a double, has not been rounded. */
     private static final double EXACT = 9_007_199_254_740_992.0;
@@ -110,9 +109,7 @@ public record CounterState(long start, long previous, long current) {
         long window = limit.windowMillis();
         long left = window - (now - start);
         long faded = Math.min(previous, (long) Math.ceil((double) previous * left / window));
-        while (faded > 0 && covers(faded - 1, left, window)) {
-            faded--;
-        }
+        // It is never too much, for rounding changes no order; but what is equal only by rounding takes one more.
         while (faded < previous && !covers(faded, left, window)) {
             faded++;
         }

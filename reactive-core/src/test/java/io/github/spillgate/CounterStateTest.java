@@ -68,6 +68,23 @@ class CounterStateTest {
     }
 
     @Example
+    void noMoreIsUsedThanWasTakenHoweverMuchThatIs() {
+        Limit limit = Limit.counter(Limit.MOST_COUNTER_PERMITS, Duration.ofDays(1));
+        CounterState state = new CounterState(START, limit.permits(), 0);
+        assertThat(state.used(limit, START)).isEqualTo(limit.permits());
+    }
+
+    /** Of small numbers a double shows more of what was rounded: ten times (1 − 7/10) is more than 3 there. */
+    @Example
+    void theTickIsThatWhichWasSoughtAlsoWhereAClockHasJustBegun() {
+        Limit limit = Limit.counter(10, Duration.ofMillis(10));
+        CounterState state = new CounterState(0, 10, 0);
+        for (long cost = 1; cost <= 10; cost++) {
+            assertThat(state.fitsAt(limit, cost, 0)).isEqualTo(cost);
+        }
+    }
+
+    @Example
     void aLimitOfOneIsGrantedAgainWhenTheHitHasFaded() {
         Limit limit = Limit.counter(1, Duration.ofSeconds(1));
         CounterState state = CounterState.empty(limit, START).plus(1);
