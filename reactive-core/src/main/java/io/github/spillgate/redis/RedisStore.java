@@ -240,11 +240,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
             server.decide(asked);
             return;
         }
+        // First, for those who hold all the places may wait for a search that only who comes next gives up.
+        Mono<Server> owner = servers.find(asked.slot());
         if (!coalescing.admits(asked, waiting)) {
             return;
         }
-        servers.find(asked.slot())
-                .doFinally(end -> waiting.decrementAndGet())
+        owner.doFinally(end -> waiting.decrementAndGet())
                 .subscribe(
                         found -> found.decide(asked),
                         error -> delivery.deliver(() -> asked.fail(Errors.translate(error))));

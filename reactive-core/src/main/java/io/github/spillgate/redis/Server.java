@@ -79,12 +79,14 @@ final class Server {
 
     /** Has a decision made, together with others that come at the same time. */
     void decide(Asked asked) {
+        // First, for those who hold all the places may wait on a connection that only who comes next replaces.
+        OpenConnection open = connection.ifOpen();
+        Coalescer here = open == null ? null : coalescerOn(open);
         if (!coalescing.admits(asked, waiting)) {
             return;
         }
-        OpenConnection open = connection.ifOpen();
-        if (open != null) {
-            coalescerOn(open).add(asked);
+        if (here != null) {
+            here.add(asked);
         } else {
             connection.opened().subscribe(opened -> coalescerOn(opened).add(asked), error -> {
                 waiting.decrementAndGet();

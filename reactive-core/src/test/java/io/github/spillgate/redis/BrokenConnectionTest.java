@@ -7,6 +7,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -15,6 +16,10 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.awaitility.Awaitility;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -26,6 +31,7 @@ import reactor.core.scheduler.Schedulers;
 class BrokenConnectionTest {
 
     private static final Limit LIMIT = Limit.perHour(100);
+    private static final Duration LONG = Duration.ofSeconds(30);
 
     private RedisForTests redis;
     private LosingProxy proxy;
@@ -125,15 +131,37 @@ class BrokenConnectionTest {
         slow.shutdown();
     }
 
+    /** Nobody would come back for them, and as long as they wait nobody else may. */
+    @Test
+    void whoWaitsBehindAConnectionThatHasFallenSilentIsToldAndMakesRoomThoughAllPlacesAreTaken() {
+        RateLimiter few =
+                limiter(RedisStore.builder(client).coalescing(10, 1, 4).deliverOn(Schedulers.parallel()));
+        few.tryAcquire("b").block();
+        proxy.silenceWhatIsOpen();
+        List<CompletableFuture<Decision>> asked =
+                Stream.generate(() -> few.tryAcquire("b").toFuture()).limit(5).toList();
+        Awaitility.await()
+                .atMost(LONG)
+                .ignoreExceptionsInstanceOf(LimitStoreException.class)
+                .until(() -> few.tryAcquire("b").block(LONG).isAllowed());
+        assertThat(asked.get(0)).as("it may still be answered").isNotDone();
+        assertThat(asked.subList(1, 5))
+                .allSatisfy(waiting -> assertThatThrownBy(() -> waiting.get(LONG.toSeconds(), TimeUnit.SECONDS))
+                        .hasCauseExactlyInstanceOf(LimitStoreUnavailableException.class)
+                        .hasMessageContaining("fallen silent"));
+    }
+
     private long used() {
         return limiter.peek("a").block().limits().get(0).used();
     }
 
     private static RateLimiter limiter(RedisClient client) {
+        return limiter(RedisStore.builder(client).deliverOn(Schedulers.parallel()));
+    }
+
+    private static RateLimiter limiter(RedisStore.Builder store) {
         return RateLimiter.builder("api")
-                .store(new Unprotected(RedisStore.builder(client)
-                        .deliverOn(Schedulers.parallel())
-                        .build()))
+                .store(new Unprotected(store.build()))
                 .limit(LIMIT)
                 .build();
     }

@@ -7,13 +7,19 @@ import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.util.concurrent.atomic.AtomicInteger;
 
-/** Stands before a Redis; when it is told to, it passes the next command on, and hangs up in place of the reply. */
+/**
+ * Stands before a Redis; when it is told to, it passes the next command on, and hangs up in place of the reply; or on the connections
+ * that are open by then it passes commands on, and no reply any more.
+ */
 final class LosingProxy implements AutoCloseable {
 
     private final ServerSocket server;
     private final int behind;
+    private final AtomicInteger accepted = new AtomicInteger();
     private volatile boolean losing;
+    private volatile int silent;
 
     LosingProxy(int behind) throws IOException {
         this.behind = behind;
@@ -29,16 +35,21 @@ final class LosingProxy implements AutoCloseable {
         losing = true;
     }
 
+    void silenceWhatIsOpen() {
+        silent = accepted.get();
+    }
+
     private void accept() throws IOException {
         while (true) {
             Socket front = server.accept();
+            int number = accepted.incrementAndGet();
             Socket back = new Socket(InetAddress.getLoopbackAddress(), behind);
-            start(() -> pass(front, back, false));
-            start(() -> pass(back, front, true));
+            start(() -> pass(front, back, number, false));
+            start(() -> pass(back, front, number, true));
         }
     }
 
-    private void pass(Socket from, Socket to, boolean replies) throws IOException {
+    private void pass(Socket from, Socket to, int number, boolean replies) throws IOException {
         try (from;
                 to) {
             InputStream in = from.getInputStream();
@@ -49,7 +60,9 @@ final class LosingProxy implements AutoCloseable {
                     losing = false;
                     return;
                 }
-                out.write(buffer, 0, read);
+                if (!replies || number > silent) {
+                    out.write(buffer, 0, read);
+                }
             }
         }
     }

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
 import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
@@ -12,6 +13,7 @@ import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -26,18 +28,22 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.scheduler.Schedulers;
 
 /** What those who ask are told where there is no way to Redis, or it does not let us in: what is wrong, and where. */
 class UnreachableTest {
 
     private static final String PASSWORD = "pa55word";
+    private static final Duration LONG = Duration.ofSeconds(30);
 
     private RedisForTests redis;
     private RedisClient client;
@@ -59,6 +65,47 @@ class UnreachableTest {
         assertThat(failureAt(redis.uri()))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageStartingWith("Redis cannot be asked: no connection to " + place() + ": Connection refused");
+    }
+
+    @Test
+    void whoHasWaitedForAConnectionInVainMakesRoomForTheNext() {
+        redis.kill();
+        client = RedisClient.create(redis.uri());
+        RateLimiter limiter =
+                limiter(RedisStore.builder(client).coalescing(10, 1, 2).build());
+        for (int i = 0; i < 5; i++) {
+            assertThat(failureOf(limiter)).isExactlyInstanceOf(LimitStoreUnreachableException.class);
+        }
+    }
+
+    /** Else those who wait would keep everybody from giving up what they wait for. */
+    @Test
+    void whoFindsAllPlacesTakenGivesUpTheAttemptToConnectAsWell() {
+        redis.pause();
+        client = RedisClient.create(redis.uri());
+        try (VirtualTime time = new VirtualTime()) {
+            RateLimiter limiter = limiter(RedisStore.builder(client)
+                    .coalescing(10, 1, 2)
+                    .deliverOn(Schedulers.immediate())
+                    .build());
+            List<CompletableFuture<Decision>> waiting = Stream.generate(
+                            () -> limiter.tryAcquire("a").toFuture())
+                    .limit(2)
+                    .toList();
+            time.pass(Duration.ofSeconds(6));
+            assertThat(waiting).noneMatch(CompletableFuture::isDone);
+            CompletableFuture<Decision> next = limiter.tryAcquire("a").toFuture();
+            time.passMillis(1);
+            assertThat(waiting)
+                    .allSatisfy(one -> assertThat(one)
+                            .failsWithin(LONG)
+                            .withThrowableThat()
+                            .havingCause()
+                            .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                            .withMessageContaining("no connection within 5 s"));
+            next.cancel(true);
+        }
+        redis.resume();
     }
 
     @Test
