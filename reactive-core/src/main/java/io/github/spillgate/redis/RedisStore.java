@@ -74,6 +74,9 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     /** Stands between the name of a count and the id of a settlement, or nothing; neither has one in it. */
     private static final String MARK = "!";
 
+    /** What a reset has written under its mark; to a script it is a double. */
+    private static final Pattern NUMBER = Pattern.compile("\\d+");
+
     /** What the script says of a settlement whose count is not ours. */
     private static final long FOREIGN = 3;
 
@@ -296,14 +299,16 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     /** When a count was reset last, in microseconds; empty if that is too long ago for anything, or never was. */
-    private Mono<Long> resetAt(int slot, Claim claim) {
+    private Mono<Double> resetAt(int slot, Claim claim) {
         byte[] mark = mark(claim, "");
         return ask(
                         slot,
                         new byte[][] {mark},
                         (server, first, then) -> first.ask(commands -> commands.getrange(mark, 0, -1)))
-                .filter(text -> text.length > 0)
-                .map(text -> Long.parseLong(new String(text, StandardCharsets.US_ASCII)));
+                .map(text -> new String(text, StandardCharsets.US_ASCII))
+                // What somebody else has written there is no reset, for the script neither.
+                .filter(NUMBER.asMatchPredicate())
+                .map(Double::parseDouble);
     }
 
     @Override

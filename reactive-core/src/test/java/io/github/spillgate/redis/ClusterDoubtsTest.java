@@ -5,15 +5,19 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisClusterForTests;
+import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.RedisNode;
 import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.KillArgs;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
@@ -21,15 +25,18 @@ import io.lettuce.core.cluster.SlotHash;
 import java.time.Duration;
 import java.util.List;
 import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 
 /** What nodes of a cluster say that is not often said. */
 class ClusterDoubtsTest {
@@ -199,6 +206,192 @@ class ClusterDoubtsTest {
         limiter.refund(second).block(LONG);
         assertThat(used(limiter, charges[0])).isEqualTo(2);
         assertThat(used(limiter, charges[1])).isEqualTo(2);
+    }
+
+    /** A slot is moved key by key, and Redis refuses a script that asks for keys on both nodes. */
+    @Test
+    void aResetHoldsWhileTheCountIsOnOneNodeAndItsMarkOnTheOther() {
+        RateLimiter limiter = limiter(RedisClusterForTests.start(3, 0));
+        String tag = "torn";
+        int slot = SlotHash.getSlot(tag);
+        // Of before a reset and of after it, all is in the same window.
+        Limit limit = Limit.perDay(10).counter().alignedToClock();
+        Charge countGoes = Charge.of("count-goes", limit).group(tag);
+        Charge markGoes = Charge.of("mark-goes", limit).group(tag);
+        Charge neverReset = Charge.of("never-reset", limit).group(tag);
+        Decision before = limiter.tryAcquire(countGoes, markGoes, neverReset).block(LONG);
+        limiter.reset(countGoes, markGoes).block(LONG);
+        Decision after = limiter.tryAcquire(countGoes, markGoes, neverReset).block(LONG);
+        limiter.tryAcquire(countGoes, markGoes, neverReset).block(LONG);
+        moveSome(slot, key -> key.contains("count-goes") && !key.endsWith("!"));
+        moveSome(slot, key -> key.contains("mark-goes") && key.endsWith("!"));
+        limiter.refund(before).block(LONG);
+        assertThat(used(limiter, countGoes)).isEqualTo(2);
+        assertThat(used(limiter, markGoes)).isEqualTo(2);
+        assertThat(used(limiter, neverReset)).isEqualTo(2);
+        limiter.refund(after).block(LONG);
+        assertThat(used(limiter, countGoes)).isEqualTo(1);
+        assertThat(used(limiter, markGoes)).isEqualTo(1);
+        assertThat(used(limiter, neverReset)).isEqualTo(1);
+    }
+
+    /** Else nothing could be given back as long as the slot is being moved. */
+    @Test
+    void whatSomebodyElseHasWrittenUnderAMarkIsNoResetThoughItIsOnAnotherNode() {
+        RateLimiter limiter = limiter(RedisClusterForTests.start(3, 0));
+        Charge charge = Charge.of("a");
+        int slot = SlotHash.getSlot("a");
+        Decision first = limiter.tryAcquire(charge).block(LONG);
+        Decision second = limiter.tryAcquire(charge).block(LONG);
+        RedisNode source = cluster.primaryOf(slot);
+        String count = source.commands().clusterGetKeysInSlot(slot, 1).get(0);
+        source.commands().set(count + "!", "somebody else's");
+        moveSome(slot, count::equals);
+        limiter.refund(first).block(LONG);
+        assertThat(used(limiter, charge)).isEqualTo(1);
+        source.commands().set(count + "!", Long.toString(second.stamp()));
+        limiter.refund(second).block(LONG);
+        assertThat(used(limiter, charge)).as("reset at the same time").isEqualTo(1);
+    }
+
+    @Test
+    void whatIsAskedOfSeveralCountsThatAreOnTwoNodesIsTriedAFewTimesAndThenGivenUp() {
+        RateLimiter limiter = limiter(RedisClusterForTests.start(3, 0));
+        int slot = SlotHash.getSlot("torn");
+        Charge[] charges = {Charge.of("one").group("torn"), Charge.of("two").group("torn")};
+        limiter.tryAcquire(charges).block(LONG);
+        moveSome(slot, key -> key.contains("one"));
+        assertThatThrownBy(() -> limiter.tryAcquire(charges).block(LONG))
+                .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                .hasMessageStartingWith("Redis cannot decide now: TRYAGAIN ");
+        assertThat(used(limiter, charges[0])).isEqualTo(1);
+        assertThat(used(limiter, charges[1])).isEqualTo(1);
+        cluster.moveKeys(slot, anotherThan(cluster.primaryOf(slot)));
+        assertThat(limiter.tryAcquire(charges).block(LONG).isAllowed()).isTrue();
+    }
+
+    @Test
+    void ofASlotThatNobodyHasNobodyKnowsWhoDecides() {
+        RateLimiter limiter =
+                limiter(RedisClusterForTests.start(RedisBinary.first(), 3, 0, "--cluster-require-full-coverage", "no"));
+        int slot = SlotHash.getSlot("nobody");
+        // Until all have forgotten who had it: one may have told another just before.
+        await().atMost(LONG)
+                .untilAsserted(() -> assertThat(cluster.nodes())
+                        .allSatisfy(
+                                node -> assertThatThrownBy(() -> node.commands().clusterDelSlots(slot))
+                                        .hasMessageContaining("already unassigned")));
+        assertThatThrownBy(() -> limiter.tryAcquire("nobody").block(LONG))
+                .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                .hasMessage("Redis cannot decide now: no node of the cluster has slot " + slot);
+        Claim nobodys = claim("nobody");
+        Claim known = claim("key-1");
+        assertThat(store.part(List.of(known))).isNotEmpty();
+        assertThat(store.part(List.of(nobodys))).isEmpty();
+        assertThat(store.part(List.of(known, nobodys))).isEmpty();
+        assertThat(store.part(List.of(nobodys, known))).isEmpty();
+    }
+
+    /** One that this limiter asks about. */
+    private static Claim claim(String key) {
+        return RateLimiter.builder("api")
+                .store(LocalStore.bounded(1_000))
+                .limit(LIMIT)
+                .build()
+                .peek(key)
+                .block(LONG)
+                .limits()
+                .get(0)
+                .claim();
+    }
+
+    /** Each says of a slot that the other has it. */
+    @Test
+    void whoIsSentFromOneNodeToAnotherForEverIsToldThatTheyDoNotAgree() {
+        RateLimiter limiter = limiter(RedisClusterForTests.start(3, 0));
+        assertThat(decisions(limiter)).isEqualTo(200);
+        String key = "nobody-has-it";
+        int slot = SlotHash.getSlot(key);
+        RedisNode owner = cluster.primaryOf(slot);
+        owner.commands().clusterSetSlotNode(slot, anotherThan(owner).id());
+        await().atMost(LONG)
+                .untilAsserted(
+                        () -> assertThatThrownBy(() -> limiter.tryAcquire(key).block(LONG))
+                                .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                                .hasMessage("Redis cannot decide now: its nodes do not agree on who has slot " + slot));
+    }
+
+    @Test
+    void whoWaitsUntilTheNodesAreFoundIsCountedOffAgain() {
+        try (RedisForTests alone = RedisForTests.startOwn()) {
+            client = RedisClusterClient.create(alone.uri());
+            store = RedisStore.builder(client)
+                    .nodes(List.of(alone.uri()))
+                    .coalescing(10, 1, 2)
+                    .build();
+            RateLimiter limiter = RateLimiter.builder("api")
+                    .store(new Unprotected(store))
+                    .limit(LIMIT)
+                    .build();
+            alone.pause();
+            List<CompletableFuture<Decision>> waiting = List.of(
+                    limiter.tryAcquire("a").toFuture(), limiter.tryAcquire("b").toFuture());
+            assertThat(limiter.tryAcquire("c").toFuture()).isCompletedExceptionally();
+            alone.resume();
+            waiting.forEach(one -> assertThatThrownBy(() -> one.get(60, TimeUnit.SECONDS))
+                    .hasCauseExactlyInstanceOf(LimitStoreUnreachableException.class));
+            for (int i = 0; i < 3; i++) {
+                assertThatThrownBy(() -> limiter.tryAcquire("a").block(LONG))
+                        .isExactlyInstanceOf(LimitStoreUnreachableException.class);
+            }
+        }
+    }
+
+    /** Else those who wait would keep everybody from giving up what they wait for. */
+    @Test
+    void whoFindsAllPlacesTakenHasTheNodesLookedForAgain() {
+        try (RedisForTests alone = RedisForTests.startOwn();
+                VirtualTime time = new VirtualTime()) {
+            client = RedisClusterClient.create(alone.uri());
+            store = RedisStore.builder(client)
+                    .coalescing(10, 1, 2)
+                    .deliverOn(Schedulers.immediate())
+                    .build();
+            RateLimiter limiter = RateLimiter.builder("api")
+                    .store(new Unprotected(store))
+                    .limit(LIMIT)
+                    .build();
+            alone.pause();
+            List<CompletableFuture<Decision>> waiting = List.of(
+                    limiter.tryAcquire("a").toFuture(), limiter.tryAcquire("b").toFuture());
+            time.pass(Duration.ofSeconds(6));
+            assertThat(waiting).noneMatch(CompletableFuture::isDone);
+            CompletableFuture<Decision> next = limiter.tryAcquire("c").toFuture();
+            time.passMillis(1);
+            assertThat(waiting)
+                    .allSatisfy(one -> assertThat(one)
+                            .failsWithin(LONG)
+                            .withThrowableThat()
+                            .havingCause()
+                            .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                            .withMessageContaining("nobody has said within 5 s"));
+            next.cancel(true);
+            alone.resume();
+        }
+    }
+
+    /** Begins to move the slot, if that is not so yet, and moves those of its keys. */
+    private void moveSome(int slot, Predicate<String> which) {
+        RedisNode source = cluster.primaryOf(slot);
+        RedisNode target = anotherThan(source);
+        cluster.beginMigration(slot, target);
+        source.commands().clusterGetKeysInSlot(slot, 100).stream()
+                .filter(which)
+                .forEach(key -> source.commands().migrate("127.0.0.1", target.port(), key, 0, LONG.toMillis()));
+    }
+
+    private RedisNode anotherThan(RedisNode one) {
+        return cluster.nodes().stream().filter(node -> node != one).findFirst().orElseThrow();
     }
 
     private static long used(RateLimiter limiter, Charge charge) {

@@ -190,6 +190,15 @@ class RedisStoreTest {
     }
 
     @Test
+    void whatSomebodyElseHasWrittenUnderAMarkIsNoReset() {
+        RateLimiter limiter = limiter(store, LIMIT);
+        Decision decision = limiter.tryAcquire("a", 2).block();
+        keyspace.commands().set(keyspace.onlyKey() + "!", "somebody else's");
+        limiter.refund(decision).block();
+        assertThat(limiter.peek("a").block().remaining()).isEqualTo(100);
+    }
+
+    @Test
     void askingLeavesNothing() {
         RateLimiter limiter = limiter(store, LIMIT, LIMIT.counter().named("counter"));
         limiter.peek("a").block();
