@@ -60,7 +60,7 @@ final class AcrossSlots {
 
     /** Takes what is asked of all slots, or nothing. */
     Mono<Decision> take(List<Claim> claims, List<List<Claim>> bySlot) {
-        return Mono.defer(() -> takeNext(claims, bySlot, List.of()));
+        return takeNext(claims, bySlot, List.of());
     }
 
     /** Tells what all slots would say. */

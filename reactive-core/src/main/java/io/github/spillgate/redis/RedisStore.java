@@ -349,7 +349,6 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         }
         return inEachSlot(settlements, Settlement::claim, this::settle)
                 .collectList()
-                .filter(parts -> !parts.isEmpty())
                 .map(parts -> parts.size() == 1
                         ? parts.get(0)
                         : Decision.ofParts(

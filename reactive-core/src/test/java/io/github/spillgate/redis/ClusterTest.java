@@ -1,10 +1,13 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
+import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -27,6 +30,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
@@ -143,6 +147,42 @@ class ClusterTest {
     }
 
     @Test
+    void whoComesTogetherForSeveralSlotsOfANodeLeavesInOneCommandForEach() {
+        RedisStore oneAtATime = RedisStore.builder(client)
+                .namespace("t" + System.nanoTime())
+                .coalescing(128, 1, 1_000)
+                .build();
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new Unprotected(oneAtATime))
+                .limit(LIMIT)
+                .build();
+        RedisNode node = cluster.nodes().get(1);
+        List<String> keys = Stream.iterate(0, i -> i + 1)
+                .map(i -> "key-" + i)
+                .filter(key -> ownerOf(key) == node)
+                .limit(3)
+                .toList();
+        limiter.tryAcquire(keys.get(0)).block(LONG);
+        long before = calls(node);
+        List<Mono<Decision>> asked = new ArrayList<>();
+        node.pause();
+        try {
+            for (int i = 0; i < 300; i++) {
+                Mono<Decision> one = limiter.tryAcquire(keys.get(i % 3)).cache();
+                one.subscribe();
+                asked.add(one);
+            }
+        } finally {
+            node.resume();
+        }
+        assertThat(Flux.merge(asked).collectList().block(LONG)).hasSize(300).allMatch(Decision::isAllowed);
+        assertThat(calls(node) - before)
+                .as("the first alone, and then one for each slot")
+                .isEqualTo(1 + 3);
+        oneAtATime.closeLater().block(LONG);
+    }
+
+    @Test
     void aNodeThatStandsStillKeepsNoOtherFromDeciding() {
         RateLimiter limiter = limiter(LIMIT);
         warmUp(limiter);
@@ -239,7 +279,9 @@ class ClusterTest {
         String[] keys = inAscendingSlots();
         Charge[] charges = {Charge.of(keys[0], minute), Charge.of(keys[1], LIMIT), Charge.of(keys[2], day)};
         limiter.tryAcquire(charges).block(LONG);
+        long before = calls();
         Decision denied = limiter.tryAcquire(charges).block(LONG);
+        assertThat(calls() - before).as("one command for each slot").isEqualTo(3);
         assertThat(denied.violated()).containsExactly(minute, day);
         assertThat(denied.retryAfter())
                 .hasValueSatisfying(wait -> assertThat(wait).isGreaterThan(Duration.ofHours(23)));
@@ -265,6 +307,93 @@ class ClusterTest {
         } finally {
             cluster.nodes().get(2).resume();
         }
+    }
+
+    @Test
+    void whatWasTakenBeforeALaterSlotFailsIsGivenBack() {
+        RateLimiter limiter = limiter(LIMIT);
+        Charge[] charges = Stream.of(inAscendingSlots()).map(Charge::of).toArray(Charge[]::new);
+        String foreign = overlay(limiter, charges[2]);
+        assertThatThrownBy(() -> limiter.tryAcquire(charges).block(LONG))
+                .isInstanceOf(ForeignValueException.class)
+                .hasMessageContaining(foreign);
+        await().atMost(LONG).until(() -> used(limiter, charges[0]) == 0 && used(limiter, charges[1]) == 0);
+    }
+
+    @Test
+    void whoIsDeniedIsToldSoAlsoIfAnotherSlotCannotBeLookedAt() {
+        RateLimiter limiter = limiter(Limit.perHour(1));
+        Charge[] charges = Stream.of(inAscendingSlots()).map(Charge::of).toArray(Charge[]::new);
+        limiter.tryAcquire(charges[0]).block(LONG);
+        overlay(limiter, charges[2]);
+        Decision denied = limiter.tryAcquire(charges).block(LONG);
+        assertThat(denied.isAllowed()).isFalse();
+        assertThat(denied.limits()).extracting(Decision.Usage::used).containsExactly(1L, 0L);
+    }
+
+    @Test
+    void whereSeveralSlotsFailWhatOneOfThemSaysIsTold() {
+        RateLimiter limiter = limiter(LIMIT);
+        Charge[] charges = Stream.of(inAscendingSlots()).map(Charge::of).toArray(Charge[]::new);
+        limiter.tryAcquire(charges[1].permits(3)).block(LONG);
+        overlay(limiter, charges[0]);
+        overlay(limiter, charges[2]);
+        assertThatThrownBy(() -> limiter.refund(charges).block(LONG)).isInstanceOf(ForeignValueException.class);
+        assertThat(used(limiter, charges[1])).as("given back all the same").isEqualTo(2);
+    }
+
+    /** Where denied requests count, what was taken before the denial counts as well. */
+    @Test
+    void whatCountsThoughItIsDeniedIsNotGivenBack() {
+        Limit counting = LIMIT.named("counting").countingDenied();
+        Limit one = Limit.perHour(1).named("one");
+        RateLimiter limiter = limiter();
+        String[] keys = inAscendingSlots();
+        Charge first = Charge.of(keys[0], counting, LIMIT.named("plain"));
+        Charge last = Charge.of(keys[1], one);
+        limiter.tryAcquire(last).block(LONG);
+        Decision denied = limiter.tryAcquire(first, last).block(LONG);
+        assertThat(denied.limits()).extracting(Decision.Usage::used).containsExactly(1L, 0L, 1L);
+        await().atMost(LONG)
+                .untilAsserted(() -> assertThat(limiter.peek(first).block(LONG).limits())
+                        .extracting(Decision.Usage::used)
+                        .containsExactly(1L, 0L));
+    }
+
+    @Test
+    void eachNodeIsAPartAndSoAreThoseThatDecideTogether() {
+        RateLimiter limiter = limiter(LIMIT);
+        Charge[] charges = {
+            Charge.of(keyOf(2)), Charge.of(keyOf(0)), Charge.of(keyOf(2) + "x").group(keyOf(2))
+        };
+        List<Claim> claims = limiter.peek(charges).block(LONG).limits().stream()
+                .map(Decision.Usage::claim)
+                .toList();
+        String first = "127.0.0.1:" + cluster.nodes().get(2).port();
+        String second = "127.0.0.1:" + cluster.nodes().get(0).port();
+        assertThat(store.part(claims.subList(0, 1))).isEqualTo(first);
+        assertThat(store.part(List.of(claims.get(0), claims.get(2)))).isEqualTo(first);
+        assertThat(store.part(claims))
+                .isEqualTo(Stream.of(first, second).sorted().collect(Collectors.joining(" and ")))
+                .isEqualTo(store.part(List.of(claims.get(1), claims.get(0))));
+        assertThat(store.part(List.of())).isEmpty();
+        RedisStore unprepared = RedisStore.create(client);
+        assertThat(unprepared.part(claims)).as("nobody knows yet").isEmpty();
+        unprepared.close();
+    }
+
+    /** Puts something else under the name of a count, and returns the name. */
+    private String overlay(RateLimiter limiter, Charge charge) {
+        limiter.tryAcquire(charge).block(LONG);
+        String pattern = store.toString().replace("RedisStore[", "").replace("*]", "*{" + charge.key() + "}");
+        RedisNode node = ownerOf(charge.key());
+        String name = node.commands().keys(pattern).get(0);
+        node.commands().set(name, "somebody else's");
+        return name;
+    }
+
+    private static long used(RateLimiter limiter, Charge charge) {
+        return limiter.peek(charge).block(LONG).limits().get(0).used();
     }
 
     /** A key that lies on this node. */

@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.tuple;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
@@ -186,6 +187,26 @@ class CoalescingTest {
         assertThat(decisions(heard)).hasSize(20).allMatch(Decision::isAllowed);
     }
 
+    /** Being busy does not make it farther. */
+    @Test
+    void whereRedisWasBusyAfterItHadBeenNearOthersAreWaitedFor() {
+        AtomicInteger sent = countSent();
+        RateLimiter limiter = limiter(pacedStore(128, Duration.ofHours(1)), LIMIT);
+        try (VirtualTime time = new VirtualTime()) {
+            limiter.tryAcquire("a").block(LONG);
+            redis.pause();
+            List<Heard> heard = new ArrayList<>(ask(1, i -> limiter.tryAcquire("a")));
+            time.passMillis(20);
+            redis.resume();
+            assertThat(decisions(heard)).hasSize(1);
+            redis.pause();
+            heard.addAll(ask(20, i -> limiter.tryAcquire("key-" + i)));
+            assertThat(sent).as("one more").hasValue(2 + 1);
+            redis.resume();
+            assertThat(decisions(heard)).hasSize(21).allMatch(Decision::isAllowed);
+        }
+    }
+
     @Test
     void aDecisionOnSeveralCountsIsNotTornApartAndWaitsForTheNextCommandWhereItDoesNotFit() {
         Queue<Integer> keys = new ConcurrentLinkedQueue<>();
@@ -267,6 +288,14 @@ class CoalescingTest {
                 .withMessageContaining("for example .coalescing(128, 256, 100000)");
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"1,1,1", "1000,1000,1000000"})
+    void boundsInRangeAreTaken(String text) {
+        int[] bounds = Stream.of(text.split(",")).mapToInt(Integer::parseInt).toArray();
+        RateLimiter limiter = limiter(store(how -> how.coalescing(bounds[0], bounds[1], bounds[2])), LIMIT);
+        assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
+    }
+
     // First come, first served
 
     @ParameterizedTest
@@ -327,6 +356,43 @@ class CoalescingTest {
         assertThat(heard.get(2).decision().limits().get(0).used()).isEqualTo(9);
         assertThat(heard.get(3).decision().limits().get(0).used()).isEqualTo(10);
         assertThat(heard.get(11).decision().limits()).extracting(Usage::used).containsExactly(10L, 9L);
+    }
+
+    @Test
+    void eachIsToldWhatCountedAfterHimWhereEveryLimitCountsDeniedRequests() {
+        RateLimiter limiter = limiter(store(how -> how), Limit.parse("10/1h counting-denied"));
+        List<Heard> heard = whileRedisStandsStill(() -> ask(12, i -> limiter.tryAcquire("a", 3)));
+        assertThat(decisions(heard))
+                .extracting(decision -> decision.limits().get(0).used())
+                .startsWith(3L, 6L, 9L, 10L)
+                .endsWith(10L);
+    }
+
+    @Test
+    void whoIsAllowedIsToldThatItFitsNowThoughOthersWhoCameWithHimAreDenied() {
+        RateLimiter limiter = limiter(store(how -> how), Limit.perHour(10));
+        List<Heard> heard = whileRedisStandsStill(() -> ask(20, i -> limiter.tryAcquire("a")));
+        for (Decision decision : decisions(heard)) {
+            Instant fitsAt = decision.limits().get(0).fitsAt();
+            assertThat(fitsAt.equals(decision.at())).isEqualTo(decision.isAllowed());
+        }
+        assertThat(decisions(heard)).filteredOn(Decision::isAllowed).hasSize(10);
+    }
+
+    @Test
+    void whoNamesTheSameKeysInAnotherOrderIsToldOfEachWhatIsSo() {
+        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+        limiter.tryAcquire("a", 500).block(LONG);
+        Charge[] oneWay = {Charge.of("a"), Charge.of("b")};
+        Charge[] otherWay = {Charge.of("b"), Charge.of("a")};
+        List<Heard> heard =
+                whileRedisStandsStill(() -> ask(20, i -> limiter.tryAcquire(i % 4 < 2 ? oneWay : otherWay)));
+        for (int i = 0; i < 20; i++) {
+            assertThat(heard.get(i).decision().limits())
+                    .extracting(Usage::key, Usage::used)
+                    .as("decision %d", i)
+                    .containsExactlyInAnyOrder(tuple("a", 501L + i), tuple("b", 1L + i));
+        }
     }
 
     @Test
@@ -577,16 +643,46 @@ class CoalescingTest {
     }
 
     @Test
-    void whoThrowsWhenHeIsToldOfAnErrorKeepsNobodyFromBeingTold() {
-        RateLimiter limiter = limiter(store(how -> how), LIMIT);
-        redis.pause();
-        List<Heard> heard = new ArrayList<>();
-        for (int i = 0; i < 20; i++) {
-            limiter.tryAcquire("a").subscribe(new Throwing());
-            heard.addAll(ask(1, n -> limiter.tryAcquire("a")));
+    void whoThrowsOnceMoreWhereWhatIsThrownIsDroppedKeepsNobodyFromHisAnswerEither() {
+        Hooks.onErrorDropped(error -> {
+            throw new IllegalStateException("thrown where it is dropped");
+        });
+        try {
+            RateLimiter limiter = limiter(store(how -> how), LIMIT);
+            redis.pause();
+            List<Heard> heard = new ArrayList<>();
+            for (int i = 0; i < 3; i++) {
+                limiter.tryAcquire("a").subscribe(new Throwing());
+                heard.addAll(ask(1, n -> limiter.tryAcquire("a")));
+            }
+            redis.resume();
+            assertThat(decisions(heard)).hasSize(3).allMatch(Decision::isAllowed);
+        } finally {
+            Hooks.resetOnErrorDropped();
         }
-        redis.kill();
-        assertThat(heard).allSatisfy(one -> assertThat(one.error()).isInstanceOf(LimitStoreException.class));
+    }
+
+    @Test
+    void whoThrowsWhenHeIsToldOfAnErrorKeepsNobodyFromBeingTold() {
+        Queue<Throwable> dropped = new ConcurrentLinkedQueue<>();
+        Hooks.onErrorDropped(dropped::add);
+        try {
+            RateLimiter limiter = limiter(store(how -> how), LIMIT);
+            redis.pause();
+            List<Heard> heard = new ArrayList<>();
+            for (int i = 0; i < 20; i++) {
+                limiter.tryAcquire("a").subscribe(new Throwing());
+                heard.addAll(ask(1, n -> limiter.tryAcquire("a")));
+            }
+            redis.kill();
+            assertThat(heard).allSatisfy(one -> assertThat(one.error()).isInstanceOf(LimitStoreException.class));
+            await().until(() -> dropped.stream()
+                            .filter(thrown -> "thrown in onError".equals(thrown.getMessage()))
+                            .count()
+                    == 20);
+        } finally {
+            Hooks.resetOnErrorDropped();
+        }
     }
 
     /** Throws on whatever it hears, past what Reactor's own subscribers would catch. */

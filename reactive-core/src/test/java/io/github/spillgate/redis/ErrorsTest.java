@@ -15,6 +15,7 @@ import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.net.SocketException;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.concurrent.CancellationException;
 import javax.net.ssl.SSLHandshakeException;
@@ -22,6 +23,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.Exceptions;
 
 class ErrorsTest {
 
@@ -148,6 +150,25 @@ class ErrorsTest {
                             "Redis cannot be asked: no connection to redis:6379: TLS: " + message + ": expected ")
                     .hasMessageContaining(example);
         }
+    }
+
+    @Test
+    void ofSeveralThatOneIsToldThatSaysThatAnotherTryHelps() {
+        LimitStoreException foreign = Errors.foreign("a".getBytes(StandardCharsets.US_ASCII), null);
+        LimitStoreException refused = new LimitStoreException("refused", null);
+        LimitStoreException passing = new LimitStoreUnavailableException("passing", null);
+        assertThat(Errors.oneOf(Exceptions.multiple(foreign, passing, refused))).isSameAs(passing);
+        assertThat(Errors.oneOf(Exceptions.multiple(foreign, refused))).isSameAs(foreign);
+    }
+
+    @Test
+    void aSentinelThatWatchesNobodyIsToldOfAsWell() {
+        assertThat(Errors.sentinel(List.of()))
+                .hasMessageContaining("watches nobody: expected")
+                .hasMessageEndingWith("redis-sentinel://host:26379/0#name");
+        assertThat(Errors.sentinel(List.of("one", "other")))
+                .hasMessageContaining("watches one, other: expected")
+                .hasMessageEndingWith("redis-sentinel://host:26379/0#one");
     }
 
     /** Redis repeats what it does not understand, and a password must not get into a log. */

@@ -1,0 +1,60 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisException;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class RedirectTest {
+
+    @Test
+    void aNodeSaysWhoHasASlotOrWhatHasLeftItAlready() {
+        assertThat(in("MOVED 16383 10.0.0.7:65535")).isEqualTo(new Redirect(true, 16_383, "10.0.0.7", 65_535));
+        assertThat(in("ASK 0 redis.example:6379")).isEqualTo(new Redirect(false, 0, "redis.example", 6_379));
+    }
+
+    @Test
+    void theHostMayBeOfVersionSixOrNotBeTold() {
+        assertThat(in("MOVED 7 2001:db8::1:6379")).isEqualTo(new Redirect(true, 7, "2001:db8::1", 6_379));
+        assertThat(in("ASK 7 :6379")).isEqualTo(new Redirect(false, 7, "", 6_379));
+        assertThat(in("ASK 7 ?:6379")).isEqualTo(new Redirect(false, 7, "?", 6_379));
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "MOVED 16384 10.0.0.7:6379",
+                "MOVED 7 10.0.0.7:65536",
+                "MOVED 7 10.0.0.7",
+                "MOVED -1 10.0.0.7:6379",
+                "MOVED 7 10.0.0.7:6379 and more",
+                "ERR MOVED 7 10.0.0.7:6379",
+                "TRYAGAIN Multiple keys request during rehashing of slot",
+                ""
+            })
+    void whatSaysNothingOfTheKindIsNone(String text) {
+        assertThat(in(text)).isNull();
+    }
+
+    @Test
+    void onlyANodeCanSayIt() {
+        assertThat(Redirect.in(new RedisException("MOVED 7 10.0.0.7:6379"))).isNull();
+        assertThat(Redirect.in(new RedisCommandExecutionException((String) null)))
+                .isNull();
+        assertThat(Redirect.isTornApart(new RedisException("TRYAGAIN Multiple keys")))
+                .isFalse();
+        assertThat(Redirect.isTornApart(new RedisCommandExecutionException("TRYAGAIN Multiple keys")))
+                .isTrue();
+        assertThat(Redirect.isOutOfCluster(new RedisException("CLUSTERDOWN Hash slot not served")))
+                .isFalse();
+        assertThat(Redirect.isOutOfCluster(new RedisCommandExecutionException("CLUSTERDOWN Hash slot not served")))
+                .isTrue();
+    }
+
+    private static Redirect in(String text) {
+        return Redirect.in(new RedisCommandExecutionException(text));
+    }
+}
