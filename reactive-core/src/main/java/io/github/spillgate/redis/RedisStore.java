@@ -306,7 +306,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                         new byte[][] {mark},
                         (server, first, then) -> first.ask(commands -> commands.getrange(mark, 0, -1)))
                 .map(text -> new String(text, StandardCharsets.US_ASCII))
-                // What somebody else has written there is no reset, for the script neither.
+                // A word of somebody else is no reset, for the script neither; to that, 0x1f and 1e3 are numbers, too.
                 .filter(NUMBER.asMatchPredicate())
                 .map(Double::parseDouble);
     }

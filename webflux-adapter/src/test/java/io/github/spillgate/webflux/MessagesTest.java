@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Waiting;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.testkit.MessagesContract;
 import io.github.spillgate.testkit.WebSocketForTests;
@@ -41,9 +42,10 @@ class MessagesTest extends MessagesContract {
 
     @Test
     void whoHangsUpWhileHeIsSlowedEndsHisHandler() {
-        WebSocketForTests client = slowed(limiter(THREE));
+        RateLimiter limiter = limiter(THREE);
+        WebSocketForTests client = slowed(limiter);
         IntStream.range(0, 7).forEach(i -> client.say("m" + i));
-        await().atMost(LONG).until(() -> client.heard().size() == 3);
+        await().atMost(LONG).until(() -> client.heard().size() == 3 && Waiting.in(limiter) > 0);
         assertThat(ended).hasValue(0);
         client.close();
         await().atMost(LONG).until(() -> ended.get() == 1);

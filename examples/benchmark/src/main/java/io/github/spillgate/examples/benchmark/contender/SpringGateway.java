@@ -4,6 +4,9 @@ import io.lettuce.core.ClientOptions;
 import io.lettuce.core.TimeoutOptions;
 import io.lettuce.core.resource.ClientResources;
 import io.lettuce.core.resource.DefaultClientResources;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import org.springframework.beans.factory.support.StaticListableBeanFactory;
 import org.springframework.cloud.gateway.filter.ratelimit.RateLimiter;
@@ -21,8 +24,8 @@ import org.springframework.validation.Validator;
 import reactor.core.publisher.Mono;
 
 /**
- * Spring Cloud Gateway's RedisRateLimiter, the class itself, without a gateway around it. Its script, template and connection are
- * made as its auto-configuration, and Spring Boot's, make them.
+ * Spring Cloud Gateway's RedisRateLimiter, the class itself, without a gateway around it. Its template and connection are made as its
+ * auto-configuration, and Spring Boot's, make them; its script is better off here than there.
  */
 final class SpringGateway implements Contender {
 
@@ -53,12 +56,24 @@ final class SpringGateway implements Contender {
         limiter.getConfig().put(ROUTE, config(setting.onlyRate()));
     }
 
+    /**
+     * As a text. Of a resource, which it is in the auto-configuration, it is asked at each decision when that was changed, and so the
+     * whole class path is searched: that would cost as much as there are jars before the gateway's.
+     */
     @SuppressWarnings("unchecked") // as in the auto-configuration: a class literal knows no type of elements
     private static RedisScript<List<Long>> script() {
         DefaultRedisScript<List<Long>> script = new DefaultRedisScript<>();
-        script.setLocation(new ClassPathResource(SCRIPT));
+        script.setScriptText(text());
         script.setResultType((Class<List<Long>>) (Class<?>) List.class);
         return script;
+    }
+
+    private static String text() {
+        try {
+            return new ClassPathResource(SCRIPT).getContentAsString(StandardCharsets.UTF_8);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     /**
