@@ -143,7 +143,10 @@ class DemotedTest {
 
     /** Asks something that a Redis answers in any state: the id of the connection. */
     private long id() {
-        return connection.<Long>ask(commands -> commands.clientId()).block(LONG);
+        long id = connection.<Long>ask(commands -> commands.clientId()).block(LONG);
+        // Who has waited for it is told a moment before it is there for those who come.
+        await().atMost(LONG).until(() -> connection.ifOpen() != null);
+        return id;
     }
 
     private void pass(Duration time) {
