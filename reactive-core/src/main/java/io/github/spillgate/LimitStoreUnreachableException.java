@@ -2,7 +2,7 @@ package io.github.spillgate;
 
 import org.jspecify.annotations.Nullable;
 
-/** There is no way to the store: nothing listens there, or it does not let us in. Nothing has been asked. */
+/** The store cannot be reached: nothing listens there, or it refuses this user. Nothing was charged and nothing given back. */
 public class LimitStoreUnreachableException extends LimitStoreUnavailableException {
 
     private static final long serialVersionUID = 1L;

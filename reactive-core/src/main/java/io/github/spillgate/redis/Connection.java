@@ -38,17 +38,23 @@ import reactor.core.scheduler.Schedulers;
  * {@value #LONGEST_ATTEMPT_SECONDS} s is given up, and another one begins; there are at most {@value #MOST_ATTEMPTS} at a time,
  * because each holds a thread until Lettuce ends it; should one succeed after all, it is closed. A connection on which Redis has
  * fallen silent is laid aside: others are asked on a new one, or a Redis that has come back elsewhere would be kept waiting until
- * the network gives up. The old one stays open for a minute, because a Redis that has only been busy still answers there. So it
- * is where Redis says that it takes no writes, as one does that has become a replica, and that breaks no connection: the next one
- * is opened to whoever is the primary now. There is at most one new one a second.
+ * the network gives up. So is a connection on which Redis refuses writes, as a primary does that has become a replica: that breaks no
+ * connection, and the next one leads to the new primary. There is at most one new connection a second.
+ *
+ * <p>A connection that is laid aside stays open as long as no other one is, up to {@value #LONGEST_ASIDE_SECONDS} s, because a Redis that
+ * has only been busy still answers there. Once another connection works, a Redis that is alive answers on both: the old one is closed
+ * when it has no command in flight or has been silent for {@value #SHORTEST_ASIDE_SECONDS} s more. What was in flight on it then fails, so that it
+ * holds up nothing else.
  */
 final class Connection implements Asks {
 
     static final int LONGEST_ATTEMPT_SECONDS = 5;
     static final int MOST_ATTEMPTS = 2;
     static final int LONGEST_ASIDE_SECONDS = 60;
+    static final int SHORTEST_ASIDE_SECONDS = 1;
 
     private static final long LONGEST_ATTEMPT = TimeUnit.SECONDS.toNanos(LONGEST_ATTEMPT_SECONDS);
+    private static final long SHORTEST_ASIDE = TimeUnit.SECONDS.toNanos(SHORTEST_ASIDE_SECONDS);
 
     private final Supplier<StatefulRedisConnection<byte[], byte[]>> connects;
     private final LongSupplier nanoTime;
@@ -171,12 +177,34 @@ final class Connection implements Asks {
             return;
         }
         Schedulers.parallel().schedule(() -> closeAside(silent), LONGEST_ASIDE_SECONDS, TimeUnit.SECONDS);
+        if (numbers.get() > silent.number()) {
+            // The next one may have looked for this one too early.
+            closeAsideSoon(silent);
+        }
     }
 
     private void closeAside(OpenConnection silent) {
         if (aside.compareAndSet(silent, null)) {
             silent.close();
         }
+    }
+
+    /** Closes the connection that is aside, once it has nothing more to say; another one works by now. */
+    private void closeAsideSoon(OpenConnection silent) {
+        Schedulers.parallel()
+                .schedule(
+                        () -> {
+                            if (aside.get() != silent) {
+                                return;
+                            }
+                            if (silent.isAnswering(SHORTEST_ASIDE)) {
+                                closeAsideSoon(silent);
+                            } else {
+                                closeAside(silent);
+                            }
+                        },
+                        SHORTEST_ASIDE,
+                        TimeUnit.NANOSECONDS);
     }
 
     private static LimitStoreException isClosed() {
@@ -238,10 +266,14 @@ final class Connection implements Asks {
 
         private void opened(StatefulRedisConnection<byte[], byte[]> connection) {
             OpenConnection opened = new OpenConnection(connection, nanoTime, numbers.incrementAndGet());
-            if (outcome.complete(opened)) {
-                open = opened;
-            } else {
+            if (!outcome.complete(opened)) {
                 opened.close();
+                return;
+            }
+            open = opened;
+            OpenConnection kept = aside.get();
+            if (kept != null) {
+                closeAsideSoon(kept);
             }
         }
 

@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
@@ -119,7 +120,10 @@ final class Errors {
                     : new LimitStoreUnavailableException("Redis cannot be asked: " + message, e);
         }
         if (isRefusal(message)) {
-            return new LimitStoreUnreachableException("Redis does not let us in: " + message + advice(message), e);
+            String told = message + advice(message);
+            return lacksRight(message)
+                    ? new LimitStoreRefusedException("Redis refuses the command to this user: " + told, e)
+                    : new LimitStoreUnreachableException("Redis does not let us in: " + told, e);
         }
         Matcher unknown = UNKNOWN_COMMAND.matcher(message);
         if (unknown.find()) {
@@ -297,6 +301,11 @@ final class Errors {
 
     private static boolean isSent(Throwable e) {
         return !(e instanceof RedisException && NOT_SENT.matcher(messageOf(e)).matches());
+    }
+
+    /** Returns whether Redis refuses the command to this user. */
+    static boolean isRefusal(Throwable e) {
+        return e instanceof RedisCommandExecutionException && isRefusal(messageOf(e));
     }
 
     private static boolean isRefusal(String message) {

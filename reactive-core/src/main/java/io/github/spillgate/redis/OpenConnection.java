@@ -109,6 +109,11 @@ final class OpenConnection implements Asks {
         return sent != answered && nanoTime.getAsLong() - heardAt > LONGEST_SILENCE;
     }
 
+    /** Returns whether commands are in flight and an answer has come within this time. */
+    boolean isAnswering(long nanos) {
+        return sent != answered && nanoTime.getAsLong() - heardAt <= nanos;
+    }
+
     /** Hears why Redis has refused something: it may be the primary no more, and that breaks no connection. */
     void noteRefusal(@Nullable String why) {
         if (Errors.isToldElsewhere(why)) {

@@ -1,7 +1,9 @@
 package io.github.spillgate.redis;
 
+import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisNoScriptException;
 import java.util.concurrent.atomic.AtomicReference;
+import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
@@ -9,28 +11,34 @@ import reactor.core.scheduler.Schedulers;
  * Runs one script by its digest, and loads it where Redis does not know it: at first, and after a restart, a failover or a
  * SCRIPT FLUSH.
  *
- * <p>Thousands of calls may be under way when Redis forgets the script, and each will hear of it. One of them loads it, the
- * others wait for that and ask again.
+ * <p>Thousands of calls may be in flight when Redis loses the script, and each fails. One of them loads it; the others wait for that
+ * load and run again.
  */
 final class ScriptRunner {
     // Design notes.
     //
-    // A call that fails has to know whether somebody has taken care of it already. So it remembers the last load that
-    // was through when it was sent. If a newer one exists by the time it fails, that one helps: it was not through
-    // when the call was sent, so it was not what Redis has lost, or if it was, the next failure tells. To remember
-    // the newest load, through or not, would be wrong: a call may overtake it on the way to Redis, and would then
+    // A call that fails must know whether another one has loaded the script already. So it remembers the last load that
+    // had completed when it was sent. If a newer one exists by the time the call fails, that one helps: it had not
+    // completed
+    // when the call was sent, so it is not what Redis has lost; or if it is, the next failure shows it. To remember
+    // the newest load, complete or not, would be wrong: a call may overtake it on the way to Redis, and would then
     // load a second time.
     //
-    // Who asks again leaves the connection's thread first: it has replies to read.
+    // A load ends with the connection on which it was sent. A call never waits for a load on another connection than
+    // the current
+    // one: a connection that has died silently would hold up all calls until it is closed.
+    //
+    // A call that runs again leaves the connection's thread first, which has replies to read.
 
-    /** How often one call asks again, should the script be lost as fast as it is loaded. */
+    /** How often one call runs again if the script is lost as fast as it is loaded. */
     private static final int TRIES = 3;
+
+    private static final byte[][] NONE = {};
 
     private final Connection connection;
     private final Script script;
-    private final Load none = new Load(Mono.empty());
-    private final AtomicReference<Load> newest = new AtomicReference<>(none);
-    private volatile Load through = none;
+    private final AtomicReference<@Nullable Load> newest = new AtomicReference<>();
+    private volatile @Nullable Load completed;
 
     ScriptRunner(Connection connection, Script script) {
         this.connection = connection;
@@ -38,25 +46,38 @@ final class ScriptRunner {
     }
 
     /**
-     * The script's reply, on the connection's thread.
+     * Returns the script's reply, on the connection's thread.
      *
-     * @param first where it is asked
-     * @param then where it is asked again, if it had to be loaded
+     * @param first where it is run
+     * @param then where it is run again if it had to be loaded
      */
     Mono<Object> run(Asks first, Asks then, byte[][] keys, byte[][] arguments) {
         return run(first, then, keys, arguments, TRIES);
     }
 
-    /** Loads the script, whether Redis knows it or not. */
+    /**
+     * Loads the script, whether Redis knows it or not. For a user who may run scripts but not load them it is enough that Redis
+     * knows it.
+     */
     Mono<Void> load() {
-        return Mono.defer(() -> loadAfter(through)).then();
+        return Mono.defer(() -> loadAfter(completed)).then().onErrorResume(Errors::isRefusal, this::checkKnown);
+    }
+
+    /** Calls the script without keys, to which it replies with an error of its own. */
+    private Mono<Void> checkKnown(Throwable loadRefused) {
+        return call(connection, NONE, NONE)
+                .onErrorResume(
+                        RedisCommandExecutionException.class,
+                        e -> e instanceof RedisNoScriptException
+                                ? Mono.error(loadRefused)
+                                : Errors.isRefusal(e) ? Mono.error(e) : Mono.empty())
+                .then();
     }
 
     private Mono<Object> run(Asks asked, Asks then, byte[][] keys, byte[][] arguments, int tries) {
         return Mono.defer(() -> {
-            Load known = through;
-            Mono<Object> reply = asked.ask(commands -> commands.evalsha(script.sha1(), script.output(), keys, arguments)
-                    .next());
+            Load known = completed;
+            Mono<Object> reply = call(asked, keys, arguments);
             return tries == 0
                     ? reply
                     : reply.onErrorResume(
@@ -67,22 +88,39 @@ final class ScriptRunner {
         });
     }
 
-    /** A load that is newer than the known one: that of somebody who came before, or the caller's own. */
-    private Mono<String> loadAfter(Load known) {
-        Load next = new Load(connection.ask(commands -> commands.scriptLoad(script.text())));
-        Load current = newest.compareAndExchange(known, next);
-        return current == known ? next.done : current.done;
+    private Mono<Object> call(Asks asked, byte[][] keys, byte[][] arguments) {
+        return asked.ask(commands -> commands.evalsha(script.sha1(), script.output(), keys, arguments)
+                .next());
+    }
+
+    /** Waits for a load on the current connection that is newer than the known one: another call's, or a new one. */
+    private Mono<String> loadAfter(@Nullable Load known) {
+        return connection.opened().onErrorMap(Errors::notAsked).flatMap(open -> {
+            Load current = newest.get();
+            while (current == null || current == known || current.on != open) {
+                Load next = new Load(open);
+                if (newest.compareAndSet(current, next)) {
+                    return next.done;
+                }
+                current = newest.get();
+            }
+            return current.done;
+        });
     }
 
     private final class Load {
 
-        /** Cached, so that it is sent once, whoever comes, and goes on, whoever leaves. */
+        private final OpenConnection on;
+
+        /** Cached, so that it is sent once, whatever the number of callers, and goes on if a caller cancels. */
         private final Mono<String> done;
 
-        Load(Mono<String> sent) {
-            done = sent.onErrorMap(Errors::notAsked)
-                    .doOnSuccess(sha1 -> through = this)
-                    .doOnError(e -> newest.compareAndSet(this, through))
+        Load(OpenConnection on) {
+            this.on = on;
+            done = on.<String>ask(commands -> commands.scriptLoad(script.text()))
+                    .onErrorMap(Errors::notAsked)
+                    .doOnSuccess(sha1 -> completed = this)
+                    .doOnError(e -> newest.compareAndSet(this, completed))
                     .cache();
         }
     }

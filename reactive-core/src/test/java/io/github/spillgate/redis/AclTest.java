@@ -9,6 +9,7 @@ import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Settlement;
@@ -155,7 +156,7 @@ class AclTest {
         RedisStore elsewhere =
                 RedisStore.builder(client(asUser())).namespace("spillgate2").build();
         assertThat(failureOf(elsewhere))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .isExactlyInstanceOf(LimitStoreRefusedException.class)
                 .hasMessageContaining("NOPERM")
                 .hasMessageContaining("~spillgate:*");
         assertThat(admin.sync().keys("*")).isEmpty();

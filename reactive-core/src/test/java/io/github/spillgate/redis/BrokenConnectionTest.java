@@ -144,7 +144,9 @@ class BrokenConnectionTest {
                 .atMost(LONG)
                 .ignoreExceptionsInstanceOf(LimitStoreException.class)
                 .until(() -> few.tryAcquire("b").block(LONG).isAllowed());
-        assertThat(asked.get(0)).as("it may still be answered").isNotDone();
+        assertThatThrownBy(() -> asked.get(0).get(LONG.toSeconds(), TimeUnit.SECONDS))
+                .as("it was sent, and is in doubt until the silent connection is closed")
+                .hasCauseExactlyInstanceOf(LimitStoreUnansweredException.class);
         assertThat(asked.subList(1, 5))
                 .allSatisfy(waiting -> assertThatThrownBy(() -> waiting.get(LONG.toSeconds(), TimeUnit.SECONDS))
                         .hasCauseExactlyInstanceOf(LimitStoreUnavailableException.class)

@@ -3,6 +3,7 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
@@ -58,19 +59,29 @@ class ErrorsTest {
     @ParameterizedTest
     @ValueSource(
             strings = {
-                "NOPERM this user has no permissions to run the 'evalsha' command",
                 "NOAUTH Authentication required.",
                 "WRONGPASS invalid username-password pair or user is disabled.",
-                "ERR Protocol error: unauthenticated multibulk length",
+                "ERR Protocol error: unauthenticated multibulk length"
+            })
+    void anUnknownUserCannotReachRedis(String message) {
+        assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageStartingWith("Redis does not let us in: " + message + ": expected ");
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "NOPERM this user has no permissions to run the 'evalsha' command",
                 "ERR The user executing the script can't run this command or subcommand script: d1ef, on @user_script:1.",
                 "ERR ACL failure in script: User app has no permissions to run the 'time' command script: d1ef",
                 "ERR Error running script (call to f_0): @user_script:1: @user_script: 1: The user executing the script"
                         + " can't run this command or subcommand"
             })
-    void whoIsNotLetInIsTold(String message) {
+    void aUserWithoutTheRightIsRefusedTheCommand(String message) {
         assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageStartingWith("Redis does not let us in: " + message + ": expected ");
+                .isExactlyInstanceOf(LimitStoreRefusedException.class)
+                .hasMessageStartingWith("Redis refuses the command to this user: " + message + ": expected ");
     }
 
     @Test

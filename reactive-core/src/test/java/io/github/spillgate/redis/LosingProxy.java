@@ -20,6 +20,7 @@ final class LosingProxy implements AutoCloseable {
     private final AtomicInteger accepted = new AtomicInteger();
     private volatile boolean losing;
     private volatile int silent;
+    private volatile boolean hasDroppedAReply;
 
     LosingProxy(int behind) throws IOException {
         this.behind = behind;
@@ -37,6 +38,11 @@ final class LosingProxy implements AutoCloseable {
 
     void silenceWhatIsOpen() {
         silent = accepted.get();
+    }
+
+    /** Returns whether Redis has replied on a connection that is silent. */
+    boolean hasDroppedAReply() {
+        return hasDroppedAReply;
     }
 
     private void accept() throws IOException {
@@ -62,6 +68,8 @@ final class LosingProxy implements AutoCloseable {
                 }
                 if (!replies || number > silent) {
                     out.write(buffer, 0, read);
+                } else {
+                    hasDroppedAReply = true;
                 }
             }
         }

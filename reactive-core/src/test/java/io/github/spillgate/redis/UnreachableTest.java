@@ -8,6 +8,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
@@ -176,8 +177,8 @@ class UnreachableTest {
                 acl(admin, "~*", "+@all", missing);
                 assertThat(failureAt(withUser()))
                         .as("without %s", missing)
-                        .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                        .hasMessageStartingWith("Redis does not let us in: ")
+                        .isExactlyInstanceOf(LimitStoreRefusedException.class)
+                        .hasMessageStartingWith("Redis refuses the command to this user: ")
                         .hasMessageContaining("expected a user with the rights that the store needs");
                 client.shutdown();
                 admin.sync().scriptFlush();
