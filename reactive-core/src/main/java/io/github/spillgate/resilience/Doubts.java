@@ -25,6 +25,15 @@ final class Doubts {
         }
     }
 
+    boolean onAny(List<Claim> claims) {
+        for (Claim claim : claims) {
+            if (on(claim.identity())) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     boolean on(String identity) {
         return open.containsKey(identity);
     }

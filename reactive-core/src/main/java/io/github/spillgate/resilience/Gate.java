@@ -18,6 +18,7 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import reactor.util.Logger;
@@ -49,6 +50,11 @@ final class Gate {
     private static final Duration PAUSE = Duration.ofSeconds(1);
     private static final double SPREAD = 0.3;
 
+    /** If only the fallback has decided for so long, the store counts as unavailable, whatever the breaker has heard of. */
+    private static final long LONGEST_UNNOTICED = TimeUnit.MILLISECONDS.toNanos(500);
+
+    private static final long NEVER = Long.MIN_VALUE;
+
     private final String what;
     private final String instead;
     private final CircuitBreaker breaker;
@@ -65,9 +71,14 @@ final class Gate {
     private final AtomicBoolean opening = new AtomicBoolean();
     private final AtomicBoolean givenUp = new AtomicBoolean();
     private final AtomicBoolean foreignTold = new AtomicBoolean();
+    private final AtomicBoolean refusalTold = new AtomicBoolean();
+
+    /** When the fallback first decided since the store last answered. */
+    private final AtomicLong fallenBackSince = new AtomicLong(NEVER);
+
     private final AtomicBoolean explained = new AtomicBoolean();
     private volatile @Nullable String problem;
-    private volatile String lastProblem = "too many questions fail";
+    private volatile String lastProblem = "no answer came in time";
     private volatile boolean isExplained;
 
     Gate(String what, String instead, int places, UnaryOperator<CircuitBreakerConfig.Builder> change) {
@@ -128,6 +139,9 @@ final class Gate {
     }
 
     void answered(long nanos) {
+        if (fallenBackSince.get() != NEVER) {
+            fallenBackSince.set(NEVER);
+        }
         if (isNothingNew(nanos)) {
             return;
         }
@@ -142,7 +156,7 @@ final class Gate {
             problem = null;
             isExplained = false;
             if (givenUp.compareAndSet(true, false)) {
-                LOG.info("{} decides again, in place of {}", what, instead);
+                LOG.info("{} is available again; {} no longer decides", what, instead);
             }
         } else {
             // The breaker may open at a success, if that is the first of which it knows enough.
@@ -164,7 +178,7 @@ final class Gate {
             // The store answers well, but somebody else has put something under one of its keys.
             answered(nanos);
             if (foreignTold.compareAndSet(false, true)) {
-                LOG.warn("{} cannot decide on a key, and {} does: {}", what, instead, error.getMessage());
+                LOG.warn("{} cannot decide on a key; falling back to {} for it: {}", what, instead, error.getMessage());
             }
             return;
         }
@@ -179,13 +193,46 @@ final class Gate {
             LOG.debug("{} does not answer well: {}", what, error.toString());
         }
         giveUpIfOpen();
+        giveUpIfFallenBackForLong();
+    }
+
+    /** The store has refused another operation than a decision: that says nothing about decisions. */
+    void refused(Throwable error) {
+        breaker.releasePermission();
+        if (refusalTold.compareAndSet(false, true)) {
+            LOG.warn("{} refuses an operation; decisions are not affected: {}", what, error.getMessage());
+        }
+    }
+
+    /** The fallback decides, whatever the reason. */
+    void fellBack() {
+        if (!fallenBackSince.compareAndSet(NEVER, Deadlines.now())) {
+            giveUpIfFallenBackForLong();
+        }
+    }
+
+    /**
+     * With few keys the breaker hears too little: once the fallback has granted something of a key, it goes on deciding about it until that is
+     * reconciled.
+     */
+    private void giveUpIfFallenBackForLong() {
+        long since = fallenBackSince.get();
+        if (since != NEVER && Deadlines.now() - since >= LONGEST_UNNOTICED) {
+            giveUp();
+        }
     }
 
     private void giveUpIfOpen() {
-        if (!givenUp.get() && !isAsked() && givenUp.compareAndSet(false, true)) {
+        if (!isAsked()) {
+            giveUp();
+        }
+    }
+
+    private void giveUp() {
+        if (!givenUp.get() && givenUp.compareAndSet(false, true)) {
             explained.set(isExplained);
             problem = lastProblem;
-            LOG.warn("{} decides from now on, in place of {}: {}", instead, what, lastProblem);
+            LOG.warn("Falling back to {}; {} is unavailable: {}", instead, what, lastProblem);
         }
     }
 
@@ -216,7 +263,12 @@ final class Gate {
         }
     }
 
-    private boolean isAsked() {
+    /** Returns whether decisions are made by the store. */
+    boolean decides() {
+        return !givenUp.get() && state() == StoreState.Breaker.CLOSED;
+    }
+
+    boolean isAsked() {
         CircuitBreaker.State state = breaker.getState();
         return state != CircuitBreaker.State.OPEN && state != CircuitBreaker.State.FORCED_OPEN;
     }

@@ -77,9 +77,9 @@ final class Gates {
         return known.gate;
     }
 
-    /** Whether any of the store decides. */
-    boolean isAnyClosed() {
-        return asked().stream().anyMatch(gate -> gate.state() == Breaker.CLOSED);
+    /** Returns whether any part of the store decides. */
+    boolean isAnyDeciding() {
+        return asked().stream().anyMatch(Gate::decides);
     }
 
     /** The worst there is. */

@@ -4,6 +4,7 @@ import io.github.spillgate.Claim;
 import io.github.spillgate.FallbackStore.Fit;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import java.util.List;
@@ -251,17 +252,27 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         if (!closes()) {
             return;
         }
+        // What is refused is not done elsewhere: the next answer of the store would undo it.
+        boolean isRefused = !needsAnswer && error instanceof LimitStoreRefusedException;
         try {
-            if (judges()) {
-                gate.failed(Deadlines.now() - sentAt, error);
+            if (!judges()) {
+                if (!isRefused) {
+                    gate.failedLate(error);
+                }
+            } else if (isRefused) {
+                gate.refused(error);
             } else {
-                gate.failedLate(error);
+                gate.failed(Deadlines.now() - sentAt, error);
             }
         } finally {
             gate.leave(passage);
             if (serves()) {
                 stopPatience();
-                fallBack(error);
+                if (isRefused) {
+                    fail(error);
+                } else {
+                    fallBack(error);
+                }
             } else {
                 failedLate(error);
             }
@@ -332,6 +343,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
 
     private void fallBack(@Nullable Throwable error) {
         store.countFallBack();
+        gate.fellBack();
         if (Fallback.isError(store.fallback())) {
             failedInstead();
             fail(error != null ? error : passage == Gate.Passage.NO ? notAsked() : unanswered());
@@ -348,6 +360,11 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
             }
             hears.onError(e);
         }
+    }
+
+    /** Has the fallback do it although nobody waits for that any more. */
+    final void fallBackLate() {
+        Mono.defer(() -> what.apply(store.fallback())).subscribe(null, error -> {});
     }
 
     private LimitStoreUnavailableException notAsked() {

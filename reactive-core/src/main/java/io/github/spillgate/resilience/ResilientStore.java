@@ -16,14 +16,17 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
+import reactor.core.scheduler.Schedulers;
 import reactor.util.context.ContextView;
 
 /**
@@ -99,6 +102,12 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     private static final Duration LONGEST = Duration.ofMinutes(1);
     private static final long LATEST = TimeUnit.MINUTES.toNanos(1);
 
+    /** How often a refund that waits looks whether it can be made, and how many wait at most; each looks for {@link #LATEST}. */
+    private static final Duration LOOK_AGAIN = Duration.ofMillis(20);
+
+    private static final long MOST_LOOKS = LATEST / LOOK_AGAIN.toNanos();
+    private static final int MOST_WAITING_REFUNDS = 1_000;
+
     private final LimitStore primary;
     private final LimitStore fallback;
     private final @Nullable FallbackStore standIn;
@@ -110,6 +119,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     private final Doubts doubts = new Doubts();
     private final Denials denials;
     private final Resets resets = new Resets();
+    private final AtomicInteger waitingRefunds = new AtomicInteger();
     private final @Nullable Settlers settlers;
     private final LongAdder fellBack = new LongAdder();
     private final LongAdder unknown = new LongAdder();
@@ -202,9 +212,38 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         return Mono.defer(() -> remembering.refund(decision).then(elsewhere));
     }
 
+    /**
+     * {@inheritDoc}
+     *
+     * <p>Which permits are the oldest is known only when what was granted here is reconciled. Until then the refund waits, at most a
+     * minute and not during an outage; its caller waits no longer than the deadline.
+     */
     @Override
     public Mono<Void> refund(List<Claim> claims) {
-        return freeing(claims, Mono.defer(() -> change(claims, new OnceGivenBack(primary, claims))));
+        return freeing(claims, Mono.defer(() -> {
+            Mono<Void> refund = change(claims, new OnceGivenBack(primary, claims));
+            return isReconciled(claims) ? refund : waiting(claims, refund);
+        }));
+    }
+
+    private Mono<Void> waiting(List<Claim> claims, Mono<Void> refund) {
+        if (waitingRefunds.incrementAndGet() > MOST_WAITING_REFUNDS) {
+            waitingRefunds.decrementAndGet();
+            return refund;
+        }
+        Mono<Void> made = Flux.interval(Duration.ZERO, LOOK_AGAIN, Schedulers.parallel())
+                .takeUntil(look -> look >= MOST_LOOKS || !gateTo(claims).isAsked() || isReconciled(claims))
+                .then(refund)
+                .doFinally(end -> waitingRefunds.decrementAndGet())
+                .doOnTerminate(() -> denials.freed(claims))
+                .cache();
+        // It goes on if the caller leaves.
+        made.subscribe(null, error -> {});
+        return made.timeout(Duration.ofNanos(deadlineNanos), Mono.empty(), Schedulers.parallel());
+    }
+
+    private boolean isReconciled(List<Claim> claims) {
+        return !mustSettle(claims) && !doubts.onAny(claims);
     }
 
     @Override
@@ -248,7 +287,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     @Override
     public StoreState state() {
-        Source decides = (gates.isAnyClosed() ? primary : fallback).state().decides();
+        Source decides = (gates.isAnyDeciding() ? primary : fallback).state().decides();
         StoreState settling = fallback.state();
         return StoreState.of(decides)
                 .behind(gates.state(), gates.problem(), fellBack.sum())
@@ -396,8 +435,12 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
             store.denials.freed(claims);
         }
 
+        /** What the store has not done for certain, the fallback does after all. */
         @Override
         void failedLate(Throwable error) {
+            if (!(error instanceof LimitStoreUnansweredException)) {
+                fallBackLate();
+            }
             store.denials.freed(claims);
         }
     }

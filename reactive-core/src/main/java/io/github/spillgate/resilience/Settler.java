@@ -5,6 +5,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.FallbackStore;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.Settlement;
@@ -338,7 +339,11 @@ final class Settler {
             ready = false;
             failed(error);
             try {
-                gate.failed(took(), error);
+                if (error instanceof LimitStoreRefusedException) {
+                    gate.refused(error);
+                } else {
+                    gate.failed(took(), error);
+                }
             } finally {
                 gate.leave(passage);
                 rest();

@@ -38,11 +38,11 @@ class GatesTest {
     void aStoreWithoutPartsHasOneGate() {
         assertThat(gates.to(List.of())).isSameAs(gates.whole());
         assertThat(gates.state()).isEqualTo(Breaker.CLOSED);
-        assertThat(gates.isAnyClosed()).isTrue();
+        assertThat(gates.isAnyDeciding()).isTrue();
         isGone(gates.whole(), "gone");
         assertThat(gates.state()).isEqualTo(Breaker.OPEN);
         assertThat(gates.problem()).isEqualTo("gone");
-        assertThat(gates.isAnyClosed()).isFalse();
+        assertThat(gates.isAnyDeciding()).isFalse();
     }
 
     @ParameterizedTest
@@ -59,9 +59,9 @@ class GatesTest {
         isGone(dies, "it has died");
         assertThat(gates.state()).isEqualTo(Breaker.OPEN);
         assertThat(gates.problem()).isEqualTo("it has died");
-        assertThat(gates.isAnyClosed()).as("one part decides").isTrue();
+        assertThat(gates.isAnyDeciding()).as("one part decides").isTrue();
         isGone(limps, "it has died, too");
-        assertThat(gates.isAnyClosed()).isFalse();
+        assertThat(gates.isAnyDeciding()).isFalse();
     }
 
     @Test

@@ -6,6 +6,8 @@ import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.VirtualTime;
 import java.io.ByteArrayOutputStream;
@@ -54,8 +56,8 @@ class LogLinesTest {
         }
         assertThat(lines())
                 .containsExactly(
-                        "WARN LocalStore decides from now on, in place of Elsewhere: nothing listens there",
-                        "INFO Elsewhere decides again, in place of LocalStore");
+                        "WARN Falling back to LocalStore; Elsewhere is unavailable: nothing listens there",
+                        "INFO Elsewhere is available again; LocalStore no longer decides");
     }
 
     @Test
@@ -105,12 +107,12 @@ class LogLinesTest {
         }
         assertThat(lines())
                 .containsExactly(
-                        "WARN LocalStore decides from now on, in place of Elsewhere: Elsewhere has not answered within 100 ms",
+                        "WARN Falling back to LocalStore; Elsewhere is unavailable: Elsewhere has not answered within 100 ms",
                         "WARN Elsewhere cannot be reached: WRONGPASS",
-                        "INFO Elsewhere decides again, in place of LocalStore",
-                        "WARN LocalStore decides from now on, in place of Elsewhere: Elsewhere has not answered within 100 ms",
+                        "INFO Elsewhere is available again; LocalStore no longer decides",
+                        "WARN Falling back to LocalStore; Elsewhere is unavailable: Elsewhere has not answered within 100 ms",
                         "WARN Elsewhere cannot be reached: WRONGPASS",
-                        "INFO Elsewhere decides again, in place of LocalStore");
+                        "INFO Elsewhere is available again; LocalStore no longer decides");
     }
 
     @Test
@@ -124,7 +126,7 @@ class LogLinesTest {
         ask(1);
         elsewhere.failsToGoOn(new LimitStoreUnreachableException("nothing listens there", null));
         assertThat(lines())
-                .containsExactly("WARN LocalStore decides from now on, in place of Elsewhere: nothing listens there");
+                .containsExactly("WARN Falling back to LocalStore; Elsewhere is unavailable: nothing listens there");
     }
 
     @Test
@@ -135,7 +137,7 @@ class LogLinesTest {
         }
         elsewhere.answers();
         limiter.tryAcquire("other").subscribe();
-        assertThat(lines()).containsExactly("WARN LocalStore decides from now on, in place of Elsewhere: told to fail");
+        assertThat(lines()).containsExactly("WARN Falling back to LocalStore; Elsewhere is unavailable: told to fail");
         assertThat(limiter.state().problem()).hasValue("told to fail");
     }
 
@@ -145,7 +147,7 @@ class LogLinesTest {
         ask(100);
         assertThat(lines())
                 .containsExactly(
-                        "WARN Elsewhere cannot decide on a key, and LocalStore does: the value under a key is not ours");
+                        "WARN Elsewhere cannot decide on a key; falling back to LocalStore for it: the value under a key is not ours");
     }
 
     @Test
@@ -170,6 +172,54 @@ class LogLinesTest {
         limiter.close();
         time.passMillis(2_000);
         assertThat(lines()).hasSize(before);
+    }
+
+    @Test
+    void aStoreThatHangsIsALineWithinASecondAlsoIfOneKeyIsAskedFor() {
+        decideElsewhere();
+        elsewhere.hangs();
+        askForTenths(9);
+        assertThat(lines())
+                .containsExactly(
+                        "WARN Falling back to LocalStore; Elsewhere is unavailable: Elsewhere has not answered within 100 ms");
+        assertThat(limiter.state().breaker()).as("it has heard of one question").isEqualTo(Breaker.CLOSED);
+        assertThat(limiter.state().decides()).isEqualTo(Source.LOCAL);
+        assertThat(limiter.state().problem()).hasValue("Elsewhere has not answered within 100 ms");
+        elsewhere.answers();
+        elsewhere.goOn();
+        askForTenths(50);
+        assertThat(lines()).hasSize(2);
+        assertThat(lines().get(1)).isEqualTo("INFO Elsewhere is available again; LocalStore no longer decides");
+        assertThat(limiter.state().decides()).isEqualTo(Source.OTHER);
+        assertThat(limiter.state().problem()).isEmpty();
+    }
+
+    @Test
+    void aSingleTimeoutIsNoLineHoweverFewAsk() {
+        decideElsewhere();
+        elsewhere.hangs();
+        ask(1);
+        time.passMillis(150);
+        elsewhere.answers();
+        elsewhere.goOn();
+        for (int second = 0; second < 10; second++) {
+            time.passMillis(1_000);
+            ask(1);
+        }
+        assertThat(lines()).isEmpty();
+        assertThat(limiter.state().decides()).isEqualTo(Source.OTHER);
+    }
+
+    private void decideElsewhere() {
+        ask(1);
+        assertThat(limiter.state().decides()).isEqualTo(Source.OTHER);
+    }
+
+    private void askForTenths(int tenths) {
+        for (int tenth = 0; tenth < tenths; tenth++) {
+            ask(1);
+            time.passMillis(100);
+        }
     }
 
     private void ask(int times) {
