@@ -53,6 +53,15 @@ public interface FallbackStore extends LimitStore {
     List<Claim> takeBack(Decision decision);
 
     /**
+     * Cancels what a decision of this store has taken, because the other store has charged the same after all.
+     *
+     * @param decision one that this store has made, of which nothing has been handed over
+     * @return a claim for each count of which not all could be cancelled, because it was given back here by {@link #refund(List)}: it has
+     *     to be given back there too
+     */
+    List<Claim> cancel(Decision decision);
+
+    /**
      * Returns whether something was admitted under these identities that has not been handed over yet. The other store must not
      * decide on them before it has been told: it would grant what is used already. They are handed over before all others.
      *

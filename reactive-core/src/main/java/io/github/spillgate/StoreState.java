@@ -28,6 +28,7 @@ public final class StoreState {
 
     private final Source decides;
     private final Breaker breaker;
+    private final boolean fallenBack;
     private final @Nullable String problem;
     private final long fellBack;
     private final long toSettle;
@@ -38,6 +39,7 @@ public final class StoreState {
     private StoreState(
             Source decides,
             Breaker breaker,
+            boolean fallenBack,
             @Nullable String problem,
             long fellBack,
             long toSettle,
@@ -46,6 +48,7 @@ public final class StoreState {
             long unknown) {
         this.decides = decides;
         this.breaker = breaker;
+        this.fallenBack = fallenBack;
         this.problem = problem;
         this.fellBack = fellBack;
         this.toSettle = toSettle;
@@ -64,6 +67,7 @@ public final class StoreState {
         return new StoreState(
                 Objects.requireNonNull(decides, "decides is null: expected one, for example Source.OTHER"),
                 Breaker.NONE,
+                false,
                 null,
                 0,
                 0,
@@ -76,12 +80,13 @@ public final class StoreState {
      * The same state behind a breaker.
      *
      * @param breaker whether the store is asked
+     * @param fallenBack see {@link #isFallenBack()}
      * @param problem what stood in the way when the store was asked last; null if nothing did
      * @param fellBack see {@link #fellBack()}
      * @return a state
      */
-    public StoreState behind(Breaker breaker, @Nullable String problem, long fellBack) {
-        return new StoreState(decides, breaker, problem, fellBack, toSettle, settled, lost, unknown);
+    public StoreState behind(Breaker breaker, boolean fallenBack, @Nullable String problem, long fellBack) {
+        return new StoreState(decides, breaker, fallenBack, problem, fellBack, toSettle, settled, lost, unknown);
     }
 
     /**
@@ -94,7 +99,7 @@ public final class StoreState {
      * @return a state
      */
     public StoreState settling(long toSettle, long settled, long lost, long unknown) {
-        return new StoreState(decides, breaker, problem, fellBack, toSettle, settled, lost, unknown);
+        return new StoreState(decides, breaker, fallenBack, problem, fellBack, toSettle, settled, lost, unknown);
     }
 
     /**
@@ -116,12 +121,12 @@ public final class StoreState {
     }
 
     /**
-     * Returns whether something else decides in place of the store that should.
+     * Returns whether the fallback decides in place of the store, or of a part of it, such as a node of a cluster.
      *
-     * @return true from when the store is given up until it answers well again
+     * @return true while the breaker is not closed, and also while it is closed if only the fallback has decided for half a second
      */
     public boolean isFallenBack() {
-        return breaker == Breaker.OPEN || breaker == Breaker.HALF_OPEN;
+        return fallenBack;
     }
 
     /**
@@ -184,7 +189,8 @@ public final class StoreState {
     /** Returns the state for a log. */
     @Override
     public String toString() {
-        return "StoreState[decides=" + decides + ", breaker=" + breaker + ", problem=" + problem + ", fellBack="
+        return "StoreState[decides=" + decides + ", breaker=" + breaker + ", fallenBack=" + fallenBack
+                + ", problem=" + problem + ", fellBack="
                 + fellBack + ", toSettle=" + toSettle + ", settled=" + settled + ", lost=" + lost + ", unknown="
                 + unknown + "]";
     }

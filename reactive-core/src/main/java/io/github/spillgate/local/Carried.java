@@ -52,6 +52,9 @@ final class Carried {
     private @Nullable Claim owedBy;
     private long owed;
 
+    /** How many of the count's own hits were given back by refunds that named no decision, since hits were last handed over. */
+    private long refunded;
+
     /** What a count carries that has just been reset. */
     static Carried afterReset(long stamp, long now) {
         Carried carried = new Carried();
@@ -205,6 +208,18 @@ final class Carried {
         return owed;
     }
 
+    /** Notes that hits of the count were given back by a refund that named no decision. */
+    void countRefunded(long permits) {
+        refunded += permits;
+    }
+
+    /** Returns how many of these permits can have been given back by such refunds, and does not count those again. */
+    long takeRefunded(long permits) {
+        long some = Math.min(refunded, permits);
+        refunded -= some;
+        return some;
+    }
+
     /** Returns whether there may be anything that the other store has not been charged with. */
     boolean isOwing() {
         return owed > 0 || handed != null;
@@ -224,6 +239,7 @@ final class Carried {
         handedUpTo = settlement.lastMillis();
         owed = 0;
         owedBy = null;
+        refunded = 0;
     }
 
     boolean isHandedOver() {

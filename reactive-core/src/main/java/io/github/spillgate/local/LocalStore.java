@@ -207,7 +207,10 @@ public final class LocalStore implements FallbackStore {
             for (Claim claim : claims) {
                 change(claim, count -> {
                     long rest = claim.permits() - count.carried().forget(claim.permits(), clock.millis());
-                    giveBack(count, () -> count.refundOldest(rest));
+                    long given = giveBack(count, () -> count.refundOldest(rest));
+                    if (given > 0 && owed.isToAnother()) {
+                        count.carrying().countRefunded(given);
+                    }
                 });
             }
         });
@@ -314,6 +317,26 @@ public final class LocalStore implements FallbackStore {
             });
         }
         return rest;
+    }
+
+    @Override
+    public List<Claim> cancel(Decision decision) {
+        long takenAt = decision.at().toEpochMilli();
+        List<Claim> refunded = new ArrayList<>();
+        for (Usage usage : decision.limits()) {
+            Claim claim = usage.claim();
+            change(claim, count -> {
+                if (count.carried().isReset(decision.stamp())) {
+                    return;
+                }
+                long given = giveBack(count, () -> count.refund(claim.limit(), takenAt, claim.permits()));
+                long before = count.carrying().takeRefunded(claim.permits() - given);
+                if (before > 0) {
+                    refunded.add(claim.asking(before));
+                }
+            });
+        }
+        return refunded;
     }
 
     @Override

@@ -4,6 +4,7 @@ import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.spillgate.Claim;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.StoreState.Breaker;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
@@ -82,6 +83,11 @@ final class Gates {
         return asked().stream().anyMatch(Gate::decides);
     }
 
+    /** Returns whether the fallback decides in place of any part of the store. */
+    boolean isAnyFallenBack() {
+        return !asked().stream().allMatch(Gate::decides);
+    }
+
     /** The worst there is. */
     Breaker state() {
         return asked().stream().map(Gate::state).max(Breaker::compareTo).orElseThrow();
@@ -93,6 +99,7 @@ final class Gates {
         Breaker worst = state();
         return asked().stream()
                 .filter(gate -> gate.state() == worst)
+                .sorted(Comparator.comparing(Gate::decides))
                 .map(Gate::problem)
                 .filter(Objects::nonNull)
                 .findFirst()

@@ -16,7 +16,6 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
@@ -102,11 +101,8 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     private static final Duration LONGEST = Duration.ofMinutes(1);
     private static final long LATEST = TimeUnit.MINUTES.toNanos(1);
 
-    /** How often a refund that waits looks whether it can be made, and how many wait at most; each looks for {@link #LATEST}. */
-    private static final Duration LOOK_AGAIN = Duration.ofMillis(20);
-
-    private static final long MOST_LOOKS = LATEST / LOOK_AGAIN.toNanos();
-    private static final int MOST_WAITING_REFUNDS = 1_000;
+    /** How often a refund looks whether the local grants that it waits for are reconciled. */
+    private static final Duration LOOK_AGAIN = Duration.ofMillis(5);
 
     private final LimitStore primary;
     private final LimitStore fallback;
@@ -119,7 +115,6 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     private final Doubts doubts = new Doubts();
     private final Denials denials;
     private final Resets resets = new Resets();
-    private final AtomicInteger waitingRefunds = new AtomicInteger();
     private final @Nullable Settlers settlers;
     private final LongAdder fellBack = new LongAdder();
     private final LongAdder unknown = new LongAdder();
@@ -215,31 +210,26 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     /**
      * {@inheritDoc}
      *
-     * <p>Which permits are the oldest is known only when what was granted here is reconciled. Until then the refund waits, at most a
-     * minute and not during an outage; its caller waits no longer than the deadline.
+     * <p>Which permits are the oldest is known only when the local grants of these counts are reconciled. The refund waits for that, and
+     * if they are not by the deadline, or during an outage, the fallback makes it.
      */
     @Override
     public Mono<Void> refund(List<Claim> claims) {
-        return freeing(claims, Mono.defer(() -> {
-            Mono<Void> refund = change(claims, new OnceGivenBack(primary, claims));
-            return isReconciled(claims) ? refund : waiting(claims, refund);
-        }));
+        Mono<Void> refund = change(claims, new OnceGivenBack(primary, claims));
+        return freeing(
+                claims,
+                standIn == null
+                        ? refund
+                        : Mono.defer(() -> isReconciled(claims) ? refund : refundReconciled(claims, refund, standIn)));
     }
 
-    private Mono<Void> waiting(List<Claim> claims, Mono<Void> refund) {
-        if (waitingRefunds.incrementAndGet() > MOST_WAITING_REFUNDS) {
-            waitingRefunds.decrementAndGet();
-            return refund;
-        }
-        Mono<Void> made = Flux.interval(Duration.ZERO, LOOK_AGAIN, Schedulers.parallel())
-                .takeUntil(look -> look >= MOST_LOOKS || !gateTo(claims).isAsked() || isReconciled(claims))
-                .then(refund)
-                .doFinally(end -> waitingRefunds.decrementAndGet())
-                .doOnTerminate(() -> denials.freed(claims))
-                .cache();
-        // It goes on if the caller leaves.
-        made.subscribe(null, error -> {});
-        return made.timeout(Duration.ofNanos(deadlineNanos), Mono.empty(), Schedulers.parallel());
+    private Mono<Void> refundReconciled(List<Claim> claims, Mono<Void> refund, FallbackStore granting) {
+        long since = Deadlines.now();
+        return Flux.interval(Duration.ZERO, LOOK_AGAIN, Schedulers.parallel())
+                .takeUntil(look ->
+                        isReconciled(claims) || !gateTo(claims).isAsked() || Deadlines.now() - since >= deadlineNanos)
+                .then(Mono.defer(() -> isReconciled(claims) ? refund : granting.refund(claims)))
+                .contextWrite(context -> context.put(WAITING_SINCE, context.getOrDefault(WAITING_SINCE, since)));
     }
 
     private boolean isReconciled(List<Claim> claims) {
@@ -290,7 +280,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         Source decides = (gates.isAnyDeciding() ? primary : fallback).state().decides();
         StoreState settling = fallback.state();
         return StoreState.of(decides)
-                .behind(gates.state(), gates.problem(), fellBack.sum())
+                .behind(gates.state(), gates.isAnyFallenBack(), gates.problem(), fellBack.sum())
                 .settling(settling.toSettle(), settling.settled(), settling.lost() + lost.sum(), unknown.sum());
     }
 
@@ -394,7 +384,10 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     /** What the fallback has granted is charged in the store, unless a reset that came behind the question has forgotten it there. */
     void takeBack(Decision granted, List<Claim> claims, long askedAt) {
         if (standIn != null && !resets.isAnySince(claims, askedAt)) {
-            standIn.takeBack(granted);
+            List<Claim> refunded = standIn.cancel(granted);
+            if (!refunded.isEmpty()) {
+                freeing(refunded, Mono.defer(() -> primary.refund(refunded))).subscribe(null, error -> {});
+            }
         }
     }
 

@@ -184,6 +184,7 @@ class LogLinesTest {
                         "WARN Falling back to LocalStore; Elsewhere is unavailable: Elsewhere has not answered within 100 ms");
         assertThat(limiter.state().breaker()).as("it has heard of one question").isEqualTo(Breaker.CLOSED);
         assertThat(limiter.state().decides()).isEqualTo(Source.LOCAL);
+        assertThat(limiter.state().isFallenBack()).isTrue();
         assertThat(limiter.state().problem()).hasValue("Elsewhere has not answered within 100 ms");
         elsewhere.answers();
         elsewhere.goOn();
@@ -191,6 +192,7 @@ class LogLinesTest {
         assertThat(lines()).hasSize(2);
         assertThat(lines().get(1)).isEqualTo("INFO Elsewhere is available again; LocalStore no longer decides");
         assertThat(limiter.state().decides()).isEqualTo(Source.OTHER);
+        assertThat(limiter.state().isFallenBack()).isFalse();
         assertThat(limiter.state().problem()).isEmpty();
     }
 
