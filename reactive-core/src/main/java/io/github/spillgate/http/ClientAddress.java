@@ -45,6 +45,11 @@ import org.jspecify.annotations.Nullable;
  * An IPv4-mapped IPv6 address is the IPv4 address in it, wherever it stands. Ports do not count. The zone of a peer, as in
  * {@code fe80::1%eth0}, is dropped; in a header it is malformed, because it means something only on the machine that wrote it.
  *
+ * <p>A client whose IPv6 address carries an IPv4 address is counted by the IPv4 address. This holds for NAT64 with the well-known
+ * prefix {@code 64:ff9b::/96}, for 6to4 ({@code 2002::/16}), Teredo ({@code 2001::/32}) and {@code ::192.0.2.1}. It never makes an
+ * address trusted: {@code 64:ff9b::10.0.0.1} is not in {@code 10.0.0.0/8}. If the IPv4 address is in a trusted network, the client
+ * is counted by its IPv6 prefix instead, so that it cannot use up the limit of a proxy.
+ *
  * <p>Nothing is ever looked up, and a header of any size costs no more than its last few elements. Immutable, and safe for use by
  * several threads.
  */
@@ -202,6 +207,10 @@ public final class ClientAddress {
     }
 
     private String key(IpAddress address) {
+        IpAddress v4 = address.embeddedV4();
+        if (v4 != null && !isTrusted(v4)) {
+            return v4.toString();
+        }
         if (address.bits() == IpAddress.V4_BITS || ipv6Prefix == IpAddress.V6_BITS) {
             return address.toString();
         }

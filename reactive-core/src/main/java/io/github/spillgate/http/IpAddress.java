@@ -21,6 +21,10 @@ record IpAddress(int bits, long high, long low) {
     /** How many bits come before the IPv4 address in an IPv4-mapped one. */
     static final int MAPPED_BITS = V6_BITS - V4_BITS;
 
+    private static final long NAT64 = 0x0064_ff9b_0000_0000L;
+    private static final long TEREDO = 0x2001_0000L;
+    private static final long SIX_TO_FOUR = 0x2002L;
+
     private static final int LONGEST_TEXT = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".length();
     private static final int GROUPS = 8;
 
@@ -126,6 +130,35 @@ record IpAddress(int bits, long high, long low) {
         }
         boolean mapped = high == 0 && low >>> 32 == 0xffff;
         return mapped ? v4(low & 0xffff_ffffL) : new IpAddress(V6_BITS, high, low);
+    }
+
+    /**
+     * Returns the IPv4 address of the host or site that this IPv6 address belongs to, or null if it carries none.
+     *
+     * <p>Four forms: NAT64 with the well-known prefix {@code 64:ff9b::/96} (RFC 6052), 6to4 {@code 2002::/16} (RFC 3056), Teredo
+     * {@code 2001::/32} (RFC 4380) and IPv4-compatible {@code ::/96} (RFC 4291). In each, the standard fixes the whole prefix, and
+     * packets to the address go to the holder of that IPv4 address. So a client cannot invent one and complete a handshake.
+     *
+     * <p>Not ISATAP: the owner of any IPv6 network can write that form. Not the local-use prefix {@code 64:ff9b:1::/48} (RFC 8215)
+     * and prefixes of an operator: the position of the IPv4 address depends on a prefix length that the address does not show.
+     */
+    @Nullable
+    IpAddress embeddedV4() {
+        if (bits == V4_BITS) {
+            return null;
+        }
+        long address;
+        if (high >>> 48 == SIX_TO_FOUR) {
+            address = high >>> 16 & 0xffff_ffffL;
+        } else if (high >>> 32 == TEREDO) {
+            address = ~low & 0xffff_ffffL;
+        } else if ((high == NAT64 || high == 0) && low >>> 32 == 0) {
+            address = low;
+        } else {
+            return null;
+        }
+        // 0.0.0.0/8 holds no host. This leaves :: and ::1 as they are.
+        return address >>> 24 == 0 ? null : v4(address);
     }
 
     /** Returns whether the other address begins with the same bits, so many of them. */

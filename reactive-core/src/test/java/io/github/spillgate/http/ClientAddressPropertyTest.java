@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.util.ArrayList;
@@ -10,6 +11,7 @@ import net.jqwik.api.ForAll;
 import net.jqwik.api.From;
 import net.jqwik.api.Property;
 import net.jqwik.api.Provide;
+import net.jqwik.api.Tuple;
 import net.jqwik.api.constraints.IntRange;
 import net.jqwik.api.constraints.Size;
 
@@ -45,6 +47,53 @@ class ClientAddressPropertyTest {
                     .hasValueSatisfying(
                             client -> assertThat(Network.parse(client)).isNotNull());
         }
+    }
+
+    /** 10/8 is trusted, so a proxy in it would otherwise be imitated, or its count used up. */
+    @Property
+    void anIpv4AddressInATransitionAddressIsCountedAndNeverTrusted(
+            @ForAll("transitionForms") String form,
+            @ForAll("firstNumbers") int first,
+            @ForAll @IntRange(max = 255) int second,
+            @ForAll @IntRange(max = 255) int third,
+            @ForAll @IntRange(max = 255) int fourth,
+            @ForAll @IntRange(min = 32, max = 128) int prefix) {
+        int inverted = form.startsWith("2001:0:") ? 255 : 0;
+        String client = form.formatted(first ^ inverted, second ^ inverted, third ^ inverted, fourth ^ inverted);
+        String v4 = first + "." + second + "." + third + "." + fourth;
+        ClientAddress address = byXForwardedFor.ipv6Prefix(prefix);
+
+        String key = address.resolve(PROXY, name -> List.of(client)).orElseThrow();
+        String asPeer = address.resolve(client, name -> {
+                    throw new AssertionError(client + " was trusted");
+                })
+                .orElseThrow();
+
+        assertThat(asPeer).isEqualTo(key);
+        if (first == 10) {
+            assertThat(Network.parse(key).contains(requireNonNull(IpAddress.parse(client))))
+                    .isTrue();
+            assertThat(key.endsWith("/" + prefix)).isEqualTo(prefix < 128);
+        } else {
+            assertThat(key).isEqualTo(v4);
+        }
+    }
+
+    @Provide
+    Arbitrary<Integer> firstNumbers() {
+        return Arbitraries.frequencyOf(
+                Tuple.of(1, Arbitraries.just(10)),
+                Tuple.of(3, Arbitraries.integers().between(1, 255)));
+    }
+
+    @Provide
+    Arbitrary<String> transitionForms() {
+        return Arbitraries.of(
+                "64:ff9b::%d.%d.%d.%d",
+                "::%d.%d.%d.%d",
+                "2002:%02x%02x:%02x%02x::1",
+                "2002:%02x%02x:%02x%02x:ffff:ffff:ffff:ffff:ffff",
+                "2001:0:4136:e378:8000:63bf:%02x%02x:%02x%02x");
     }
 
     private static List<String> append(List<String> lines, String client, String proxies, boolean inOneLine) {

@@ -349,6 +349,44 @@ class ClientAddressTest {
         assertThat(forwarded("for=" + CLIENT + ", ,", "")).isEqualTo(CLIENT);
     }
 
+    // IPv6 addresses that carry an IPv4 address.
+
+    @Test
+    void clientsBehindNat64AreCountedOneByOne() {
+        ClientAddress address = ClientAddress.ofPeer();
+        assertThat(address.resolve("64:ff9b::cb00:7107", ClientAddressTest::mustNotBeRead))
+                .contains("203.0.113.7");
+        assertThat(address.resolve("64:ff9b::cb00:7108", ClientAddressTest::mustNotBeRead))
+                .contains("203.0.113.8");
+        assertThat(xForwardedFor("64:ff9b::203.0.113.7")).isEqualTo("203.0.113.7");
+        assertThat(forwarded("for=\"[64:ff9b::cb00:7107]:443\"")).isEqualTo("203.0.113.7");
+    }
+
+    /** A site has 65,536 networks of 64 bits, and would have as many counts. */
+    @Test
+    void allNetworksOfA6to4SiteShareTheCountOfItsIpv4Address() {
+        assertThat(xForwardedFor("2002:cb00:7107:1::1")).isEqualTo("203.0.113.7");
+        assertThat(xForwardedFor("2002:cb00:7107:2::1")).isEqualTo("203.0.113.7");
+    }
+
+    @Test
+    void anEmbeddedAddressOfATrustedNetworkIsNeitherTrustedNorTheClient() {
+        assertThat(byXForwardedFor.resolve("64:ff9b::10.0.0.1", ClientAddressTest::mustNotBeRead))
+                .contains("64:ff9b::/64");
+        assertThat(xForwardedFor(CLIENT + ", 64:ff9b::10.0.0.2")).isEqualTo("64:ff9b::/64");
+        assertThat(xForwardedFor(CLIENT + ", ::10.0.0.2")).isEqualTo("::/64");
+        assertThat(xForwardedFor(CLIENT + ", 2002:a00:2::1")).isEqualTo("2002:a00:2::/64");
+    }
+
+    @Test
+    void aProxyBehindATranslatorIsTrustedByItsIpv6Address() {
+        ClientAddress address = ClientAddress.ofXForwardedFor("64:ff9b::10.0.0.0/104");
+        assertThat(address.resolve("64:ff9b::10.0.0.2", only("X-Forwarded-For", CLIENT)))
+                .contains(CLIENT);
+        assertThat(address.resolve("10.0.0.2", ClientAddressTest::mustNotBeRead))
+                .contains("10.0.0.2");
+    }
+
     // Bounds.
 
     @Test

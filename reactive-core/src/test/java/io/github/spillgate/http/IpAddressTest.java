@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import org.junit.jupiter.api.Test;
@@ -67,6 +68,63 @@ class IpAddressTest {
                 .isNotNull()
                 .extracting(IpAddress::bits)
                 .isEqualTo(128);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        // NAT64 with the well-known prefix
+        "64:ff9b::192.0.2.33, 192.0.2.33",
+        "64:ff9b::c000:221, 192.0.2.33",
+        "64:ff9b::255.255.255.255, 255.255.255.255",
+        // 6to4: every network and host of a site
+        "2002:c000:221::, 192.0.2.33",
+        "2002:c000:221:ffff:1:2:3:4, 192.0.2.33",
+        "2002:ffff:ffff::1, 255.255.255.255",
+        // Teredo, the example of RFC 4380: each bit of the client's address is inverted
+        "2001:0000:4136:e378:8000:63bf:3fff:fdd2, 192.0.2.45",
+        "2001::, 255.255.255.255",
+        // IPv4-compatible
+        "::192.0.2.33, 192.0.2.33",
+        "::1.0.0.0, 1.0.0.0"
+    })
+    void theIpv4AddressInATransitionAddressIsFound(String text, String v4) {
+        assertThat(requireNonNull(IpAddress.parse(text)).embeddedV4()).isEqualTo(IpAddress.parse(v4));
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "192.0.2.33",
+                "::ffff:192.0.2.33",
+                "::",
+                "::1",
+                "::0.255.255.255",
+                "::1:0:0",
+                "::1:192.0.2.33",
+                "::ffff:0:192.0.2.33",
+                "1::192.0.2.33",
+                "64:ff9b::",
+                "64:ff9b::0.255.255.255",
+                "64:ff9b::1:192.0.2.33",
+                "64:ff9b:0:1::192.0.2.33",
+                // local-use NAT64: /48, /56, /64 and /96 all occur
+                "64:ff9b:1::192.0.2.33",
+                "64:ff9b:1:c000:2:2100::",
+                "64:ff9a::192.0.2.33",
+                "64:ff9c::192.0.2.33",
+                "65:ff9b::192.0.2.33",
+                "2001:db8::192.0.2.33",
+                "2001:1::192.0.2.33",
+                "2003:c000:221::",
+                "2002::",
+                "2002:ff:ffff::1",
+                // ISATAP: the owner of 2001:db8::/64 may write any IPv4 address here
+                "2001:db8::5efe:192.0.2.33",
+                "2001:db8::200:5efe:192.0.2.33",
+                "fe80::5efe:192.0.2.33"
+            })
+    void otherAddressesCarryNoIpv4Address(String text) {
+        assertThat(requireNonNull(IpAddress.parse(text)).embeddedV4()).isNull();
     }
 
     @ParameterizedTest

@@ -19,6 +19,8 @@ class KeysPageTest {
 
     private static final Pattern ROW =
             Pattern.compile("(?m)^\\| `([^`]+)` \\| (?:`([^`]+)`)? ?\\| `([^`]+)` \\| [^|]+ \\|$");
+    private static final Pattern FORM =
+            Pattern.compile("(?m)^\\| [A-Z6][^|]* \\| `([0-9a-f:.]+)` \\| `([0-9a-f:./]+)`[^|]* \\|$");
     private static final Pattern KEY = Pattern.compile("(?m)^\\| (`[^|]*(?:\\\\\\|[^|]*)*`) \\| `[^|]*` \\| ");
     private static final Pattern CODE = Pattern.compile("`([^`]+)`");
     private static final ClientAddress CLIENT = ClientAddress.ofXForwardedFor("10.0.0.0/8", "2001:db8:1::/48");
@@ -31,6 +33,18 @@ class KeysPageTest {
                 .map(row -> DynamicTest.dynamicTest(row.group(), () -> {
                     List<String> lines = row.group(2) == null ? List.of() : List.of(row.group(2));
                     assertThat(CLIENT.resolve(row.group(1), name -> lines)).hasValue(row.group(3));
+                }));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> eachFormOfAddressIsCountedAsThePageSays() throws IOException {
+        List<MatchResult> rows = FORM.matcher(page()).results().toList();
+        assertThat(rows).hasSizeGreaterThan(5);
+        return rows.stream()
+                .map(row -> DynamicTest.dynamicTest(row.group(), () -> {
+                    assertThat(CLIENT.resolve(row.group(1), name -> List.of())).hasValue(row.group(2));
+                    assertThat(CLIENT.resolve("10.0.0.4", name -> List.of(row.group(1))))
+                            .hasValue(row.group(2));
                 }));
     }
 
