@@ -3,6 +3,7 @@ package io.github.spillgate.http;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
@@ -27,7 +28,8 @@ record Policy(String name, Limit limit, @Nullable State state, boolean violated)
      *
      * @param remaining how many more permits it would grant
      * @param at when that was so
-     * @param until before when it grants no more than those; exactly so where the limit denied, and otherwise at the latest
+     * @param until when a client can count on more: after a denial, when the same request fits; with nothing left, when nothing is
+     *     used any more; otherwise one window later at most
      * @param violated whether it denied
      */
     record State(long remaining, Instant at, Instant until, boolean violated) {
@@ -36,17 +38,16 @@ record Policy(String name, Limit limit, @Nullable State state, boolean violated)
             return new State(usage.remaining(), at, until(usage, at), usage.isViolated());
         }
 
-        /**
-         * What was denied may come again at an instant that is known. Of what did not deny it is known only when all that is
-         * used will be given back. Where nothing is used, what there is may be used once in a window.
-         */
+        /** A client that has nothing left waits until this instant, so it is never earlier than the limit grants something. */
         private static Instant until(Usage usage, Instant at) {
             if (usage.isViolated()) {
                 return usage.fitsAt().isBefore(at) ? at : usage.fitsAt();
             }
-            return usage.wholeAt().isAfter(at)
-                    ? usage.wholeAt()
-                    : at.plus(usage.limit().window());
+            if (usage.wholeAt().isAfter(at) && usage.remaining() == 0) {
+                return usage.wholeAt();
+            }
+            Instant window = at.plus(usage.limit().window());
+            return usage.wholeAt().isAfter(at) && usage.wholeAt().isBefore(window) ? usage.wholeAt() : window;
         }
 
         /** Whether a client has to mind this one more than the other. */
@@ -61,9 +62,12 @@ record Policy(String name, Limit limit, @Nullable State state, boolean violated)
             return remaining < other.remaining;
         }
 
-        /** Returns for how many seconds it grants no more than what remains; rounded up, so that nobody comes too early. */
-        long seconds() {
-            return Seconds.between(at, until);
+        /**
+         * Returns within how many seconds no more than what remains may be used: at least 1, and never more than the window. The
+         * wait itself can be longer, by a slot of a log or by a window of a counter; {@code Retry-After} says so.
+         */
+        long seconds(Duration window) {
+            return Math.max(1, Math.min(Seconds.between(at, until), Seconds.of(window)));
         }
     }
 

@@ -45,8 +45,8 @@ final class RateLimitDraft11 {
     /**
      * Returns how far the limits are used; empty if that is known of none, which is no field.
      *
-     * <p>The effective window is the time within which no more than what is available may be used. After a denial that is
-     * until the same request fits, and so ends when Retry-After does; otherwise it is until all is given back.
+     * <p>The effective window is the time within which no more than what is available may be used. It is never longer than the
+     * window of the policy. Retry-After, which clients prefer, may point later, and never points earlier.
      */
     static String rateLimitField(List<Policy> policies) {
         StringBuilder field = new StringBuilder();
@@ -55,7 +55,8 @@ final class RateLimitDraft11 {
             if (state != null) {
                 appendItem(field, policy);
                 StructuredField.appendParameter(field, AVAILABLE, state.remaining());
-                StructuredField.appendParameter(field, EFFECTIVE_WINDOW, state.seconds());
+                StructuredField.appendParameter(
+                        field, EFFECTIVE_WINDOW, state.seconds(policy.limit().window()));
             }
         }
         return field.toString();

@@ -25,10 +25,13 @@ import java.util.function.BiConsumer;
  * is for the key that has the least left. Different limits of one name are told apart by a number, as in {@code 1m#2}, which
  * depends on their order: give limits names of their own where a request may fall under several. No key is ever told.
  *
- * <p>{@code RateLimit} gives each limit a time in which no more than what remains may be used ({@code t}), and
- * {@code X-RateLimit-Reset} gives the end of it. A limit that denied holds until the same request fits. Of any other it is known
- * only when all that is used will be given back, so that time is told; some of it comes back earlier. Where nothing is used it is
- * the window.
+ * <p>{@code t} of {@code RateLimit} is the time within which no more than what remains may be used: until the same request fits
+ * after a denial, until nothing is used any more otherwise, and the window where nothing is used. It is never longer than the
+ * window, {@code w}.
+ *
+ * <p>{@code X-RateLimit-Reset} is the end of {@code t} while something remains. Where nothing remains, or the limit denied, a
+ * client may wait for it, so it is not cut to the window: a log can need one slot more, and a counter a second window. The same
+ * holds for {@code Retry-After}.
  *
  * <p>Immutable, and safe for use by several threads.
  */

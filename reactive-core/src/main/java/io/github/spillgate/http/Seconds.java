@@ -17,6 +17,11 @@ final class Seconds {
         return ofMillis(to.toEpochMilli() - from.toEpochMilli());
     }
 
+    /** Returns the whole seconds that the duration needs. */
+    static long of(Duration duration) {
+        return ofMillis(duration.toMillis());
+    }
+
     /** Returns the second of the epoch at which the instant is reached. */
     static long ofEpoch(Instant instant) {
         return ofMillis(instant.toEpochMilli());

@@ -1,12 +1,16 @@
 package io.github.spillgate.http;
 
 import static io.github.spillgate.http.Decisions.written;
+import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Decisions.Found;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.ManualClock;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
@@ -16,8 +20,10 @@ import net.jqwik.api.Arbitraries;
 import net.jqwik.api.Arbitrary;
 import net.jqwik.api.Combinators;
 import net.jqwik.api.ForAll;
+import net.jqwik.api.From;
 import net.jqwik.api.Property;
 import net.jqwik.api.Provide;
+import net.jqwik.api.constraints.Size;
 import org.greenbytes.http.sfv.Item;
 import org.greenbytes.http.sfv.Parametrizable;
 import org.greenbytes.http.sfv.Parser;
@@ -52,31 +58,102 @@ class RateLimitHeadersPropertyTest {
         }
     }
 
-    /** Whoever waits as long as he is told finds that what he asked for fits. */
     @Property
-    void nobodyWhoKeepsToThemComesTooEarly(@ForAll("decisions") Decision decision) {
+    void theEffectiveWindowIsAtLeastASecondAndAtMostTheWindow(@ForAll("decisions") Decision decision) {
         Map<String, String> written = written(RateLimitHeaders.all(), decision);
-        Instant reset = Instant.ofEpochSecond(Long.parseLong(written.get("X-RateLimit-Reset")));
-        assertThat(written.containsKey("Retry-After")).isEqualTo(!decision.isAllowed());
-        long longest = parse(written.get("RateLimit")).stream()
-                .filter(state -> decision.violated().stream()
-                        .anyMatch(limit -> state.get().toString().startsWith(limit.name())))
-                .mapToLong(state -> (Long) state.getParams().get("t").get())
-                .max()
-                .orElse(0);
-        for (Usage usage : decision.limits()) {
-            if (!decision.isAllowed()) {
-                long seconds = Long.parseLong(written.get("Retry-After"));
-                assertThat(decision.at().plusSeconds(seconds)).isAfterOrEqualTo(usage.fitsAt());
-                assertThat(reset).isAfterOrEqualTo(usage.fitsAt());
+        List<Parametrizable<?>> policies = parse(written.get("RateLimit-Policy"));
+        List<Parametrizable<?>> states = parse(written.get("RateLimit"));
+        for (int i = 0; i < policies.size(); i++) {
+            long t = (Long) states.get(i).getParams().get("t").get();
+            assertThat(t).isPositive();
+            Item<?> w = policies.get(i).getParams().get("w");
+            if (w != null) {
+                assertThat(t).isLessThanOrEqualTo((Long) w.get());
             }
         }
-        if (!decision.isAllowed()) {
-            Instant end = decision.at().plusSeconds(longest);
-            assertThat(end)
-                    .isAfterOrEqualTo(decision.at().plus(decision.retryAfter().orElseThrow()));
+    }
+
+    @Property
+    void noWaitThatADenialNamesIsTooShort(@ForAll("decisions") Decision decision) {
+        Map<String, String> written = written(RateLimitHeaders.all(), decision);
+        assertThat(written.containsKey("Retry-After")).isEqualTo(!decision.isAllowed());
+        if (decision.isAllowed()) {
+            return;
+        }
+        Instant reset = Instant.ofEpochSecond(Long.parseLong(written.get("X-RateLimit-Reset")));
+        long seconds = Long.parseLong(written.get("Retry-After"));
+        for (Usage usage : decision.limits()) {
+            assertThat(decision.at().plusSeconds(seconds)).isAfterOrEqualTo(usage.fitsAt());
+            assertThat(reset).isAfterOrEqualTo(usage.fitsAt());
         }
     }
+
+    /** Requests of random costs at random times, in a store that really counts. */
+    @Property(tries = 300)
+    void aClientThatWaitsAsLongAsItIsToldIsServed(
+            @ForAll("countedLimits") Limit limit, @ForAll @Size(min = 1, max = 40) List<@From("steps") Step> steps) {
+        ManualClock clock = new ManualClock(Decisions.AT);
+        long window = -Math.floorDiv(-limit.window().toMillis(), 1_000L);
+        try (RateLimiter limiter = RateLimiter.builder("test")
+                .store(LocalStore.bounded(16, clock))
+                .limit(limit)
+                .build()) {
+            for (Step step : steps) {
+                clock.advanceMillis(step.millis % (2 * limit.window().toMillis()));
+                long cost = 1 + step.cost % limit.permits();
+                Decision decision = requireNonNull(limiter.tryAcquire("a", cost).block());
+                Map<String, String> written = written(RateLimitHeaders.all(), decision);
+
+                assertThat(parse(written.get("RateLimit")))
+                        .singleElement()
+                        .satisfies(state -> assertThat(
+                                        (Long) state.getParams().get("t").get())
+                                .isBetween(1L, window));
+                long reset = 1_000 * Long.parseLong(written.get("X-RateLimit-Reset"));
+                if (!decision.isAllowed()) {
+                    clock.advance(Duration.ofSeconds(Long.parseLong(written.get("Retry-After"))));
+                    assertThat(limiter.tryAcquire("a", cost).block())
+                            .as("%s after Retry-After of %s", cost, decision)
+                            .returns(true, Decision::isAllowed);
+                } else if (decision.remaining() == 0) {
+                    clock.advanceMillis(reset - clock.millis());
+                    assertThat(limiter.peek("a").block())
+                            .as("at X-RateLimit-Reset of %s", decision)
+                            .returns(limit.permits(), Decision::remaining);
+                } else {
+                    assertThat(reset - clock.millis()).isLessThan(limit.window().toMillis() + 1_000);
+                }
+            }
+        }
+    }
+
+    @Provide
+    Arbitrary<Limit> countedLimits() {
+        Arbitrary<Long> permits = Arbitraries.longs().between(1, 20);
+        Arbitrary<Long> seconds = Arbitraries.of(1L, 2L, 60L);
+        return Combinators.combine(permits, seconds, Arbitraries.integers().between(0, 4))
+                .as((most, length, kind) -> {
+                    Duration window = Duration.ofSeconds(length);
+                    return switch (kind) {
+                        case 0 -> Limit.counter(most, window);
+                        case 1 -> Limit.counter(most, window).alignedToClock();
+                        case 2 -> Limit.of(most, window).resolution(window);
+                        case 3 -> Limit.of(most, window.plusMillis(500)).resolution(Duration.ofMillis(100));
+                        default -> Limit.of(most, window);
+                    };
+                });
+    }
+
+    @Provide
+    Arbitrary<Step> steps() {
+        Arbitrary<Long> soon = Arbitraries.longs().between(0, 200);
+        Arbitrary<Long> later = Arbitraries.longs().between(0, 200_000);
+        return Combinators.combine(Arbitraries.longs().between(0, 50), Arbitraries.oneOf(soon, later))
+                .as(Step::new);
+    }
+
+    /** A request of {@code 1 + cost % permits} after {@code millis}, two windows at most. */
+    record Step(long cost, long millis) {}
 
     @Property
     void anyTextIsAStringAndNothingElse(@ForAll("texts") String text) {

@@ -109,6 +109,34 @@ class RateLimitHeadersTest {
         assertThat(retryAfter(denied)).isEqualTo("1");
     }
 
+    /** A hit of a log leaves when the end of its slot is one window old. */
+    @Test
+    void theEffectiveWindowIsNeverLongerThanTheWindow() {
+        assertThat(rateLimit(Decisions.of(used("a", MINUTE, 1, 60_001)))).isEqualTo("\"1m\";r=99;t=60");
+        assertThat(rateLimit(Decisions.of(used("a", MINUTE, 100, 60_001)))).isEqualTo("\"1m\";r=0;t=60");
+        assertThat(rateLimit(Decisions.of(violated("a", MINUTE, 100, 60_001)))).isEqualTo("\"1m\";r=0;t=60");
+        assertThat(rateLimit(Decisions.of(used("a", MINUTE.counter(), 1, 119_000))))
+                .isEqualTo("\"1m\";r=99;t=60");
+        assertThat(rateLimit(Decisions.of(used("a", Limit.of(3, Duration.ofMillis(1_500)), 1, 1_501))))
+                .isEqualTo("\"1500ms\";r=2;t=2");
+    }
+
+    @Test
+    void aClientThatHasToWaitIsToldTheWholeWait() {
+        Decision denied = Decisions.of(violated("a", MINUTE, 100, 60_601));
+        assertThat(retryAfter(denied)).isEqualTo("61");
+        assertThat(reset(denied)).isEqualTo(Long.toString(SECOND + 62));
+        assertThat(reset(Decisions.of(used("a", MINUTE, 100, 60_601)))).isEqualTo(Long.toString(SECOND + 62));
+        assertThat(reset(Decisions.of(used("a", MINUTE.counter(), 100, 119_000))))
+                .isEqualTo(Long.toString(SECOND + 120));
+    }
+
+    @Test
+    void aClientWithPermitsLeftIsToldAWindowAtMost() {
+        assertThat(reset(Decisions.of(used("a", MINUTE, 99, 60_601)))).isEqualTo(Long.toString(SECOND + 61));
+        assertThat(reset(Decisions.of(used("a", MINUTE.counter(), 1, 119_000)))).isEqualTo(Long.toString(SECOND + 61));
+    }
+
     @Test
     void whatIsUnusedCanBeUsedOnceInAWindow() {
         assertThat(rateLimit(Decisions.of(used("a", MINUTE, 0, 0)))).isEqualTo("\"1m\";r=100;t=60");
@@ -117,7 +145,7 @@ class RateLimitHeadersTest {
 
     @Test
     void whatLiesInThePastIsOver() {
-        assertThat(rateLimit(Decisions.of(violated("a", MINUTE, 100, -5_000)))).isEqualTo("\"1m\";r=0;t=0");
+        assertThat(rateLimit(Decisions.of(violated("a", MINUTE, 100, -5_000)))).isEqualTo("\"1m\";r=0;t=1");
         assertThat(retryAfter(Decisions.of(violated("a", MINUTE, 100, -5_000)))).isEqualTo("1");
         assertThat(reset(Decisions.of(violated("a", MINUTE, 100, -5_000)))).isEqualTo(Long.toString(SECOND + 1));
         assertThat(rateLimit(Decisions.of(used("a", MINUTE, 7, -5_000)))).isEqualTo("\"1m\";r=93;t=60");
