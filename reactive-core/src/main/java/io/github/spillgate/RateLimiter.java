@@ -414,6 +414,15 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
+     * Returns how long a decision takes at most, whatever the store does.
+     *
+     * @return the deadline; zero if the store decides in memory
+     */
+    public Duration deadline() {
+        return store.deadline().orElse(Duration.ZERO);
+    }
+
+    /**
      * Returns who is deciding now, how well, and what is wrong, if something is. Cheap enough for every health check.
      *
      * @return the state of the store; where limiters share a store, they share its state
@@ -714,7 +723,7 @@ public final class RateLimiter implements AutoCloseable {
                                 + lookup + ", for example .whenEmpty(Otherwise.deny())");
             }
             RateLimiter limiter = new RateLimiter(this, store);
-            Duration longest = limiter.store.deadline().orElse(Duration.ZERO);
+            Duration longest = limiter.deadline();
             if (lookup != null && !longest.isZero() && lookup.timeout().compareTo(longest) >= 0) {
                 limiter.close();
                 throw new IllegalStateException("limiter " + name + " has a deadline of " + longest + ", and " + lookup

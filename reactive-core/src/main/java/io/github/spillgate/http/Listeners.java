@@ -38,6 +38,11 @@ record Listeners(List<RuleListener> all) implements RuleListener {
     }
 
     @Override
+    public void lookupFailed(Match match, RuleLookupException why) {
+        all.forEach(listener -> tell(() -> listener.lookupFailed(match, why)));
+    }
+
+    @Override
     public @Nullable Watch watch(List<Match> matches, ContextView context) {
         List<Watch> watches = List.of();
         for (RuleListener listener : all) {
@@ -61,6 +66,11 @@ record Listeners(List<RuleListener> all) implements RuleListener {
     static void decided(RuleListener listener, Demand demand, Decision decision, long tookNanos) {
         Duration took = Duration.ofNanos(Math.max(0, tookNanos));
         tell(() -> listener.decided(demand.match(), demand.outcome(decision), decision, took));
+    }
+
+    /** Tells which lookups failed. */
+    static void lookupsFailed(RuleListener listener, Demand demand) {
+        demand.failures().forEach(why -> tell(() -> listener.lookupFailed(demand.match(), why)));
     }
 
     /**
@@ -129,6 +139,11 @@ record Listeners(List<RuleListener> all) implements RuleListener {
         @Override
         public void undecided(Match match, Throwable why) {
             listeners.undecided(match, why);
+        }
+
+        @Override
+        public void lookupFailed(Match match, RuleLookupException why) {
+            listeners.lookupFailed(match, why);
         }
 
         @Override

@@ -71,10 +71,16 @@ public final class Rule {
         DENY
     }
 
-    /**
-     * Finds the cost of a request. What it throws lets the request pass, unless the rule says otherwise; so nothing that a client
-     * sends should make it throw.
-     */
+    /** What holds for a request whose limits or cost cannot be looked up. */
+    public enum WhenLookupFails {
+        /** The rule's own limits, or its fixed cost: the request is counted under its key. */
+        USE_RULE,
+
+        /** Nothing is decided, and {@link WhenUndecided} says whether the request is let through. */
+        UNDECIDED
+    }
+
+    /** Finds the cost of a request. If it fails or is late, the rule's fixed cost holds, unless the rule says otherwise. */
     @FunctionalInterface
     public interface CostSource {
 
@@ -87,7 +93,10 @@ public final class Rule {
         Mono<Long> find(Match match);
     }
 
-    /** Finds the limits of a key, for example those of its plan. */
+    /**
+     * Finds the limits of a key, for example those of its plan. If it fails or is late, the rule's own limits hold, unless the rule says
+     * otherwise. Both share a count if they have the same name, window and algorithm; otherwise each is a count of its own.
+     */
     @FunctionalInterface
     public interface LimitSource {
 
@@ -113,6 +122,7 @@ public final class Rule {
     private final Predicate<? super Match> unless;
     private final WhenMissing whenMissing;
     private final WhenUndecided whenUndecided;
+    private final WhenLookupFails whenLookupFails;
     private final @Nullable IntPredicate refundWhen;
     private final boolean shadow;
     private final Duration timeout;
@@ -130,6 +140,7 @@ public final class Rule {
         this.unless = builder.unless;
         this.whenMissing = builder.whenMissing;
         this.whenUndecided = builder.whenUndecided;
+        this.whenLookupFails = builder.whenLookupFails;
         this.refundWhen = builder.refundWhen;
         this.shadow = builder.shadow;
         this.timeout = builder.timeout;
@@ -244,6 +255,10 @@ public final class Rule {
         return whenUndecided;
     }
 
+    WhenLookupFails whenLookupFails() {
+        return whenLookupFails;
+    }
+
     Duration timeout() {
         return timeout;
     }
@@ -287,6 +302,7 @@ public final class Rule {
         private Predicate<? super Match> unless = match -> false;
         private WhenMissing whenMissing = WhenMissing.SHARE;
         private WhenUndecided whenUndecided = WhenUndecided.ALLOW;
+        private WhenLookupFails whenLookupFails = WhenLookupFails.USE_RULE;
         private @Nullable IntPredicate refundWhen;
         private boolean shadow;
         private Duration timeout = Duration.ofMillis(50);
@@ -356,7 +372,8 @@ public final class Rule {
         }
 
         /**
-         * Looks up the limits of each key; the rule's own hold where nothing is found, and for those who have no key.
+         * Looks up the limits of each key. The rule's own limits hold if nothing is found, if the lookup fails or is late, and for
+         * requests without a key. See {@link #whenLookupFails(WhenLookupFails)}.
          *
          * @param limitSource finds them
          * @return this builder
@@ -382,7 +399,8 @@ public final class Rule {
         }
 
         /**
-         * Looks up how many permits each request takes.
+         * Looks up how many permits each request takes. The rule's fixed cost holds if nothing is found, and if the lookup fails or is
+         * late. See {@link #whenLookupFails(WhenLookupFails)}.
          *
          * @param costSource finds them
          * @return this builder
@@ -417,8 +435,8 @@ public final class Rule {
         }
 
         /**
-         * Sets what holds where the key, the cost or the limits cannot be found in time, or where no store decides and nothing is
-         * there to fall back on. The request is let through by default.
+         * Sets what holds if the key cannot be found in time, or if no store decides and there is no fallback; and, with
+         * {@link WhenLookupFails#UNDECIDED}, if the cost or the limits cannot be found in time. The request is let through by default.
          *
          * @param whenUndecided what holds
          * @return this builder
@@ -426,6 +444,19 @@ public final class Rule {
         public Builder whenUndecided(WhenUndecided whenUndecided) {
             this.whenUndecided =
                     Objects.requireNonNull(whenUndecided, "whenUndecided is null: expected one, for example DENY");
+            return this;
+        }
+
+        /**
+         * Sets what holds if the limits or the cost of a request cannot be looked up: the lookup throws, fails, is late, or finds
+         * something that cannot be used. By default the rule's own limits and its fixed cost.
+         *
+         * @param whenLookupFails what holds
+         * @return this builder
+         */
+        public Builder whenLookupFails(WhenLookupFails whenLookupFails) {
+            this.whenLookupFails = Objects.requireNonNull(
+                    whenLookupFails, "whenLookupFails is null: expected one, for example USE_RULE");
             return this;
         }
 
@@ -465,8 +496,8 @@ public final class Rule {
         }
 
         /**
-         * Sets for how long key, cost and limits may be looked up, all together; it is a part of the limiter's deadline. 50
-         * milliseconds by default.
+         * Sets for how long key, cost and limits may be looked up, all together. 50 milliseconds by default. It is a part of the
+         * limiter's deadline: lookups end after half of that at the latest, so that the store has time to decide on all rules.
          *
          * @param timeout more than zero, and at most a minute
          * @return this builder

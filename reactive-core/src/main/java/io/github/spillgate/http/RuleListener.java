@@ -72,10 +72,19 @@ public interface RuleListener {
     default void refused(Match match) {}
 
     /**
+     * Hears that limits or a cost could not be looked up. The rule's own hold then, and {@link #decided decided} follows; or nothing can
+     * be decided, if the rule says so, and {@link #undecided undecided} follows.
+     *
+     * @param match the request, and the rule
+     * @param why what could not be looked up, and why
+     */
+    default void lookupFailed(Match match, RuleLookupException why) {}
+
+    /**
      * Hears that nothing could be decided for a rule.
      *
      * @param match the request, and the rule
-     * @param why what went wrong
+     * @param why what went wrong; a {@link RuleLookupException} if limits or a cost could not be looked up
      */
     default void undecided(Match match, Throwable why) {}
 

@@ -99,6 +99,7 @@ public final class RuleReader {
         checked(setting + ".timeout", settings.timeout(), rule::timeout);
         rule.whenMissing(settings.whenMissing())
                 .whenUndecided(settings.whenUndecided())
+                .whenLookupFails(settings.whenLookupFails())
                 .shadow(settings.shadow());
         return phase == null || settings.limits().isEmpty()
                 ? checked(setting + ".limits", settings.limits(), any -> rule.build())

@@ -89,6 +89,13 @@ public interface RuleSettings {
     Rule.WhenUndecided whenUndecided();
 
     /**
+     * Returns what holds if limits or a cost cannot be looked up.
+     *
+     * @return what holds
+     */
+    Rule.WhenLookupFails whenLookupFails();
+
+    /**
      * Returns the statuses with which a request gives back what it has taken.
      *
      * @return such as {@code 2xx}; empty for none

@@ -8,6 +8,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.PathSyntax.PathMatcher;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rule.WhenUndecided;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
@@ -40,12 +41,14 @@ public final class Rules {
     private final RateLimiter limiter;
     private final PathSyntax syntax;
     private final RuleListener listener;
+    private final Duration lookupTime;
     private volatile InForce inForce;
 
     private Rules(RateLimiter limiter, PathSyntax syntax, RuleListener listener, InForce inForce) {
         this.limiter = limiter;
         this.syntax = syntax;
         this.listener = listener;
+        this.lookupTime = LookupTime.most(limiter);
         this.inForce = inForce;
     }
 
@@ -148,7 +151,7 @@ public final class Rules {
         return Mono.defer(() -> {
             List<Mono<Demand>> lookups = list().stream()
                     .filter(rule -> !rule.isShadow())
-                    .map(rule -> Lookup.look(new Match(rule, request, request.pathVariables())))
+                    .map(rule -> Lookup.look(new Match(rule, request, request.pathVariables()), lookupTime))
                     .toList();
             return request.atHome(whenFound(lookups, () -> {}, now(), this::peek));
         });
@@ -208,7 +211,7 @@ public final class Rules {
                 LOG.warn("no rule can be found for a request: {}", Quoted.text(e.toString()));
                 return Mono.just(Verdict.refusal(Problem.undecided()));
             }
-            Trials trials = Trials.of(limiter, shadows, listener, context);
+            Trials trials = Trials.of(limiter, lookupTime, shadows, listener, context);
             AtomicBoolean heard = new AtomicBoolean();
             return decide(enforced, trials, context)
                     .doOnNext(verdict -> {
@@ -244,10 +247,13 @@ public final class Rules {
     private Mono<Verdict> decide(List<Match> enforced, Trials trials, RuleListener hearing) {
         long since = now();
         return whenFound(
-                enforced.stream().map(Lookup::ask).toList(),
+                enforced.stream().map(match -> Lookup.ask(match, lookupTime)).toList(),
                 trials::lookUp,
                 since,
-                demands -> decide(demands, trials, since, hearing));
+                demands -> {
+                    demands.forEach(demand -> Listeners.lookupsFailed(hearing, demand));
+                    return decide(demands, trials, since, hearing);
+                });
     }
 
     /** Goes on when all is found; what is to be done meanwhile is done at once, on the thread that subscribes. */
@@ -296,17 +302,39 @@ public final class Rules {
         List<Charge> charges = charging.stream()
                 .map(demand -> Objects.requireNonNull(demand.charge()))
                 .toList();
-        return Mono.defer(() -> limiter.tryAcquire(charges))
-                .map(decision -> {
+        Mono<Decision> decided;
+        try {
+            decided = limiter.tryAcquire(charges);
+        } catch (IllegalArgumentException e) {
+            return charging.stream().anyMatch(Demand::hasFoundLimits)
+                    ? decide(withOwnLimits(charging, e, hearing), trials, since, hearing)
+                    : Mono.just(undecided(new ImpossibleVerdictException(e), charging, hearing));
+        }
+        return decided.map(decision -> {
                     charging.forEach(demand -> Listeners.decided(hearing, demand, decision, now() - since));
                     return Verdict.of(limiter, decision, charging, decision.isAllowed() ? trials.charge() : List.of());
                 })
                 .onErrorResume(why -> Mono.just(undecided(why, charging, hearing)));
     }
 
+    /** Limits that were found for one rule, and do not go together with those of the others, are no reason to decide on none. */
+    private static List<Demand> withOwnLimits(List<Demand> charging, Throwable why, RuleListener hearing) {
+        List<Demand> own = new ArrayList<>(charging.size());
+        for (Demand demand : charging) {
+            if (demand.hasFoundLimits()) {
+                Demand changed = demand.withOwnLimits(why);
+                Listeners.lookupsFailed(hearing, changed);
+                own.add(changed);
+            } else {
+                own.add(demand);
+            }
+        }
+        return own;
+    }
+
     /** What is wrong with the verdict itself, as when it is over too many counts, is no way around it. */
     private static Verdict undecided(Throwable why, List<Demand> charging, RuleListener hearing) {
-        boolean isDenied = why instanceof IllegalArgumentException;
+        boolean isDenied = why instanceof ImpossibleVerdictException;
         for (Demand demand : charging) {
             Listeners.tell(() -> hearing.undecided(demand.match(), why));
             isDenied |= demand.rule().whenUndecided() == WhenUndecided.DENY;

@@ -2,6 +2,7 @@ package io.github.spillgate.http;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
+import java.time.Duration;
 import java.util.List;
 import reactor.core.Disposable;
 import reactor.core.Disposables;
@@ -26,11 +27,12 @@ final class Trials {
         this.all = all;
     }
 
-    static Trials of(RateLimiter limiter, List<Match> shadows, RuleListener listener, ContextView context) {
+    static Trials of(
+            RateLimiter limiter, Duration lookupTime, List<Match> shadows, RuleListener listener, ContextView context) {
         return shadows.isEmpty()
                 ? NONE
                 : new Trials(shadows.stream()
-                        .map(match -> new One(limiter, match, listener, context))
+                        .map(match -> new One(limiter, lookupTime, match, listener, context))
                         .toList());
     }
 
@@ -52,14 +54,16 @@ final class Trials {
     private static final class One {
 
         private final RateLimiter limiter;
+        private final Duration lookupTime;
         private final Match match;
         private final ConnectableFlux<Decision> decision;
         private final Disposable.Swap connection = Disposables.swap();
         private final Sinks.Empty<Void> allowed = Sinks.empty();
         private volatile boolean isAllowed;
 
-        One(RateLimiter limiter, Match match, RuleListener listener, ContextView context) {
+        One(RateLimiter limiter, Duration lookupTime, Match match, RuleListener listener, ContextView context) {
             this.limiter = limiter;
+            this.lookupTime = lookupTime;
             this.match = match;
             this.decision = Mono.defer(() -> Listeners.watched(listener, List.of(match), context, this::decide))
                     .contextWrite(context)
@@ -85,7 +89,7 @@ final class Trials {
 
         private Mono<Decision> decide(RuleListener hearing) {
             long since = Rules.now();
-            return Lookup.ask(match)
+            return Lookup.ask(match, lookupTime)
                     .flatMap(demand -> {
                         // How long the others take is no part of it.
                         long took = Rules.now() - since;
@@ -95,6 +99,7 @@ final class Trials {
         }
 
         private Mono<Decision> charge(Demand demand, long since, RuleListener hearing) {
+            Listeners.lookupsFailed(hearing, demand);
             if (demand.why() != null) {
                 return Mono.error(demand.why());
             }

@@ -4,6 +4,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.http.Match;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.RuleLookupException;
 import io.micrometer.observation.Observation;
 import java.util.ArrayList;
 import java.util.List;
@@ -146,6 +147,9 @@ public final class DecisionObservationContext extends Observation.Context {
     @Nullable
     UndecidedException error() {
         Throwable cause = why;
+        if (cause instanceof RuleLookupException && cause.getCause() != null) {
+            cause = cause.getCause();
+        }
         return cause == null
                 ? null
                 : new UndecidedException(

@@ -5,6 +5,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.http.Match;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.RuleLookupException;
 import io.micrometer.core.instrument.Counter;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Timer;
@@ -22,6 +23,8 @@ import java.util.concurrent.ConcurrentHashMap;
  * <tr><th>meter</th><th>what it tells</th></tr>
  * <tr><td>{@code spillgate.decisions}, by {@code rule}, {@code outcome} and {@code source}</td><td>how many decisions, and how long
  * they took; the outcome is {@code allowed}, {@code denied} or {@code denied_by_others}</td></tr>
+ * <tr><td>{@code spillgate.lookup.failures}, by {@code rule} and {@code lookup}</td><td>how many lookups failed or were late; the lookup
+ * is {@code limits-from} or {@code cost-from}</td></tr>
  * <tr><td>{@code spillgate.undecided}, by {@code rule}</td><td>how many requests nothing could be decided on</td></tr>
  * <tr><td>{@code spillgate.refused}, by {@code rule}</td><td>how many were denied because they have no key</td></tr>
  * <tr><td>{@code spillgate.near}, by {@code rule}</td><td>how many were allowed and left less than a tenth of a limit</td></tr>
@@ -69,6 +72,12 @@ public final class RuleMetrics implements RuleListener {
     }
 
     @Override
+    public void lookupFailed(Match match, RuleLookupException why) {
+        counter("spillgate.lookup.failures", "Lookups that failed or were late", match.rule(), "lookup", why.setting())
+                .increment();
+    }
+
+    @Override
     public void undecided(Match match, Throwable why) {
         counter("spillgate.undecided", "Requests that nothing could be decided on", match.rule())
                 .increment();
@@ -96,10 +105,11 @@ public final class RuleMetrics implements RuleListener {
                 .register(registry);
     }
 
-    private Counter counter(String name, String description, Rule rule) {
+    private Counter counter(String name, String description, Rule rule, String... tags) {
         return Counter.builder(name)
                 .description(description)
                 .tags("rule", rule.name(), "shadow", Boolean.toString(rule.isShadow()))
+                .tags(tags)
                 .register(registry);
     }
 

@@ -118,6 +118,24 @@ class MetricsTest {
     }
 
     @Test
+    void lookupsThatFailAreCountedThoughTheRuleDecides() {
+        Rules rules = rules(rule("plan", 5)
+                .limits((match, key) -> Mono.error(new IllegalStateException("broken")))
+                .cost(match -> Mono.error(new IllegalStateException("broken"))));
+        decide(rules, "k");
+        decide(rules, "k");
+        for (String lookup : List.of("limits-from", "cost-from")) {
+            assertThat(registry.get("spillgate.lookup.failures")
+                            .tags("rule", "plan", "lookup", lookup, "shadow", "false")
+                            .counter()
+                            .count())
+                    .isEqualTo(2);
+        }
+        assertThat(registry.find("spillgate.undecided").counter()).isNull();
+        assertThat(count("plan", "allowed", false)).isEqualTo(2);
+    }
+
+    @Test
     void whoIsRefusedForWantOfAKeyIsCounted() {
         Rules rules = rules(rule("all", 5).whenMissing(Rule.WhenMissing.DENY));
         rules.decide(SentRequest.get("/"), Phase.BEFORE_AUTHENTICATION).block(Duration.ofSeconds(30));

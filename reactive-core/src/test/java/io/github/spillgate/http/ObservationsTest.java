@@ -157,6 +157,15 @@ class ObservationsTest {
     }
 
     @Test
+    void aLookupThatLeavesARuleUndecidedIsCalledAfterWhatItFailedWith() {
+        Rule.Builder plan = rule("plan", 5)
+                .limits((match, key) -> Mono.error(new UnsupportedOperationException("of secret-key")))
+                .whenLookupFails(Rule.WhenLookupFails.UNDECIDED);
+        decide(rules(plan), "k");
+        assertThat(stopped.get(0).getError()).hasMessage("plan: java.lang.UnsupportedOperationException");
+    }
+
+    @Test
     void aStoreThatFailsIsAnError() {
         RateLimiter closed =
                 RateLimiter.builder("closed").store(LocalStore.bounded(100)).build();

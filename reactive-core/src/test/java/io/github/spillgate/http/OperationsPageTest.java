@@ -44,7 +44,7 @@ class OperationsPageTest {
 
     private static final Path ROOT = Path.of("..");
     private static final Pattern METER_ROW =
-            Pattern.compile("(?m)^\\| `(spillgate\\.[a-z]+)` \\| ([^|]+) \\| ([^|]+) \\|");
+            Pattern.compile("(?m)^\\| `(spillgate\\.[a-z.]+)` \\| ([^|]+) \\| ([^|]+) \\|");
     private static final Pattern CODE = Pattern.compile("`([^`]+)`");
     private static final Pattern SAMPLE = Pattern.compile("(?m)^(spillgate_\\w+)\\{([^}]*)}");
     private static final Pattern METRIC = Pattern.compile("spillgate_\\w+");
@@ -75,6 +75,7 @@ class OperationsPageTest {
             }
         }
         rules.refused(match);
+        rules.lookupFailed(match, RuleLookupException.failed("limits-from", new IllegalStateException("broken")));
         rules.undecided(match, new IllegalStateException("broken"));
         Matcher sample = SAMPLE.matcher(registry.scrape());
         while (sample.find()) {

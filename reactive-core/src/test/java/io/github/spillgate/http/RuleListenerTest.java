@@ -92,6 +92,23 @@ class RuleListenerTest {
     }
 
     @Test
+    void listenersAndWatchesHearOfLookupsThatFailBeforeTheDecision() {
+        RuleListener all = RuleListener.all(List.of(watching("first"), new Throwing(), watching("last")));
+        Rule.Builder rule = Rule.named("a")
+                .key(KeySource.constant("k"))
+                .limit(Limit.perMinute(5))
+                .limits((match, key) -> Mono.error(new IllegalStateException("broken")));
+        assertThat(decide(rule, all).isAllowed()).isTrue();
+        assertThat(heard)
+                .startsWith(
+                        "first failed",
+                        "last failed",
+                        "watch of first failed",
+                        "watch of last failed",
+                        "first decided");
+    }
+
+    @Test
     void whatIsAskedOnTheWaySeesWhatAllWhoWatchHavePutIntoItsContext() {
         List<String> seen = new ArrayList<>();
         KeySource key = match -> Mono.deferContextual(context -> {
@@ -193,6 +210,11 @@ class RuleListenerTest {
         public void undecided(Match match, Throwable why) {
             heard.add(name + " undecided");
         }
+
+        @Override
+        public void lookupFailed(Match match, RuleLookupException why) {
+            heard.add(name + " failed");
+        }
     }
 
     private final class Watching extends Named implements RuleListener.Watch {
@@ -230,6 +252,11 @@ class RuleListenerTest {
         @Override
         public void refused(Match match) {
             throw new IllegalStateException("refused");
+        }
+
+        @Override
+        public void lookupFailed(Match match, RuleLookupException why) {
+            throw new IllegalStateException("failed");
         }
 
         @Override

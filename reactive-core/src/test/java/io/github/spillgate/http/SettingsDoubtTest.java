@@ -5,10 +5,14 @@ import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.Rule.WhenLookupFails;
+import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.LogForTests;
 import java.time.Duration;
 import java.util.List;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
@@ -17,6 +21,8 @@ class SettingsDoubtTest {
 
     private static final String UNTRUSTED = "no proxy is trusted";
     private static final String UNDECIDED = "could not be decided";
+
+    private static final Duration LONG = Duration.ofSeconds(30);
 
     private final LogForTests log = LogForTests.listen();
     private final RateLimiter limiter =
@@ -65,7 +71,7 @@ class SettingsDoubtTest {
 
     @Test
     void whatFailsIsToldOnceAndNothingInItEndsTheLineOrGoesOnForEver() {
-        Rules rules = rules(syntax, broken("a\r\nWARN b\u001b[2K\u2028" + "x".repeat(1_000)));
+        Rules rules = rules(syntax, broken("broken", "a\r\nWARN b\u001b[2K\u2028" + "x".repeat(1_000)));
         for (int i = 0; i < 3; i++) {
             decide(rules, SentRequest.get("/"));
         }
@@ -75,6 +81,77 @@ class SettingsDoubtTest {
                         .contains("rule broken could", "IllegalStateException: a??WARN b?[2K?xxx")
                         .hasSizeLessThan(400));
         assertThat(log.lines("x".repeat(300))).isEmpty();
+    }
+
+    @Test
+    void whatHappensToRequestsThatCannotBeDecidedIsLoggedWithItsSetting() {
+        Rules rules = rules(
+                syntax,
+                broken("a"),
+                broken("b").whenUndecided(WhenUndecided.DENY),
+                broken("c").shadow(true));
+        rules.decide(SentRequest.get("/")).block(LONG);
+        rules.decide(SentRequest.get("/")).block(LONG);
+        assertThat(lines(UNDECIDED))
+                .containsExactlyInAnyOrder(
+                        "rule a could not be decided: \"java.lang.IllegalStateException: a\";"
+                                + " it lets such requests through (when-undecided: allow)",
+                        "rule b could not be decided: \"java.lang.IllegalStateException: b\";"
+                                + " such requests are denied with 503 (when-undecided: deny)");
+        decide(rules(syntax, broken("c").shadow(true)), SentRequest.get("/"));
+        assertThat(lines("rule c could not be decided"))
+                .containsExactly("rule c could not be decided: \"java.lang.IllegalStateException: c\";"
+                        + " it is a shadow rule, so no request is affected");
+    }
+
+    @Test
+    void aVerdictOverTooManyCountsIsLoggedAsDenied() {
+        Rule.Builder[] many = IntStream.range(0, 17)
+                .mapToObj(i -> Rule.named("r" + i).key(KeySource.constant("k")).limit(Limit.perMinute(1)))
+                .toArray(Rule.Builder[]::new);
+        rules(syntax, many).decide(SentRequest.get("/")).block(LONG);
+        assertThat(lines(UNDECIDED))
+                .singleElement()
+                .satisfies(line -> assertThat(line)
+                        .startsWith("rule r0 could not be decided: ")
+                        .contains("a verdict over 17 counts is too large")
+                        .endsWith("; such requests are denied with 503"));
+    }
+
+    @Test
+    void aLookupThatFailsIsLoggedOnceWithWhatHoldsInstead() {
+        Rule.Builder plan = address()
+                .limits((match, key) -> Mono.never())
+                .cost(match -> Mono.error(new IllegalStateException("no\r\ncost")))
+                .timeout(Duration.ofMillis(7));
+        Rules rules = rules(syntax, plan);
+        for (int i = 0; i < 3; i++) {
+            decide(rules, SentRequest.get("/"));
+        }
+        assertThat(lines("rule address"))
+                .containsExactlyInAnyOrder(
+                        "rule address: limits-from did not answer within 7 ms (timeout);"
+                                + " its own limits apply; see when-lookup-fails",
+                        "rule address: cost-from failed: \"java.lang.IllegalStateException: no??cost\";"
+                                + " its own cost applies; see when-lookup-fails");
+    }
+
+    @Test
+    void aLookupThatLeavesARuleUndecidedIsLoggedOnceWithBothSettings() {
+        Rule.Builder plan = address()
+                .limits((match, key) -> Mono.error(new IllegalStateException("no plan")))
+                .whenLookupFails(WhenLookupFails.UNDECIDED);
+        Rules rules = rules(syntax, plan);
+        decide(rules, SentRequest.get("/"));
+        decide(rules, SentRequest.get("/"));
+        rules.replace(List.of(plan.whenUndecided(WhenUndecided.DENY).build()));
+        rules.decide(SentRequest.get("/")).block(LONG);
+        String failed = "rule address: limits-from failed: \"java.lang.IllegalStateException: no plan\"; ";
+        assertThat(lines("rule address"))
+                .containsExactly(
+                        failed + "it lets such requests through (when-lookup-fails: undecided, when-undecided: allow)",
+                        failed
+                                + "such requests are denied with 503 (when-lookup-fails: undecided, when-undecided: deny)");
     }
 
     @Test
@@ -93,18 +170,32 @@ class SettingsDoubtTest {
                 .limit(Limit.perMinute(100));
     }
 
-    private static Rule.Builder broken(String message) {
-        return Rule.named("broken")
+    private static Rule.Builder broken(String name) {
+        return broken(name, name);
+    }
+
+    private static Rule.Builder broken(String name, String message) {
+        return Rule.named(name)
                 .key(match -> Mono.error(new IllegalStateException(message)))
                 .limit(Limit.perMinute(100));
     }
 
-    private Rules rules(KeySyntax keys, Rule.Builder rule) {
-        return Rules.of(limiter, SentRequest.syntax(), List.of(rule.build()), RuleListener.doubts(keys, "the-setting"));
+    /** The lines with this part, without what the logger puts before each. */
+    private List<String> lines(String part) {
+        return log.lines(part).stream()
+                .map(line -> line.substring(line.indexOf("rule ")))
+                .toList();
+    }
+
+    private Rules rules(KeySyntax keys, Rule.Builder... rules) {
+        return Rules.of(
+                limiter,
+                SentRequest.syntax(),
+                Stream.of(rules).map(Rule.Builder::build).toList(),
+                RuleListener.doubts(keys, "the-setting"));
     }
 
     private static void decide(Rules rules, SentRequest request) {
-        assertThat(rules.decide(request).block(Duration.ofSeconds(30)).isAllowed())
-                .isTrue();
+        assertThat(rules.decide(request).block(LONG).isAllowed()).isTrue();
     }
 }

@@ -593,6 +593,57 @@ public abstract class HttpContract {
         });
     }
 
+    /** As in the first seconds of a cold service: some plans are found in time, and others are not. */
+    @Test
+    void aPlanThatIsNotFoundInTimeLetsNoRequestPassUnlimited() {
+        Duration lookup = Duration.ofMillis(3);
+        AtomicInteger asked = new AtomicInteger();
+        serve(
+                Rule.named("plan")
+                        .key(KeySource.header("X-Api-Key"))
+                        .limit(Limit.perHour(5))
+                        .limits((match, key) -> {
+                            Mono<List<Limit>> plan = Mono.delay(lookup).thenReturn(List.of(Limit.perHour(8)));
+                            return switch (asked.getAndIncrement() % 4) {
+                                case 0 -> Mono.never();
+                                case 1 -> plan.then(Mono.error(new IllegalStateException("no plan")));
+                                default -> plan;
+                            };
+                        })
+                        .timeout(lookup),
+                address("address", 1_000));
+        List<CompletableFuture<HttpResponse<String>>> answers = IntStream.range(0, 60)
+                .mapToObj(i -> client.sendLater(
+                        client.request("/hello").header("X-Api-Key", "ann").GET()))
+                .toList();
+        // Of one name and window the two share a count, so the higher of them is the most.
+        assertThat(answers.stream().filter(answer -> answer.join().statusCode() == 200))
+                .hasSizeBetween(5, 8);
+        assertThat(answers)
+                .allSatisfy(answer -> assertThat(answer.join().statusCode()).isIn(200, 429));
+        assertThat(handled.get()).isBetween(5, 8);
+        assertThat(heard.of("plan")).doesNotContain("plan undecided");
+        assertThat(heard.of("address")).hasSize(60).doesNotContain("address undecided");
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aClientThatMakesACostFailIsLimitedAllTheSame(boolean isAtOnce) {
+        serve(address("units", 10)
+                .cost(5)
+                .cost(match -> isAtOnce
+                        ? Mono.just(Long.parseLong(
+                                match.request().headers("X-Units").get(0)))
+                        : Mono.delay(Duration.ofMillis(1))
+                                .map(late -> Long.parseLong(
+                                        match.request().headers("X-Units").get(0))))
+                .timeout(PATIENCE));
+        assertThat(client.get("/hello", "X-Units", "none").statusCode()).isEqualTo(200);
+        assertThat(client.get("/hello", "X-Units", "-1").statusCode()).isEqualTo(200);
+        assertThat(client.get("/hello").statusCode()).isEqualTo(429);
+        assertThat(handled).hasValue(2);
+    }
+
     @Test
     void failuresOnlyMayBeCounted() {
         Rules rules = serve(address("login", 2).paths(pattern("/status/**")).refundWhen("2xx"), address("all", 100));

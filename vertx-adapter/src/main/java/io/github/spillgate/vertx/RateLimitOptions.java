@@ -2,6 +2,7 @@ package io.github.spillgate.vertx;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.http.RuleSettings;
@@ -172,6 +173,7 @@ public final class RateLimitOptions {
             @Nullable Phase phase,
             WhenMissing whenMissing,
             WhenUndecided whenUndecided,
+            WhenLookupFails whenLookupFails,
             List<String> refundWhen,
             @Nullable String unless,
             boolean shadow,
@@ -191,6 +193,7 @@ public final class RateLimitOptions {
                     rule.choice("phase", Phase.class),
                     rule.choice("when-missing", WhenMissing.class, WhenMissing.SHARE),
                     rule.choice("when-undecided", WhenUndecided.class, WhenUndecided.ALLOW),
+                    rule.choice("when-lookup-fails", WhenLookupFails.class, WhenLookupFails.USE_RULE),
                     rule.texts("refund-when"),
                     rule.text("unless"),
                     rule.flag("shadow", false),

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.WrongSettingException;
 import io.vertx.core.Vertx;
@@ -49,6 +50,7 @@ class RateLimitOptionsTest {
                               "name": "login", "paths": ["/login", "/token"], "methods": "POST, PUT", "key": "header:X-Api-Key",
                               "limits": "5/15m, 100/24h counter", "limits-from": "plans", "cost": 2, "cost-from": "costs",
                               "phase": "after-authentication", "when-missing": "deny", "when-undecided": "deny",
+                              "when-lookup-fails": "undecided",
                               "refund-when": "2xx", "unless": "internal", "shadow": true, "timeout": "1s"
                             }
                           ]
@@ -84,6 +86,8 @@ class RateLimitOptionsTest {
         assertThat(rule.methods()).containsExactly("POST", "PUT");
         assertThat(rule.phase()).isEqualTo(Phase.AFTER_AUTHENTICATION);
         assertThat(rule.timeout()).isEqualTo(Duration.ofSeconds(1));
+        assertThat(rule.whenMissing()).isEqualTo(Rule.WhenMissing.DENY);
+        assertThat(rule.whenLookupFails()).isEqualTo(Rule.WhenLookupFails.UNDECIDED);
     }
 
     @Test

@@ -2,6 +2,7 @@ package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.http.RuleSettings;
@@ -186,6 +187,8 @@ public record SpillgateProperties(
      * @param phase when it is decided; after authentication by default if its key needs to know who asks
      * @param whenMissing what holds for a request without a key
      * @param whenUndecided what holds where nothing can be decided
+     * @param whenLookupFails what holds if limits-from or cost-from fails or is late: use-rule, the rule's own limits and cost; or
+     *     undecided, and when-undecided decides
      * @param refundWhen statuses with which a request gives back what it has taken, such as 2xx
      * @param unless the name of a bean of type Predicate that excepts requests
      * @param shadow whether it decides and reports only, and lets everybody pass
@@ -203,6 +206,7 @@ public record SpillgateProperties(
             @Nullable Phase phase,
             @DefaultValue("share") WhenMissing whenMissing,
             @DefaultValue("allow") WhenUndecided whenUndecided,
+            @DefaultValue("use-rule") WhenLookupFails whenLookupFails,
             @DefaultValue List<String> refundWhen,
             @Nullable String unless,
             @DefaultValue("false") boolean shadow,

@@ -12,6 +12,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Match;
 import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.WrongSettingException;
@@ -233,6 +234,21 @@ class SpillgateAutoConfigurationTest {
                                                 + " name=address-1h]]",
                                         "Rule[plan, paths=[], methods=[], AFTER_AUTHENTICATION,"
                                                 + " key=hashed(header:X-Api-Key) | principal, limits=[100/24h name=plan-24h], shadow]"));
+    }
+
+    @Test
+    void whatHoldsForALookupThatFailsIsSet() {
+        local().withUserConfiguration(Helpers.class)
+                .withPropertyValues(
+                        "spillgate.rules[0].name=own",
+                        "spillgate.rules[0].limits=1/1m",
+                        "spillgate.rules[1].name=none",
+                        "spillgate.rules[1].limits=1/1m",
+                        "spillgate.rules[1].when-lookup-fails=undecided")
+                .run(context -> assertThat(
+                                context.getBean(SpillgateProperties.class).rules())
+                        .extracting(SpillgateProperties.RuleProperties::whenLookupFails)
+                        .containsExactly(WhenLookupFails.USE_RULE, WhenLookupFails.UNDECIDED));
     }
 
     @Test

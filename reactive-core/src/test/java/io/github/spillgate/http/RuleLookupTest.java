@@ -1,0 +1,423 @@
+package io.github.spillgate.http;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.http.Rule.CostSource;
+import io.github.spillgate.http.Rule.LimitSource;
+import io.github.spillgate.http.Rule.WhenLookupFails;
+import io.github.spillgate.http.Rule.WhenUndecided;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.resilience.Fallback;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisClient;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.List;
+import java.util.Objects;
+import java.util.Queue;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Hooks;
+import reactor.core.publisher.Mono;
+import reactor.test.publisher.TestPublisher;
+
+/** What holds where limits or a cost cannot be looked up. */
+class RuleLookupTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+    private static final Duration SHORT = Duration.ofMillis(5);
+    private static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
+
+    private final RateLimiter limiter =
+            RateLimiter.builder("test").store(LocalStore.bounded(10_000)).build();
+    private final Queue<String> heard = new ConcurrentLinkedQueue<>();
+
+    @AfterEach
+    void close() {
+        Hooks.resetOnErrorDropped();
+        limiter.close();
+    }
+
+    static Stream<Arguments> brokenLimits() {
+        Limit some = Limit.perMinute(1_000);
+        return Stream.of(
+                Arguments.of("hangs", (LimitSource) (match, key) -> Mono.never()),
+                Arguments.of("fails", (LimitSource) (match, key) -> Mono.error(broken())),
+                Arguments.of("fails later", (LimitSource)
+                        (match, key) -> Mono.delay(Duration.ofMillis(1)).then(Mono.error(broken()))),
+                Arguments.of("throws", (LimitSource) (match, key) -> {
+                    throw broken();
+                }),
+                Arguments.of("returns null", (LimitSource) (match, key) -> null),
+                Arguments.of("finds equal limits", (LimitSource) (match, key) -> Mono.just(List.of(some, some))),
+                Arguments.of("finds equal limits later", (LimitSource)
+                        (match, key) -> Mono.delay(Duration.ofMillis(1)).thenReturn(List.of(some, some))),
+                Arguments.of("finds null", (LimitSource) (match, key) -> Mono.just(Arrays.asList(some, null))),
+                Arguments.of("finds a name that is too long", (LimitSource)
+                        (match, key) -> Mono.just(List.of(some.named("n".repeat(62))))));
+    }
+
+    @ParameterizedTest(name = "{0}")
+    @MethodSource("brokenLimits")
+    void limitsThatCannotBeLookedUpAreThoseOfTheRule(String how, LimitSource source) {
+        Rules rules = rules(rule("plan", 2).limits(source).timeout(SHORT));
+        assertThat(decide(rules).decision().orElseThrow().limits())
+                .singleElement()
+                .satisfies(usage -> {
+                    assertThat(usage.limit()).isEqualTo(Limit.perMinute(2).named("plan-1m"));
+                    assertThat(usage.key()).isEqualTo("192.0.2.1");
+                });
+        assertThat(decide(rules).isAllowed()).isTrue();
+        assertThat(decide(rules).isAllowed()).as("the third of two").isFalse();
+    }
+
+    static Stream<Arguments> brokenCosts() {
+        return Stream.of(
+                Arguments.of("hangs", (CostSource) match -> Mono.never()),
+                Arguments.of("fails", (CostSource) match -> Mono.error(broken())),
+                Arguments.of("fails later", (CostSource)
+                        match -> Mono.delay(Duration.ofMillis(1)).then(Mono.error(broken()))),
+                Arguments.of("throws", (CostSource) match -> {
+                    throw broken();
+                }),
+                Arguments.of("returns null", (CostSource) match -> null),
+                Arguments.of("is negative", (CostSource) match -> Mono.just(-1L)),
+                Arguments.of("is negative later", (CostSource)
+                        match -> Mono.delay(Duration.ofMillis(1)).thenReturn(-1L)));
+    }
+
+    @ParameterizedTest(name = "{0}")
+    @MethodSource("brokenCosts")
+    void aCostThatCannotBeLookedUpIsThatOfTheRule(String how, CostSource source) {
+        Rules rules = rules(rule("dear", 10).cost(5).cost(source).timeout(SHORT));
+        assertThat(decide(rules).decision().orElseThrow().remaining()).isEqualTo(5);
+        assertThat(decide(rules).isAllowed()).isTrue();
+        assertThat(decide(rules).isAllowed()).as("the third of two").isFalse();
+    }
+
+    @Test
+    void whatWasFoundHoldsThoughTheRestWasNot() {
+        Rules rules = rules(
+                rule("limits", 10)
+                        .limits((match, key) -> Mono.just(List.of(Limit.perMinute(20))))
+                        .cost(match -> Mono.never())
+                        .timeout(SHORT),
+                rule("cost", 10)
+                        .limits((match, key) -> Mono.never())
+                        .cost(match -> Mono.delay(Duration.ofMillis(1)).thenReturn(4L))
+                        .timeout(Duration.ofSeconds(2)));
+        assertThat(decide(rules).decision().orElseThrow().limits())
+                .extracting(usage -> usage.limit().name() + " " + usage.used() + "/"
+                        + usage.limit().permits())
+                .containsExactly("limits-1m 1/20", "cost-1m 4/10");
+    }
+
+    @Test
+    void aLookUpThatIsLateIsCancelledAndItsErrorIsDroppedInSilence() {
+        Queue<Throwable> dropped = new ConcurrentLinkedQueue<>();
+        Hooks.onErrorDropped(dropped::add);
+        TestPublisher<Collection<Limit>> plan = TestPublisher.create();
+        CompletableFuture<Collection<Limit>> limits = new CompletableFuture<>();
+        CompletableFuture<Long> cost = new CompletableFuture<>();
+        CompletableFuture<String> name = new CompletableFuture<>();
+        Rules rules = rules(
+                rule("plan", 2).limits((match, key) -> plan.mono()).timeout(SHORT),
+                rule("limits", 2)
+                        .limits((match, key) -> Mono.fromFuture(limits, true))
+                        .timeout(SHORT),
+                rule("cost", 2).cost(match -> Mono.fromFuture(cost, true)).timeout(SHORT),
+                Rule.named("key")
+                        .key(match -> Mono.fromFuture(name, true))
+                        .limit(Limit.perMinute(2))
+                        .timeout(SHORT));
+        assertThat(decide(rules).isAllowed()).isTrue();
+        plan.assertCancelled();
+        Stream.of(limits, cost, name).forEach(late -> late.completeExceptionally(broken()));
+        assertThat(dropped).isEmpty();
+    }
+
+    @Test
+    void aClientThatGoesCancelsWhatIsLookedUp() {
+        TestPublisher<Collection<Limit>> plan = TestPublisher.create();
+        TestPublisher<Long> cost = TestPublisher.create();
+        Rules rules = rules(rule("plan", 2)
+                .limits((match, key) -> plan.mono())
+                .cost(match -> cost.mono())
+                .timeout(LONG));
+        rules.decide(SentRequest.get("/")).subscribe().dispose();
+        plan.assertCancelled();
+        cost.assertCancelled();
+    }
+
+    // The other rules of the verdict.
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aLookUpThatHangsLeavesTheStoreTimeToDecideOnAllRules(boolean isStrict) {
+        RedisClient client = RedisClient.create(RedisForTests.first().uri());
+        try (RedisStore redis = RedisStore.create(client);
+                RateLimiter onRedis = RateLimiter.builder("test-" + UUID.randomUUID())
+                        .store(redis)
+                        .fallback(isStrict ? Fallback.error() : LocalStore.bounded(100))
+                        .deadline(Duration.ofSeconds(4))
+                        .build()) {
+            Rules rules = rules(
+                    onRedis,
+                    rule("plan", 1).limits((match, key) -> Mono.never()).timeout(Duration.ofMinutes(1)),
+                    Rule.named("key")
+                            .key(match -> Mono.never())
+                            .limit(Limit.perMinute(1))
+                            .timeout(Duration.ofMinutes(1)),
+                    rule("address", 5));
+            Decision decision = decide(rules).decision().orElseThrow();
+            assertThat(decision.source()).isEqualTo(Source.REDIS);
+            assertThat(decision.limits())
+                    .extracting(usage -> usage.limit().name())
+                    .containsExactly("plan-1m", "address-1m");
+            assertThat(decide(rules).isAllowed()).as("the second of one").isFalse();
+        } finally {
+            client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        }
+    }
+
+    @Test
+    void limitsThatAreTooManyForOneVerdictAreThoseOfTheRule() {
+        List<Limit> many = IntStream.range(0, 16)
+                .mapToObj(i -> Limit.perMinute(100).named("n" + i))
+                .toList();
+        Rules rules = rules(
+                rule("plan", 3).limits((match, key) -> Mono.just(many)),
+                rule("cost", 5).cost(match -> Mono.error(broken())),
+                rule("address", 2));
+        assertThat(names(decide(rules))).containsExactly("plan-1m", "cost-1m", "address-1m");
+        assertThat(decide(rules).isAllowed()).isTrue();
+        assertThat(decide(rules).isAllowed()).as("the third of two").isFalse();
+        // Alone they are not too many.
+        assertThat(names(decide(rules(rule("plan", 3).limits((match, key) -> Mono.just(many))))))
+                .hasSize(16);
+    }
+
+    @Test
+    void limitsThatWouldShareTheCountOfAnotherRuleAreThoseOfTheRule() {
+        Rules rules = rules(
+                rule("plan", 3)
+                        .limits((match, key) ->
+                                Mono.just(List.of(Limit.perMinute(1_000).named("b-1m")))),
+                rule("plan-b", 2));
+        assertThat(names(decide(rules))).containsExactly("plan-1m", "plan-b-1m");
+        assertThat(decide(rules).isAllowed()).isTrue();
+        assertThat(decide(rules).isAllowed()).as("the third of two").isFalse();
+    }
+
+    @Test
+    void whereSomeAreFoundInTimeAndSomeAreNotBothLimitsHold() {
+        List<Integer> each = new ArrayList<>();
+        Rules rules = rules(rule("plan", 5)
+                .limits((match, key) -> {
+                    each.add(each.size());
+                    return each.size() % 3 == 0
+                            ? Mono.never()
+                            : Mono.delay(Duration.ofMillis(3)).thenReturn(List.of(Limit.perMinute(9)));
+                })
+                .timeout(SHORT));
+        int allowed = 0;
+        for (int i = 0; i < 40; i++) {
+            allowed += decide(rules).isAllowed() ? 1 : 0;
+        }
+        // Of one name and window they share a count, which is held to one or the other.
+        assertThat(allowed).isBetween(5, 9);
+    }
+
+    // What is reported, and what an author may choose.
+
+    @Test
+    void aLookUpThatFailsIsReportedAndThenTheDecision() {
+        Rules rules = rules(
+                rule("plan", 2).limits((match, key) -> Mono.error(broken())),
+                rule("cost", 2).cost(match -> Mono.never()).timeout(SHORT),
+                rule("both", 2).limits((match, key) -> null).cost(match -> null),
+                rule("address", 2));
+        decide(rules);
+        assertThat(heard)
+                .containsExactly(
+                        "failed plan: limits-from failed by IllegalStateException",
+                        "failed cost: cost-from did not answer within 5 ms (timeout)",
+                        "failed both: limits-from failed by NullPointerException",
+                        "failed both: cost-from failed by NullPointerException",
+                        "ALLOWED plan",
+                        "ALLOWED cost",
+                        "ALLOWED both",
+                        "ALLOWED address");
+    }
+
+    @Test
+    void aTimeThatTheDeadlineShortensIsReportedSo() {
+        RedisClient client = RedisClient.create(RedisForTests.first().uri());
+        try (RedisStore redis = RedisStore.create(client);
+                RateLimiter onRedis = RateLimiter.builder("test-" + UUID.randomUUID())
+                        .store(redis)
+                        .deadline(Duration.ofMillis(200))
+                        .build()) {
+            decide(rules(
+                    onRedis,
+                    rule("plan", 2).limits((match, key) -> Mono.never()).timeout(Duration.ofMillis(101))));
+            assertThat(heard)
+                    .containsExactly(
+                            "failed plan: limits-from did not answer within 100 ms (half of the limiter's deadline)",
+                            "ALLOWED plan");
+        } finally {
+            client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        }
+    }
+
+    @Test
+    void anAuthorMayLeaveUndecidedWhatCannotBeLookedUp() {
+        Rule.Builder plan =
+                rule("plan", 1).limits((match, key) -> Mono.error(broken())).whenLookupFails(WhenLookupFails.UNDECIDED);
+        Rules open = rules(plan, rule("address", 2));
+        assertThat(names(decide(open))).containsExactly("address-1m");
+        assertThat(decide(open).isAllowed()).isTrue();
+        assertThat(decide(open).isAllowed()).as("the third of two").isFalse();
+        assertThat(heard)
+                .startsWith(
+                        "failed plan: limits-from failed by IllegalStateException",
+                        "undecided plan: limits-from failed",
+                        "ALLOWED address");
+        heard.clear();
+        Rules closed = rules(plan.whenUndecided(WhenUndecided.DENY), rule("other", 2));
+        assertThat(decide(closed).problem().orElseThrow().status()).isEqualTo(503);
+        assertThat(heard)
+                .containsExactly(
+                        "failed plan: limits-from failed by IllegalStateException",
+                        "undecided plan: limits-from failed");
+    }
+
+    @Test
+    void anAuthorMayLeaveUndecidedWhatDoesNotGoTogetherWithTheOthers() {
+        List<Limit> many = IntStream.range(0, 16)
+                .mapToObj(i -> Limit.perMinute(100).named("n" + i))
+                .toList();
+        Rules rules = rules(
+                rule("plan", 3).limits((match, key) -> Mono.just(many)).whenLookupFails(WhenLookupFails.UNDECIDED),
+                rule("address", 1));
+        assertThat(names(decide(rules))).containsExactly("address-1m");
+        assertThat(decide(rules).isAllowed()).as("the second of one").isFalse();
+        assertThat(heard)
+                .startsWith(
+                        "failed plan: limits-from failed by IllegalArgumentException",
+                        "undecided plan: limits-from failed",
+                        "ALLOWED address");
+    }
+
+    @Test
+    void whatIsNotFoundIsNoFailure() {
+        Rules rules = rules(rule("plan", 2)
+                .limits((match, key) -> Mono.empty())
+                .cost(match -> Mono.empty())
+                .whenLookupFails(WhenLookupFails.UNDECIDED));
+        assertThat(names(decide(rules))).containsExactly("plan-1m");
+        assertThat(heard).containsExactly("ALLOWED plan");
+    }
+
+    @Test
+    void aShadowRuleFallsBackAndReportsAsOthersDo() {
+        decide(rules(
+                rule("tried", 2).limits((match, key) -> Mono.error(broken())).shadow(true)));
+        assertThat(heard).containsExactly("failed tried: limits-from failed by IllegalStateException", "ALLOWED tried");
+    }
+
+    @Test
+    void aRequestWithoutAKeyTakesTheFixedCostIfItsOwnCannotBeFound() {
+        Rules rules = rules(Rule.named("key")
+                .key(KeySource.header("X-Api-Key"))
+                .limit(Limit.perMinute(10))
+                .cost(6)
+                .cost(match -> Mono.error(broken())));
+        assertThat(decide(rules).decision().orElseThrow().remaining()).isEqualTo(4);
+        assertThat(decide(rules).isAllowed()).isFalse();
+    }
+
+    @Test
+    void aLookShowsTheLimitsThatADecisionWouldUse() {
+        Rule.Builder plan = rule("plan", 2)
+                .limits((match, key) -> Mono.<List<Limit>>error(broken()).delaySubscription(Duration.ofMillis(1)))
+                .timeout(LONG);
+        Rules rules = rules(plan);
+        assertThat(Objects.requireNonNull(rules.peek(SentRequest.get("/")).block(LONG))
+                        .limits())
+                .extracting(usage -> usage.limit().name())
+                .containsExactly("plan-1m");
+        Rules strict = rules(plan.whenLookupFails(WhenLookupFails.UNDECIDED));
+        assertThatExceptionOfType(RuleLookupException.class)
+                .isThrownBy(() -> strict.peek(SentRequest.get("/")).block(LONG))
+                .withMessage("limits-from failed")
+                .withCauseInstanceOf(IllegalStateException.class);
+    }
+
+    private static IllegalStateException broken() {
+        return new IllegalStateException("broken");
+    }
+
+    private static Rule.Builder rule(String name, long permits) {
+        return Rule.named(name).key(ADDRESS).limit(Limit.perMinute(permits));
+    }
+
+    private Rules rules(Rule.Builder... rules) {
+        return rules(limiter, rules);
+    }
+
+    private Rules rules(RateLimiter some, Rule.Builder... rules) {
+        return Rules.of(
+                some,
+                SentRequest.syntax(),
+                Stream.of(rules).map(Rule.Builder::build).toList(),
+                new Hearing());
+    }
+
+    private static List<String> names(Verdict verdict) {
+        return verdict.decision().orElseThrow().limits().stream()
+                .map(usage -> usage.limit().name())
+                .toList();
+    }
+
+    private static Verdict decide(Rules rules) {
+        return Objects.requireNonNull(rules.decide(SentRequest.get("/")).block(LONG));
+    }
+
+    private final class Hearing implements RuleListener {
+
+        @Override
+        public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
+            heard.add(outcome + " " + match.rule().name());
+        }
+
+        @Override
+        public void lookupFailed(Match match, RuleLookupException why) {
+            Throwable cause = why.getCause();
+            heard.add("failed " + match.rule().name() + ": " + why.getMessage()
+                    + (cause == null ? "" : " by " + cause.getClass().getSimpleName()));
+        }
+
+        @Override
+        public void undecided(Match match, Throwable why) {
+            heard.add("undecided " + match.rule().name() + ": " + why.getMessage());
+        }
+    }
+}
