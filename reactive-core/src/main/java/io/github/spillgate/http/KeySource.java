@@ -41,7 +41,8 @@ public interface KeySource {
      */
     static KeySource clientAddress(ClientAddress client) {
         Objects.requireNonNull(client, "client is null: expected what finds it, for example ClientAddress.ofPeer()");
-        return of("address", match -> client.resolve(match.request().peer(), match.request()::headers));
+        return new Sources.AtHand(
+                "address", true, match -> client.resolve(match.request().peer(), match.request()::headers));
     }
 
     /**
@@ -82,7 +83,8 @@ public interface KeySource {
     }
 
     /**
-     * The name of who has been authenticated. A rule with this key is decided after authentication.
+     * The name of the authenticated user. A rule with this key is decided after authentication, and by default it does not apply to
+     * requests that are not authenticated.
      *
      * @return a source
      */
@@ -121,7 +123,7 @@ public interface KeySource {
     static KeySource constant(String key) {
         String constant = checkName("constant key", key, "everybody");
         Optional<String> found = Optional.of(constant);
-        return of("constant:" + constant, match -> found);
+        return new Sources.AtHand("constant:" + constant, true, match -> found);
     }
 
     /**
@@ -157,7 +159,7 @@ public interface KeySource {
     }
 
     private static KeySource of(String text, Function<Match, Optional<String>> find) {
-        return new Sources.AtHand(text, find);
+        return new Sources.AtHand(text, false, find);
     }
 
     private static Optional<String> theOnly(List<String> values) {

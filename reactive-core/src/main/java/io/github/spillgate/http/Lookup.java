@@ -93,7 +93,23 @@ final class Lookup {
     }
 
     private Mono<Demand> demand(@Nullable String key) {
-        return key == null || key.isEmpty() ? withoutKey(rule.whenMissing()) : charge(key);
+        return key == null || key.isEmpty() ? withoutKey() : charge(key);
+    }
+
+    /** A rule for users is not about requests of nobody, unless its author says so; a user cannot leave it by omitting a header. */
+    private Mono<Demand> withoutKey() {
+        WhenMissing chosen = rule.whenMissing();
+        if (chosen != null || !rule.needsPrincipal()) {
+            return withoutKey(chosen == null ? WhenMissing.SHARE : chosen);
+        }
+        Mono<String> principal = match.request().principal();
+        return AtOnce.is(principal)
+                ? withoutKey(AtOnce.get(principal) != null)
+                : orUndecided(inTime(principal.hasElement()).flatMap(this::withoutKey));
+    }
+
+    private Mono<Demand> withoutKey(boolean isAuthenticated) {
+        return withoutKey(isAuthenticated ? WhenMissing.SHARE : WhenMissing.SKIP);
     }
 
     private Mono<Demand> withoutKey(WhenMissing whenMissing) {

@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
@@ -15,6 +16,16 @@ public interface PathSyntax {
      * @throws IllegalArgumentException if it is no pattern; the message says why
      */
     PathMatcher compile(String pattern);
+
+    /**
+     * Returns whether a rule with these paths matches every path of a service.
+     *
+     * @param patterns the paths of the rule, which have been {@linkplain #compile(String) read}; empty if it names none
+     * @return true if there are none, or if one of them matches every path; by default, that is {@code /**}
+     */
+    default boolean matchesEveryPath(List<String> patterns) {
+        return patterns.isEmpty() || patterns.contains("/**");
+    }
 
     /** Tells whether a path is meant. */
     @FunctionalInterface

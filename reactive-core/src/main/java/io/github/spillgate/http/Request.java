@@ -59,9 +59,9 @@ public interface Request {
     Map<String, String> pathVariables();
 
     /**
-     * Looks up who has been authenticated.
+     * Looks up the authenticated user.
      *
-     * @return the name; empty if nobody has, or is anonymous
+     * @return the name, an empty text if the user has none; empty if the request is not authenticated, or is anonymous
      */
     Mono<String> principal();
 

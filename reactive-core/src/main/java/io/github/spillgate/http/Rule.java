@@ -120,7 +120,8 @@ public final class Rule {
     private final long cost;
     private final @Nullable CostSource costSource;
     private final Predicate<? super Match> unless;
-    private final WhenMissing whenMissing;
+    private final @Nullable WhenMissing whenMissing;
+    private final boolean needsPrincipal;
     private final WhenUndecided whenUndecided;
     private final WhenLookupFails whenLookupFails;
     private final @Nullable IntPredicate refundWhen;
@@ -139,6 +140,7 @@ public final class Rule {
         this.costSource = builder.costSource;
         this.unless = builder.unless;
         this.whenMissing = builder.whenMissing;
+        this.needsPrincipal = Sources.needsPrincipal(key);
         this.whenUndecided = builder.whenUndecided;
         this.whenLookupFails = builder.whenLookupFails;
         this.refundWhen = builder.refundWhen;
@@ -247,8 +249,20 @@ public final class Rule {
         return Optional.ofNullable(costSource);
     }
 
+    /** Returns what the author has chosen; null for the default, which depends on the key and the request. */
+    @Nullable
     WhenMissing whenMissing() {
         return whenMissing;
+    }
+
+    boolean needsPrincipal() {
+        return needsPrincipal;
+    }
+
+    /** Returns whether requests that are not authenticated, or have left something out, share one count. */
+    boolean mayShareOneKey() {
+        boolean isShared = whenMissing == null ? !needsPrincipal : whenMissing == WhenMissing.SHARE;
+        return isShared && Sources.mayBeMissing(key);
     }
 
     WhenUndecided whenUndecided() {
@@ -300,7 +314,7 @@ public final class Rule {
         private long cost = 1;
         private @Nullable CostSource costSource;
         private Predicate<? super Match> unless = match -> false;
-        private WhenMissing whenMissing = WhenMissing.SHARE;
+        private @Nullable WhenMissing whenMissing;
         private WhenUndecided whenUndecided = WhenUndecided.ALLOW;
         private WhenLookupFails whenLookupFails = WhenLookupFails.USE_RULE;
         private @Nullable IntPredicate refundWhen;
@@ -423,7 +437,8 @@ public final class Rule {
         }
 
         /**
-         * Sets what holds for a request without a key. All who have none share one by default.
+         * Sets what holds for a request without a key. By default all such requests share one key; but if the key contains a
+         * {@linkplain KeySource#principal() principal}, the rule does not apply to requests that are not authenticated.
          *
          * @param whenMissing what holds
          * @return this builder

@@ -97,8 +97,11 @@ public final class RuleReader {
                 settings.refundWhen(),
                 statuses -> rule.refundWhen(statuses.toArray(String[]::new)));
         checked(setting + ".timeout", settings.timeout(), rule::timeout);
-        rule.whenMissing(settings.whenMissing())
-                .whenUndecided(settings.whenUndecided())
+        Rule.WhenMissing whenMissing = settings.whenMissing();
+        if (whenMissing != null) {
+            rule.whenMissing(whenMissing);
+        }
+        rule.whenUndecided(settings.whenUndecided())
                 .whenLookupFails(settings.whenLookupFails())
                 .shadow(settings.shadow());
         return phase == null || settings.limits().isEmpty()

@@ -77,9 +77,9 @@ public interface RuleSettings {
     /**
      * Returns what holds for a request without a key.
      *
-     * @return what holds
+     * @return what holds; null for the default of the key, as {@link Rule.Builder#whenMissing(Rule.WhenMissing)} describes it
      */
-    Rule.WhenMissing whenMissing();
+    Rule.@Nullable WhenMissing whenMissing();
 
     /**
      * Returns what holds where nothing can be decided.

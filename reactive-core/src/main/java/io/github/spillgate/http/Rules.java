@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
@@ -80,7 +81,9 @@ public final class Rules {
                 limiter, "limiter is null: expected one, for example RateLimiter.builder(\"api\")...build()");
         Objects.requireNonNull(syntax, "syntax is null: expected how paths are written");
         Objects.requireNonNull(listener, "listener is null: expected one");
-        return new Rules(limiter, syntax, listener, InForce.of(rules, syntax));
+        InForce first = InForce.of(rules, syntax);
+        warn(first.shared());
+        return new Rules(limiter, syntax, listener, first);
     }
 
     /**
@@ -91,7 +94,20 @@ public final class Rules {
      * @throws IllegalArgumentException if two of them have one name, or a path is no pattern
      */
     public void replace(Collection<Rule> rules) {
-        inForce = InForce.of(rules, syntax);
+        InForce next = InForce.of(rules, syntax);
+        Set<String> shared = new TreeSet<>(next.shared());
+        shared.removeAll(inForce.shared());
+        warn(shared);
+        inForce = next;
+    }
+
+    private static void warn(Set<String> shared) {
+        for (String rule : shared) {
+            LOG.warn(
+                    "rule {}: requests without a key share one count on every path, health checks and login included:"
+                            + " expected paths that leave those out, or when-missing: skip",
+                    rule);
+        }
     }
 
     /**
@@ -373,8 +389,13 @@ public final class Rules {
         }
     }
 
-    /** The rules of one time. */
-    private record InForce(List<Entry> entries) {
+    /**
+     * The rules of one time.
+     *
+     * @param entries the rules
+     * @param shared the names of those under which all requests without a key share one count, whatever their path
+     */
+    private record InForce(List<Entry> entries, Set<String> shared) {
 
         static InForce of(Collection<Rule> rules, PathSyntax syntax) {
             Objects.requireNonNull(rules, "rules are null: expected some, for example List.of()");
@@ -393,7 +414,13 @@ public final class Rules {
                                 .map(path -> compile(rule, path, syntax))
                                 .toList()));
             }
-            return new InForce(List.copyOf(entries));
+            Set<String> shared = new TreeSet<>();
+            for (Rule rule : rules) {
+                if (rule.mayShareOneKey() && syntax.matchesEveryPath(rule.paths())) {
+                    shared.add(rule.name());
+                }
+            }
+            return new InForce(List.copyOf(entries), shared);
         }
 
         /** Limits of one name could share their counts, and would be one in headers. */

@@ -45,14 +45,28 @@ final class Sources {
         return source instanceof Composed composed && composed.needsPrincipal();
     }
 
+    /** Whether a request may have no key of this source. Of a function of the user's that is not known. */
+    static boolean mayBeMissing(KeySource source) {
+        if (source instanceof AtHand atHand) {
+            return !atHand.isOfEachRequest;
+        }
+        return !(source instanceof Composed composed) || composed.mayBeMissing();
+    }
+
     /** A source of which it is known what it needs. */
     private interface Composed extends KeySource {
 
         boolean needsPrincipal();
+
+        boolean mayBeMissing();
     }
 
-    /** What is in the request. */
-    record AtHand(String text, Function<Match, Optional<String>> find) implements KeySource {
+    /**
+     * What is in the request.
+     *
+     * @param isOfEachRequest whether each request has it, as far as a client is concerned
+     */
+    record AtHand(String text, boolean isOfEachRequest, Function<Match, Optional<String>> find) implements KeySource {
 
         @Override
         public Mono<String> find(Match match) {
@@ -75,6 +89,11 @@ final class Sources {
 
         @Override
         public boolean needsPrincipal() {
+            return true;
+        }
+
+        @Override
+        public boolean mayBeMissing() {
             return true;
         }
 
@@ -132,6 +151,11 @@ final class Sources {
         }
 
         @Override
+        public boolean mayBeMissing() {
+            return sources.stream().anyMatch(Sources::mayBeMissing);
+        }
+
+        @Override
         public String toString() {
             return text(sources, " + ");
         }
@@ -163,6 +187,11 @@ final class Sources {
         @Override
         public boolean needsPrincipal() {
             return sources.stream().anyMatch(Sources::needsPrincipal);
+        }
+
+        @Override
+        public boolean mayBeMissing() {
+            return sources.stream().allMatch(Sources::mayBeMissing);
         }
 
         @Override
@@ -220,6 +249,11 @@ final class Sources {
         @Override
         public boolean needsPrincipal() {
             return Sources.needsPrincipal(source);
+        }
+
+        @Override
+        public boolean mayBeMissing() {
+            return Sources.mayBeMissing(source);
         }
 
         @Override

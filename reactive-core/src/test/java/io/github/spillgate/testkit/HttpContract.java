@@ -312,12 +312,7 @@ public abstract class HttpContract {
 
     @Test
     void aRuleForUsersLeavesThoseAloneWhoAreNotKnownYet() {
-        serve(
-                Rule.named("user")
-                        .key(KeySource.principal())
-                        .limit(Limit.perMinute(1))
-                        .whenMissing(WhenMissing.SKIP),
-                address("address", 100));
+        serve(Rule.named("user").key(KeySource.principal()).limit(Limit.perMinute(1)), address("address", 100));
         assertThat(names(client.get("/hello"))).containsExactly("address-1m");
         assertThat(names(client.get("/hello", "X-User", "ann"))).containsExactly("address-1m", "user-1m");
     }

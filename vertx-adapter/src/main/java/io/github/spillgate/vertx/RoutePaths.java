@@ -57,6 +57,11 @@ public final class RoutePaths implements PathSyntax {
         };
     }
 
+    @Override
+    public boolean matchesEveryPath(List<String> patterns) {
+        return patterns.isEmpty() || patterns.contains("*") || patterns.contains("/*");
+    }
+
     private static String regex(String pattern, List<String> names) {
         boolean open = pattern.endsWith("*");
         String path = open ? pattern.substring(0, pattern.length() - 1) : pattern;

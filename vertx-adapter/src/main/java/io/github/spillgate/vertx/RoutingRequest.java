@@ -10,6 +10,7 @@ import io.vertx.ext.web.RoutingContext;
 import io.vertx.ext.web.handler.HttpException;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
@@ -68,7 +69,8 @@ final class RoutingRequest implements Request {
     @Override
     public Mono<String> principal() {
         User user = ctx.user();
-        return user == null ? Mono.empty() : Mono.justOrEmpty(user.subject());
+        // A user without a subject is authenticated all the same: its requests are not those of nobody.
+        return user == null ? Mono.empty() : Mono.just(Objects.requireNonNullElse(user.subject(), ""));
     }
 
     @Override

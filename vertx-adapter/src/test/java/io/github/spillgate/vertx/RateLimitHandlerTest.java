@@ -16,6 +16,7 @@ import io.vertx.core.Promise;
 import io.vertx.core.Vertx;
 import io.vertx.core.http.WebSocketClient;
 import io.vertx.core.http.WebSocketConnectOptions;
+import io.vertx.core.json.JsonObject;
 import io.vertx.ext.auth.User;
 import io.vertx.ext.web.Router;
 import io.vertx.ext.web.RoutingContext;
@@ -140,6 +141,29 @@ class RateLimitHandlerTest extends HandlerFixture {
         assertThat(post("/files", "12345", "X-User", "ann").body()).contains("user-1m");
         assertThat(post("/files", "1234", "X-User", "bob").body()).isEqualTo("4");
         assertThat(post("/files", "12345", "X-User", "eve").body()).contains("address-1m");
+    }
+
+    /** Such as that of a token without a subject. */
+    @Test
+    void aUserWithoutASubjectIsNoWayAroundALimit() throws Exception {
+        Rules rules = rules(local, Rule.named("user").key(KeySource.principal()).limit(Limit.perMinute(1)));
+        start(router -> router.get("/")
+                .handler(SimpleAuthenticationHandler.create()
+                        .authenticate(ctx -> Future.succeededFuture(User.create(new JsonObject()))))
+                .handler(RateLimitHandler.create(rules, Phase.AFTER_AUTHENTICATION))
+                .handler(this::hello));
+
+        assertThat(get("/").statusCode()).isEqualTo(200);
+        assertThat(get("/").statusCode()).isEqualTo(429);
+    }
+
+    @Test
+    void everyPathIsMeantByAStarAlone() {
+        RoutePaths paths = RoutePaths.ofVertx();
+        for (List<String> every : List.of(List.<String>of(), List.of("*"), List.of("/a", "/*"))) {
+            assertThat(paths.matchesEveryPath(every)).as("%s", every).isTrue();
+        }
+        assertThat(paths.matchesEveryPath(List.of("/a/*", "/:id"))).isFalse();
     }
 
     @Test

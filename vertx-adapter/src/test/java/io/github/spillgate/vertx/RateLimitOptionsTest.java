@@ -91,6 +91,15 @@ class RateLimitOptionsTest {
     }
 
     @Test
+    void whatHoldsForARequestWithoutAKeyIsTheDefaultOfTheKeyUnlessItIsSet() {
+        RateLimitOptions.RuleOptions rule =
+                new RateLimitOptions(new JsonObject("""
+                        {"name": "orders", "rules": [{"name": "user", "key": "principal", "limits": "1/1m"}]}""")).read().rules().get(0);
+        assertThat(rule.whenMissing()).isNull();
+        assertThat(rule.whenLookupFails()).isEqualTo(Rule.WhenLookupFails.USE_RULE);
+    }
+
+    @Test
     void whatIsReadIsWrittenAgain() {
         JsonObject json = new JsonObject()
                 .put("name", "orders")

@@ -104,7 +104,12 @@ public final class ExchangeRequest implements Request {
 
     @Override
     public Mono<String> principal() {
-        return exchange.getPrincipal().filter(ExchangeRequest::isSomebody).mapNotNull(Principal::getName);
+        return exchange.getPrincipal().filter(ExchangeRequest::isSomebody).map(ExchangeRequest::name);
+    }
+
+    /** A principal without a name is authenticated all the same: its requests are not those of nobody. */
+    private static String name(Principal principal) {
+        return Objects.requireNonNullElse(principal.getName(), "");
     }
 
     /** Whom Spring Security calls anonymous, by one name for all, has not been authenticated. */

@@ -1,8 +1,10 @@
 package io.github.spillgate.webflux;
 
 import io.github.spillgate.http.PathSyntax;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.server.PathContainer;
 import org.springframework.web.server.ServerWebExchange;
@@ -16,6 +18,9 @@ import org.springframework.web.util.pattern.PatternParseException;
  * {@link PathPattern} knows besides.
  */
 public final class PathPatterns implements PathSyntax {
+
+    /** Two stars, or a variable for the rest of the path. */
+    private static final Pattern EVERY_PATH = Pattern.compile("/(\\*\\*|\\{\\*[^}]+})");
 
     private final PathPatternParser parser;
 
@@ -60,6 +65,14 @@ public final class PathPatterns implements PathSyntax {
                     request.as(ServerWebExchange.class).getRequest().getPath().pathWithinApplication();
             return variables(compiled, path);
         };
+    }
+
+    @Override
+    public boolean matchesEveryPath(List<String> patterns) {
+        return patterns.isEmpty()
+                || patterns.stream()
+                        .map(parser::initFullPathPattern)
+                        .anyMatch(pattern -> EVERY_PATH.matcher(pattern).matches());
     }
 
     private static @Nullable Map<String, String> variables(PathPattern pattern, PathContainer path) {

@@ -67,11 +67,12 @@ public @interface RateLimited {
     long cost() default 1;
 
     /**
-     * What holds for a request without a key.
+     * What holds for a request without a key. By default all such requests share one key; but if the key contains {@code principal},
+     * the rule does not apply to requests that are not authenticated.
      *
-     * @return what holds
+     * @return what holds, one at most; empty for the default
      */
-    WhenMissing whenMissing() default WhenMissing.SHARE;
+    WhenMissing[] whenMissing() default {};
 
     /**
      * What holds where nothing can be decided.

@@ -3,13 +3,16 @@ package io.github.spillgate.webflux;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.KeySyntax;
+import io.github.spillgate.http.PathSyntax;
 import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.Rules;
 import java.lang.reflect.AnnotatedElement;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.HexFormat;
 import java.util.List;
@@ -122,7 +125,7 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
             List<Rule> read =
                     new ArrayList<>(ofTypes.computeIfAbsent(handled.type, known -> read(known, type, known.getName())));
             read.addAll(read(handled.method, type + "." + method, handled.type.getName() + "." + method));
-            return Rules.of(limiter, PathPatterns.ofSpring(), read, listener);
+            return Rules.of(limiter, HandlerPaths.INSTANCE, read, listener);
         } catch (IllegalArgumentException | IllegalStateException e) {
             throw new IllegalArgumentException("@RateLimited of " + type + "." + method + ": " + e.getMessage(), e);
         }
@@ -168,14 +171,36 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
         Rule.Builder rule = Rule.named(name)
                 .key(keys.parse(limited.key()))
                 .cost(limited.cost())
-                .whenMissing(limited.whenMissing())
                 .whenUndecided(limited.whenUndecided())
                 .refundWhen(limited.refundWhen())
                 .shadow(limited.shadow());
+        WhenMissing[] whenMissing = limited.whenMissing();
+        if (whenMissing.length > 1) {
+            throw new IllegalArgumentException("whenMissing " + Arrays.toString(whenMissing)
+                    + " are several: expected one at most, for example whenMissing = WhenMissing.SKIP");
+        }
+        if (whenMissing.length == 1) {
+            rule.whenMissing(whenMissing[0]);
+        }
         for (String limit : limited.value()) {
             rule.limit(Limit.parse(limit));
         }
         return rule.build();
+    }
+
+    /** The rules of a handler method name no paths, because they are about the requests to it, and not about every path. */
+    private enum HandlerPaths implements PathSyntax {
+        INSTANCE;
+
+        @Override
+        public PathMatcher compile(String pattern) {
+            return PathPatterns.ofSpring().compile(pattern);
+        }
+
+        @Override
+        public boolean matchesEveryPath(List<String> patterns) {
+            return false;
+        }
     }
 
     /** A method, and the class of the bean that has it, which may have inherited it. */

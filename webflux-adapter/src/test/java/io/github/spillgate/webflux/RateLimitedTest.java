@@ -13,6 +13,9 @@ import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
+import org.springframework.boot.test.system.CapturedOutput;
+import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.PostMapping;
 import org.springframework.web.bind.annotation.RequestBody;
@@ -79,6 +82,23 @@ class RateLimitedTest {
     }
 
     @Test
+    void aMethodForUsersLeavesThoseAloneWhoAreNotAuthenticated() {
+        for (int i = 0; i < 3; i++) {
+            HttpResponse<String> response = service.get("/free/user");
+            assertThat(response.statusCode()).isEqualTo(200);
+            assertThat(response.headers().firstValue("RateLimit")).isEmpty();
+        }
+    }
+
+    @Test
+    @ExtendWith(OutputCaptureExtension.class)
+    void aMethodWhoseRequestsShareACountIsNotWarnedOf(CapturedOutput log) throws ReflectiveOperationException {
+        adapter(new RequestMappingHandlerAdapter())
+                .prepare(List.of(new HandlerMethod(new Free(), Free.class.getDeclaredMethod("device"))));
+        assertThat(log.getAll()).doesNotContain("share one count");
+    }
+
+    @Test
     void theBodyIsReadOnlyByWhoIsAllowed() {
         assertThat(service.post("/free/length", "four").body()).isEqualTo("4");
         assertThat(service.post("/free/length", "four").statusCode()).isEqualTo(429);
@@ -91,7 +111,8 @@ class RateLimitedTest {
         for (List<String> wrong : List.of(
                 List.of("limit", "@RateLimited of RateLimitedTest.Wrong.limit: limit \"often\""),
                 List.of("key", "@RateLimited of RateLimitedTest.Wrong.key: key \"adress\" cannot be read"),
-                List.of("bean", "names a key source \"missing\" that is not there"))) {
+                List.of("bean", "names a key source \"missing\" that is not there"),
+                List.of("twice", "whenMissing [SKIP, DENY] are several: expected one at most, for example"))) {
             HandlerMethod method = new HandlerMethod(new Wrong(), Wrong.class.getDeclaredMethod(wrong.get(0)));
             assertThatIllegalArgumentException()
                     .isThrownBy(() -> adapter.prepare(List.of(method)))
@@ -151,6 +172,18 @@ class RateLimitedTest {
             return Mono.just("key");
         }
 
+        @RateLimited(value = "1/1m", key = "principal")
+        @GetMapping("/user")
+        Mono<String> user() {
+            return Mono.just("user");
+        }
+
+        @RateLimited(value = "1/1m", key = "header:X-Device")
+        @GetMapping("/device")
+        Mono<String> device() {
+            return Mono.just("device");
+        }
+
         @RateLimited("1/1m")
         @PostMapping("/length")
         Mono<String> length(@RequestBody String body) {
@@ -182,6 +215,11 @@ class RateLimitedTest {
     }
 
     static class Wrong {
+
+        @RateLimited(
+                value = "1/1m",
+                whenMissing = {WhenMissing.SKIP, WhenMissing.DENY})
+        void twice() {}
 
         @RateLimited("often")
         void limit() {}

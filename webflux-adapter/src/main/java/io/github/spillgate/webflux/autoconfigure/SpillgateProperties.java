@@ -185,7 +185,8 @@ public record SpillgateProperties(
      * @param cost how many permits a request takes
      * @param costFrom the name of a bean of type Rule.CostSource that finds the cost of a request
      * @param phase when it is decided; after authentication by default if its key needs to know who asks
-     * @param whenMissing what holds for a request without a key
+     * @param whenMissing what holds for a request without a key; share by default, but skip for requests that are not authenticated if
+     *     the key contains principal
      * @param whenUndecided what holds where nothing can be decided
      * @param whenLookupFails what holds if limits-from or cost-from fails or is late: use-rule, the rule's own limits and cost; or
      *     undecided, and when-undecided decides
@@ -204,7 +205,7 @@ public record SpillgateProperties(
             @DefaultValue("1") long cost,
             @Nullable String costFrom,
             @Nullable Phase phase,
-            @DefaultValue("share") WhenMissing whenMissing,
+            @Nullable WhenMissing whenMissing,
             @DefaultValue("allow") WhenUndecided whenUndecided,
             @DefaultValue("use-rule") WhenLookupFails whenLookupFails,
             @DefaultValue List<String> refundWhen,

@@ -237,6 +237,28 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
+    @ExtendWith(OutputCaptureExtension.class)
+    void aCountThatAllPathsShareIsWarnedOfOnce(CapturedOutput log) {
+        local().withPropertyValues(
+                        "spillgate.rules[0].name=device",
+                        "spillgate.rules[0].paths={*rest}",
+                        "spillgate.rules[0].key=header:X-Device",
+                        "spillgate.rules[0].limits=120/1m",
+                        "spillgate.rules[1].name=user",
+                        "spillgate.rules[1].key=principal",
+                        "spillgate.rules[1].limits=120/1m",
+                        "spillgate.rules[2].name=some",
+                        "spillgate.rules[2].paths=/*, /a/**",
+                        "spillgate.rules[2].key=header:X-Device",
+                        "spillgate.rules[2].limits=120/1m")
+                .run(context -> assertThat(context).hasNotFailed());
+        assertThat(log.getAll().lines().filter(line -> line.contains("share one count on every path")))
+                .singleElement()
+                .asString()
+                .contains("rule device:");
+    }
+
+    @Test
     void whatHoldsForALookupThatFailsIsSet() {
         local().withUserConfiguration(Helpers.class)
                 .withPropertyValues(

@@ -1,0 +1,185 @@
+package io.github.spillgate.http;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.Rule.WhenMissing;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.LogForTests;
+import java.time.Duration;
+import java.util.List;
+import java.util.Objects;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
+
+/** What holds by default for a request without a key, and when the log warns of it. */
+class RuleMissingKeyTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+    private static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
+    private static final KeySource DEVICE = KeySource.header("X-Device");
+    private static final KeySource PRINCIPAL = KeySource.principal();
+    private static final String WARNING = "requests without a key share one count on every path";
+
+    private final LogForTests log = LogForTests.listen();
+    private final RateLimiter limiter =
+            RateLimiter.builder("test").store(LocalStore.bounded(1_000)).build();
+
+    @AfterEach
+    void close() {
+        limiter.close();
+        log.close();
+    }
+
+    static Stream<KeySource> keysOfUsers() {
+        return Stream.of(
+                PRINCIPAL,
+                PRINCIPAL.hashed(new byte[16]),
+                KeySource.firstOf(PRINCIPAL, DEVICE),
+                KeySource.joined(PRINCIPAL, ADDRESS),
+                KeySource.joined(DEVICE, PRINCIPAL));
+    }
+
+    @ParameterizedTest
+    @MethodSource("keysOfUsers")
+    void aRuleForUsersDoesNotApplyToRequestsThatAreNotAuthenticated(KeySource key) {
+        Rules rules = rules(rule(key));
+        for (int i = 0; i < 3; i++) {
+            assertThat(decide(rules, SentRequest.get("/login")).decision()).isEmpty();
+            assertThat(decide(
+                                    rules,
+                                    SentRequest.get("/login")
+                                            .by(Mono.<String>empty().delaySubscription(Duration.ofMillis(1))))
+                            .decision())
+                    .isEmpty();
+        }
+        assertThat(log.lines(WARNING)).isEmpty();
+    }
+
+    @Test
+    void aUserCannotLeaveARuleByOmittingAHeader() {
+        Rules rules = rules(rule(KeySource.joined(PRINCIPAL, DEVICE)).timeout(LONG));
+        assertThat(decide(rules, SentRequest.get("/").by("ann")).isAllowed()).isTrue();
+        assertThat(decide(rules, SentRequest.get("/").by("ann")).isAllowed()).isFalse();
+        assertThat(decide(
+                                rules,
+                                SentRequest.get("/")
+                                        .by(Mono.delay(Duration.ofMillis(1)).thenReturn("bob")))
+                        .isAllowed())
+                .isFalse();
+        assertThat(decide(rules, SentRequest.get("/").by("ann").header("X-Device", "one"))
+                        .isAllowed())
+                .isTrue();
+    }
+
+    @Test
+    void aUserWithoutANameIsNoWayAroundARule() {
+        Rules rules = rules(rule(PRINCIPAL));
+        assertThat(decide(rules, SentRequest.get("/").by("")).isAllowed()).isTrue();
+        assertThat(decide(rules, SentRequest.get("/").by("")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void whereItCannotBeFoundWhetherARequestIsAuthenticatedTheRuleIsUndecided() {
+        Rules rules = rules(rule(KeySource.joined(DEVICE, PRINCIPAL)).whenUndecided(Rule.WhenUndecided.DENY));
+        for (Mono<String> principal : List.<Mono<String>>of(
+                Mono.error(new IllegalStateException("broken")),
+                Mono.<String>error(new IllegalStateException("broken")).delaySubscription(Duration.ofMillis(1)),
+                Mono.never())) {
+            assertThat(decide(rules, SentRequest.get("/").by(principal))
+                            .problem()
+                            .orElseThrow()
+                            .status())
+                    .isEqualTo(503);
+        }
+    }
+
+    @Test
+    void anAuthorMayLetThemShareOneCountOrDenyThem() {
+        Rules sharing = rules(rule(PRINCIPAL).whenMissing(WhenMissing.SHARE));
+        assertThat(decide(sharing, SentRequest.get("/")).isAllowed()).isTrue();
+        assertThat(decide(sharing, SentRequest.get("/")).isAllowed()).isFalse();
+        Rules denying = rules(rule(PRINCIPAL).whenMissing(WhenMissing.DENY));
+        assertThat(decide(denying, SentRequest.get("/")).isAllowed()).isFalse();
+    }
+
+    // The warning.
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", "/**"})
+    void aCountThatAllPathsShareIsWarnedOfOnce(String path) {
+        Rule.Builder rule = rule(DEVICE);
+        if (!path.isEmpty()) {
+            rule.paths("/login", path);
+        }
+        Rules rules = rules(rule);
+        assertThat(log.lines(WARNING))
+                .singleElement()
+                .satisfies(line -> assertThat(line)
+                        .endsWith(
+                                "rule a: requests without a key share one count on every path, health checks and login"
+                                        + " included: expected paths that leave those out, or when-missing: skip"));
+        decide(rules, SentRequest.get("/"));
+        rules.replace(List.of(rule.limit(Limit.perHour(9)).build()));
+        assertThat(log.lines(WARNING)).hasSize(1);
+        rules.replace(List.of(
+                rule.build(),
+                Rule.named("b").key(DEVICE).limit(Limit.perMinute(1)).build()));
+        assertThat(log.lines(WARNING)).hasSize(2).last().asString().contains("rule b:");
+    }
+
+    static Stream<Rule.Builder> doubtful() {
+        return Stream.of(
+                rule(DEVICE).whenMissing(WhenMissing.SHARE),
+                rule(PRINCIPAL).whenMissing(WhenMissing.SHARE),
+                rule(match -> Mono.empty()),
+                rule(KeySource.query("k").hashed(new byte[16])),
+                rule(KeySource.joined(ADDRESS, KeySource.cookie("session"))),
+                rule(KeySource.firstOf(KeySource.attribute("tenant"), DEVICE)));
+    }
+
+    @ParameterizedTest
+    @MethodSource("doubtful")
+    void whateverTheKey(Rule.Builder rule) {
+        rules(rule);
+        assertThat(log.lines(WARNING)).hasSize(1);
+    }
+
+    static Stream<Rule.Builder> harmless() {
+        return Stream.of(
+                rule(ADDRESS),
+                rule(ADDRESS.hashed(new byte[16])),
+                rule(KeySource.constant("all")),
+                rule(KeySource.firstOf(DEVICE, ADDRESS)),
+                rule(KeySource.joined(ADDRESS, KeySource.constant("all"))),
+                rule(PRINCIPAL),
+                rule(DEVICE).whenMissing(WhenMissing.SKIP),
+                rule(DEVICE).whenMissing(WhenMissing.DENY),
+                rule(DEVICE).paths("/account"));
+    }
+
+    @ParameterizedTest
+    @MethodSource("harmless")
+    void aRuleThatHarmsNoOtherClientIsNotWarnedOf(Rule.Builder rule) {
+        rules(rule);
+        assertThat(log.lines(WARNING)).isEmpty();
+    }
+
+    private static Rule.Builder rule(KeySource key) {
+        return Rule.named("a").key(key).limit(Limit.perMinute(1));
+    }
+
+    private Rules rules(Rule.Builder rule) {
+        return Rules.of(limiter, SentRequest.syntax(), List.of(rule.build()));
+    }
+
+    private static Verdict decide(Rules rules, SentRequest request) {
+        return Objects.requireNonNull(rules.decide(request).block(LONG));
+    }
+}
