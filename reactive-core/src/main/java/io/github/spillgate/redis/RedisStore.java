@@ -113,6 +113,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      * @return the same, for {@code RedisClient.create}
      * @throws IllegalArgumentException if it cannot be read; the message does not tell what stands before the last {@code @}, which
      *     may be a password, and neither does anything that it was caused by
+     * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs, so that no client could connect
      */
     public static RedisURI uri(String text) {
         return read(text, RedisURI::create, "redis://user:pass%40word@localhost:6379");
@@ -124,6 +125,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      * @param text such as {@code redis://user:password@node-1:6379,node-2:6379}
      * @return the same, for {@code RedisClusterClient.create}
      * @throws IllegalArgumentException if it cannot be read, as by {@link #uri(String)}
+     * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs, so that no client could connect
      */
     public static List<RedisURI> clusterUris(String text) {
         return read(
@@ -133,6 +135,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     private static <T> T read(String text, Function<String, T> how, String example) {
+        // Before a client is created from the URI, because that may fail with a bare NoClassDefFoundError.
+        NettyVersion.check();
         try {
             return how.apply(text);
         } catch (RuntimeException e) {
@@ -147,6 +151,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      *
      * @param client the user's client; a connection of our own is opened on it
      * @return the store
+     * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs
      */
     public static RedisStore create(RedisClient client) {
         return builder(client).build();
@@ -158,6 +163,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      *
      * @param client the user's client; its threads and options are shared, and it says where nodes are
      * @return the store
+     * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs
      */
     public static RedisStore create(RedisClusterClient client) {
         return builder(client).build();
@@ -727,8 +733,10 @@ public final class RedisStore implements LimitStore, AutoCloseable {
          * Makes the store. Nothing is sent to Redis yet.
          *
          * @return a store
+         * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs
          */
         public RedisStore build() {
+            NettyVersion.check();
             return new RedisStore(this);
         }
     }
