@@ -337,7 +337,8 @@ public final class Rule {
         }
 
         /**
-         * Adds methods that are meant; all are, unless some are named. With GET, HEAD is meant too.
+         * Adds methods that are meant; all are, unless some are named. With GET, HEAD is meant too. A custom method, such as
+         * {@code PURGE}, may be named here; settings accept the methods of the IANA registry only, so that a misspelt one is found.
          *
          * @param names such as {@code POST}, in any case
          * @return this builder

@@ -47,7 +47,11 @@ public final class RuleReader {
         for (int i = 0; i < settings.size(); i++) {
             RuleSettings one = settings.get(i);
             String setting = where + "[" + i + "]";
-            rules.add(read(setting, one));
+            try {
+                rules.add(read(setting, one));
+            } catch (WrongSettingException e) {
+                throw e.inRule(one.name());
+            }
             if (!names.add(rules.get(i).name())) {
                 throw new WrongSettingException(
                         setting + ".name",
@@ -72,7 +76,10 @@ public final class RuleReader {
             checked(setting + ".paths[" + i + "]", path, paths::compile);
             rule.paths(path);
         }
-        checked(setting + ".methods", settings.methods(), methods -> rule.methods(methods.toArray(String[]::new)));
+        checked(setting + ".methods", settings.methods(), methods -> {
+            methods.forEach(RegisteredMethods::check);
+            return rule.methods(methods.toArray(String[]::new));
+        });
         checked(setting + ".key", settings.key(), key -> rule.key(keys.parse(key)));
         settings.limits().forEach(rule::limit);
         String limitsFrom = settings.limitsFrom();

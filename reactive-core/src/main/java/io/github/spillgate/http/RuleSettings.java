@@ -26,7 +26,7 @@ public interface RuleSettings {
     /**
      * Returns the methods that are meant.
      *
-     * @return the methods; empty for all
+     * @return methods of the IANA HTTP method registry, in any case; empty for all
      */
     List<String> methods();
 

@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import java.util.Collection;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
@@ -30,6 +31,52 @@ public final class WrongSettingException extends IllegalArgumentException {
         this.setting = setting;
         this.value = String.valueOf(value);
         this.why = why;
+    }
+
+    /**
+     * Returns the error for a setting that does not exist. It does not quote the value, which may be a misspelt secret's.
+     *
+     * @param setting where it stands, such as {@code spillgate.rules[0].path}
+     * @param name its own name, as it was written, such as {@code path}
+     * @param names the names that there are in that place
+     * @return an error with the nearest of those names, and all of them
+     */
+    public static WrongSettingException unknown(String setting, String name, Collection<String> names) {
+        return new WrongSettingException(setting, "…", "there is no such setting: " + expected(name, names), null);
+    }
+
+    /**
+     * Returns the error for a value that is none of those that a setting can have.
+     *
+     * @param setting where it stands, such as {@code spillgate.rules[0].when-missing}
+     * @param value the value
+     * @param values the values that it can have
+     * @return an error with the nearest of them, and all of them
+     */
+    public static WrongSettingException unknownValue(String setting, String value, Collection<String> values) {
+        return new WrongSettingException(
+                setting, value, "found " + Quoted.text(value) + ": " + expected(value, values), null);
+    }
+
+    /** Names the right one, if it can be told, and all that there are. */
+    static String expected(String wrong, Collection<String> right) {
+        String all = "one of " + String.join(", ", right);
+        return Spelling.nearest(wrong, right)
+                .map(nearest -> "did you mean " + nearest + "? Expected " + all)
+                .orElse("expected " + all);
+    }
+
+    /**
+     * Returns the same error with the name of its rule before the reason.
+     *
+     * @param rule the name of the rule; null if it has none
+     * @return an error of the same setting; this one if the rule has no name, or the reason begins with it
+     */
+    public WrongSettingException inRule(@Nullable String rule) {
+        if (rule == null || why.startsWith("rule ")) {
+            return this;
+        }
+        return new WrongSettingException(setting, value, "rule " + Quoted.text(rule) + ": " + why, getCause());
     }
 
     /**

@@ -34,11 +34,10 @@ final class Settings {
         for (Map.Entry<String, Object> field : json) {
             Given twice = given.put(plain(field.getKey()), new Given(field.getKey(), field.getValue()));
             if (twice != null) {
-                throw new WrongSettingException(
-                        at(field.getKey()),
+                throw wrong(
+                        field.getKey(),
                         field.getValue(),
-                        "it is also there as " + twice.name + ": expected one of them",
-                        null);
+                        "it is also there as " + twice.name + ": expected one of them");
             }
         }
     }
@@ -49,6 +48,24 @@ final class Settings {
 
     private String at(String name) {
         return where.isEmpty() ? name : where + "." + name;
+    }
+
+    private WrongSettingException wrong(String name, @Nullable Object value, String why) {
+        return inRule(new WrongSettingException(at(name), value, why, null));
+    }
+
+    private <S, T> T checkedHere(String name, S value, Function<? super S, ? extends T> read) {
+        try {
+            return checked(at(name), value, read);
+        } catch (WrongSettingException e) {
+            throw inRule(e);
+        }
+    }
+
+    /** Rules are what stands in a list and has a name. */
+    private WrongSettingException inRule(WrongSettingException wrong) {
+        Given name = given.get("name");
+        return where.endsWith("]") && name != null && name.value instanceof String text ? wrong.inRule(text) : wrong;
     }
 
     private @Nullable Object take(String name) {
@@ -62,9 +79,9 @@ final class Settings {
         if (value == null) {
             return otherwise;
         }
-        T found = checked(at(name), value, read);
+        T found = checkedHere(name, value, read);
         if (found == null) {
-            throw new WrongSettingException(at(name), value, found(value) + "expected " + expected, null);
+            throw wrong(name, value, found(value) + "expected " + expected);
         }
         return found;
     }
@@ -80,7 +97,7 @@ final class Settings {
     String text(String name) {
         Object value = take(name);
         if (value != null && !(value instanceof String)) {
-            throw new WrongSettingException(at(name), value, "expected a text", null);
+            throw wrong(name, value, "expected a text");
         }
         return (String) value;
     }
@@ -110,8 +127,7 @@ final class Settings {
     int integer(String name, int otherwise) {
         long found = number(name, otherwise);
         if (found != (int) found) {
-            throw new WrongSettingException(
-                    at(name), found, found + " is out of range: expected, for example, " + otherwise, null);
+            throw wrong(name, found, found + " is out of range: expected, for example, " + otherwise);
         }
         return (int) found;
     }
@@ -171,8 +187,8 @@ final class Settings {
             }
             texts.add(text);
         }
-        throw new WrongSettingException(
-                at(name), value, found(value) + "expected one of " + String.join(", ", texts), null);
+        String shown = found(value).isEmpty() ? "…" : value.toString();
+        throw inRule(WrongSettingException.unknownValue(at(name), shown, texts));
     }
 
     /** An array, or a text with commas. */
@@ -188,7 +204,7 @@ final class Settings {
         }
         List<T> all = new ArrayList<>();
         for (String text : split(name, value)) {
-            all.add(checked(at(name), text, read));
+            all.add(checkedHere(name, text, read));
         }
         return List.copyOf(all);
     }
@@ -203,7 +219,7 @@ final class Settings {
         if (value instanceof JsonArray array && array.stream().allMatch(String.class::isInstance)) {
             return array.stream().map(String.class::cast).toList();
         }
-        throw new WrongSettingException(at(name), value, "expected texts, for example [\"a\", \"b\"]", null);
+        throw wrong(name, value, "expected texts, for example [\"a\", \"b\"]");
     }
 
     /** Settings below; none, if they are not there. */
@@ -244,11 +260,7 @@ final class Settings {
         known.forEach(name -> names.add(plain(name)));
         given.forEach((name, setting) -> {
             if (!names.contains(name)) {
-                throw new WrongSettingException(
-                        at(setting.name),
-                        setting.value,
-                        "there is no such setting: expected one of " + String.join(", ", known),
-                        null);
+                throw inRule(WrongSettingException.unknown(at(setting.name), setting.name, known));
             }
         });
     }

@@ -133,13 +133,17 @@ class RateLimitOptionsTest {
 
     @ParameterizedTest
     @CsvSource(delimiter = '|', textBlock = """
-                    {"nam": "x"}                                              | nam                            | there is no such setting
+                    {"nam": "x"}                                              | nam                            | there is no such setting: did you mean name? Expected one of client-address
+                    {"store": "lokal"}                                        | store                          | found "lokal": did you mean local? Expected one of auto, local
+                    {"rules": [{"name": "login", "path": "/login"}]}          | rules[0].path                  | rule "login": there is no such setting: did you mean paths?
+                    {"rules": [{"name": "login", "when-missing": "ignore"}]}  | rules[0].when-missing          | rule "login": found "ignore": expected one of
+                    {"rules": [{"name": "login", "shadow": "yes"}]}           | rules[0].shadow                | rule "login": found yes
                     {"name": 5}                                               | name                           | expected a text
                     {"deadline": "soon"}                                      | deadline                       | for example "100ms"
                     {"store": "redis"}                                        | store                          | expected one of auto, local
                     {"rules": {}}                                             | rules                          | expected an array of objects
                     {"rules": [5]}                                            | rules[0]                       | expected an object
-                    {"rules": [{"limit": "5/1m"}]}                            | rules[0].limit                 | expected one of cost
+                    {"rules": [{"limit": "5/1m"}]}                            | rules[0].limit                 | did you mean limits? Expected one of cost
                     {"rules": [{"limits": "often"}]}                          | rules[0].limits                | often
                     {"rules": [{"limits": [5]}]}                              | rules[0].limits                | expected texts
                     {"rules": [{"cost": 1.5}]}                                | rules[0].cost                  | expected a whole number
@@ -164,6 +168,7 @@ class RateLimitOptionsTest {
                     {"name": "x", "rules": [{"name": "a"}]}                                             | rules[0].limits                 | has no limit
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "paths": "login"}]}         | rules[0].paths[0]               | does not begin with a slash
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "paths": "/*/x"}]}          | rules[0].paths[0]               | a star that is not its end
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "methods": "GETT"}]}        | rules[0].methods                | rule "a": method "GETT" is not registered for HTTP: did you mean GET?
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "who"}]}             | rules[0].key                    | who
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "bean:who"}]}        | rules[0].key                    | who
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "cost-from": "f"}]}         | rules[0].cost-from              | has been named so

@@ -35,6 +35,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplicat
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Import;
+import org.springframework.core.env.ConfigurableEnvironment;
 import org.springframework.core.env.Environment;
 import org.springframework.web.reactive.DispatcherHandler;
 import org.springframework.web.reactive.HandlerMapping;
@@ -61,6 +62,11 @@ public final class SpillgateAutoConfiguration {
 
     /** Spring makes it. */
     public SpillgateAutoConfiguration() {}
+
+    @Bean
+    static SettingsCheck spillgateSettingsCheck(ConfigurableEnvironment environment) {
+        return new SettingsCheck(environment);
+    }
 
     @Bean
     @ConditionalOnMissingBean

@@ -1,18 +1,45 @@
 package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.http.WrongSettingException;
+import org.jspecify.annotations.Nullable;
+import org.springframework.boot.context.properties.source.ConfigurationProperty;
+import org.springframework.boot.context.properties.source.ConfigurationPropertyName;
+import org.springframework.boot.context.properties.source.ConfigurationPropertySource;
+import org.springframework.boot.context.properties.source.ConfigurationPropertySources;
 import org.springframework.boot.diagnostics.AbstractFailureAnalyzer;
 import org.springframework.boot.diagnostics.FailureAnalysis;
+import org.springframework.boot.origin.Origin;
+import org.springframework.core.env.Environment;
 
-/** Says which setting is wrong, and what would be right, instead of a stack trace. */
+/** Says which setting is wrong, where it stands, and what would be right, instead of a stack trace. */
 final class WrongSettingAnalyzer extends AbstractFailureAnalyzer<WrongSettingException> {
+
+    private final Environment environment;
+
+    WrongSettingAnalyzer(Environment environment) {
+        this.environment = environment;
+    }
 
     @Override
     protected FailureAnalysis analyze(Throwable rootFailure, WrongSettingException cause) {
+        Origin origin = origin(cause.setting());
         return new FailureAnalysis(
                 "The rate limiter cannot be set up:\n\n    Property: " + cause.setting() + "\n    Value: "
-                        + cause.value() + "\n    Reason: " + cause.why(),
-                "Change the value of " + cause.setting() + " as the reason says.",
+                        + cause.value() + (origin == null ? "" : "\n    Origin: " + origin) + "\n    Reason: "
+                        + cause.why(),
+                "Change " + cause.setting() + " as the reason says.",
                 cause);
+    }
+
+    /** Null if it is not known: of a setting that is missing, and where a message names two settings. */
+    private @Nullable Origin origin(String setting) {
+        ConfigurationPropertyName name = ConfigurationPropertyName.adapt(setting, '.');
+        for (ConfigurationPropertySource source : ConfigurationPropertySources.get(environment)) {
+            ConfigurationProperty found = source.getConfigurationProperty(name);
+            if (found != null) {
+                return found.getOrigin();
+            }
+        }
+        return null;
     }
 }

@@ -1,6 +1,7 @@
 package io.github.spillgate.webflux.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.springframework.aot.hint.predicate.RuntimeHintsPredicates.proxies;
 import static org.springframework.aot.hint.predicate.RuntimeHintsPredicates.reflection;
 
@@ -92,6 +93,14 @@ class AheadOfTimeTest {
         String made = generate(Map.of("spillgate.store", "local"));
         assertThat(run(made, Map.of("spillgate.redis.uri", "redis://localhost:1")))
                 .containsExactly("LOCAL", "200", "429", "200", "200", "429");
+    }
+
+    @Test
+    void aSettingThatDoesNotExistStopsTheStart() throws Exception {
+        String made = generate(Map.of("spillgate.store", "local"));
+        assertThatThrownBy(() -> run(made, Map.of("spillgate.rules[0].path", "/")))
+                .hasStackTraceContaining(
+                        "spillgate.rules[0].path: rule \"address\": there is no such setting: did you mean paths?");
     }
 
     @Test

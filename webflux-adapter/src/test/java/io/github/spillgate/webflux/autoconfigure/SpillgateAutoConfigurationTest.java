@@ -49,6 +49,7 @@ import org.springframework.boot.webflux.autoconfigure.WebFluxAutoConfiguration;
 import org.springframework.cloud.gateway.config.GatewayAutoConfiguration;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.core.env.StandardEnvironment;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
 import org.springframework.mock.http.server.reactive.MockServerHttpRequest;
 import org.springframework.mock.web.server.MockServerWebExchange;
@@ -438,7 +439,7 @@ class SpillgateAutoConfigurationTest {
     void noSecretIsToldWithWhatIsWrong() {
         runner.withPropertyValues(
                         "spillgate.redis.uri=http://user:pa55word@localhost", "spillgate.secret=s3cret-s3cret-s3cret")
-                .run(context -> assertThat(new WrongSettingAnalyzer()
+                .run(context -> assertThat(new WrongSettingAnalyzer(new StandardEnvironment())
                                 .analyze(context.getStartupFailure())
                                 .getDescription())
                         .contains("Property: spillgate.redis.uri")
@@ -447,7 +448,7 @@ class SpillgateAutoConfigurationTest {
                         "spillgate.redis.uri=" + redis(),
                         "spillgate.deadline=2m",
                         "spillgate.secret=s3cret-s3cret-s3cret")
-                .run(context -> assertThat(new WrongSettingAnalyzer()
+                .run(context -> assertThat(new WrongSettingAnalyzer(new StandardEnvironment())
                                 .analyze(context.getStartupFailure())
                                 .getDescription())
                         .contains("Value: PT2M, PT1S")
@@ -495,7 +496,9 @@ class SpillgateAutoConfigurationTest {
             cause = e instanceof WrongSettingException found ? found : cause;
         }
         assertThat(cause).as(wrong.toString()).isNotNull();
-        assertThat(new WrongSettingAnalyzer().analyze(failure).getDescription())
+        assertThat(new WrongSettingAnalyzer(new StandardEnvironment())
+                        .analyze(failure)
+                        .getDescription())
                 .contains("Property: " + wrong.told)
                 .contains("Reason: ")
                 .contains(wrong.reason);

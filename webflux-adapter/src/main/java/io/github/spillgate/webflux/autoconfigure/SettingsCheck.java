@@ -1,0 +1,193 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import io.github.spillgate.http.Spelling;
+import io.github.spillgate.http.WrongSettingException;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
+import org.springframework.beans.factory.config.BeanFactoryPostProcessor;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.boot.context.properties.ConfigurationProperties;
+import org.springframework.boot.context.properties.bind.Bindable;
+import org.springframework.boot.context.properties.bind.Binder;
+import org.springframework.boot.context.properties.source.ConfigurationPropertyName;
+import org.springframework.boot.context.properties.source.ConfigurationPropertyName.Form;
+import org.springframework.boot.context.properties.source.ConfigurationPropertySource;
+import org.springframework.boot.context.properties.source.ConfigurationPropertySources;
+import org.springframework.boot.context.properties.source.ConfigurationPropertyState;
+import org.springframework.core.env.ConfigurableEnvironment;
+import org.springframework.core.env.EnumerablePropertySource;
+import org.springframework.core.env.PropertySource;
+import org.springframework.core.env.SystemEnvironmentPropertySource;
+
+/**
+ * Stops the start if there is a property below {@code spillgate} that no setting has, or one of an enum with a value that it cannot have.
+ * Spring Boot ignores the former: a rule with {@code path:} instead of {@code paths:} would then limit all requests.
+ *
+ * <p>Names are compared in every source that can list its own. An environment variable is only checked if it begins with
+ * {@code SPILLGATE_RULES_0_}: others may be foreign, such as {@code SPILLGATE_REDIS_SERVICE_HOST}, which Kubernetes sets where there
+ * is a service of the name {@code spillgate-redis}.
+ */
+final class SettingsCheck implements BeanFactoryPostProcessor {
+
+    private static final String ROOT = "spillgate";
+    private static final Pattern VARIABLE_OF_RULE =
+            Pattern.compile("spillgate_rules_\\d+_(.+?)(_\\d+)?", Pattern.CASE_INSENSITIVE);
+
+    private final ConfigurableEnvironment environment;
+    private final SettingNames settings = SettingNames.of(SpillgateProperties.class);
+
+    SettingsCheck(ConfigurableEnvironment environment) {
+        this.environment = environment;
+    }
+
+    @Override
+    public void postProcessBeanFactory(ConfigurableListableBeanFactory beans) {
+        for (PropertySource<?> source : environment.getPropertySources()) {
+            if (source instanceof EnumerablePropertySource<?> known) {
+                boolean isVariables = source instanceof SystemEnvironmentPropertySource;
+                // Sorted, so that of several mistakes always the same one is reported.
+                for (String name : new TreeSet<>(Arrays.asList(known.getPropertyNames()))) {
+                    if (isVariables) {
+                        checkVariable(name);
+                    } else {
+                        checkProperty(name, beans);
+                    }
+                }
+            }
+        }
+        checkEnums(ConfigurationPropertyName.of(ROOT), settings, null);
+    }
+
+    private void checkVariable(String variable) {
+        Matcher found = VARIABLE_OF_RULE.matcher(variable);
+        SettingNames rule = settings.child("rules");
+        if (rule != null && found.matches() && rule.child(found.group(1)) == null) {
+            throw WrongSettingException.unknown(variable, found.group(1), rule.names());
+        }
+    }
+
+    private void checkProperty(String property, ConfigurableListableBeanFactory beans) {
+        ConfigurationPropertyName name = ConfigurationPropertyName.adapt(property, '.');
+        if (name.getNumberOfElements() < 2) {
+            return;
+        }
+        String root = name.getElement(0, Form.UNIFORM);
+        if (root.equals(ROOT)) {
+            WrongSettingException wrong = find(property, name);
+            if (wrong != null) {
+                throw wrong;
+            }
+        } else if (Spelling.nearest(root, List.of(ROOT)).isPresent()
+                && find(property, name) == null
+                && !isOfTheApplication(root, beans)) {
+            throw new WrongSettingException(
+                    property,
+                    "…",
+                    "the limiter does not read it: did you mean " + ROOT + "."
+                            + name.subName(1) + "? If it is a setting of your own, expected a class with"
+                            + " @ConfigurationProperties(\"" + root + "\") that reads it",
+                    null);
+        }
+    }
+
+    /** Looks a property up among the settings, whatever its first element is; null if there is one of its name. */
+    private @Nullable WrongSettingException find(String property, ConfigurationPropertyName name) {
+        SettingNames at = settings;
+        boolean isIndexWanted = false;
+        for (int i = 1; i < name.getNumberOfElements(); i++) {
+            String element = name.getElement(i, Form.ORIGINAL);
+            String above = name.chop(i).toString();
+            if (isIndexWanted && name.isNumericIndex(i)) {
+                isIndexWanted = false;
+                continue;
+            }
+            if (isIndexWanted) {
+                String example = at.children() == null ? "" : "." + at.names().get(0);
+                return wrong(property, above + " is a list: expected, for example, " + above + "[0]" + example);
+            }
+            if (at.children() == null) {
+                return wrong(property, above + " has no settings below it: expected a value for " + above);
+            }
+            SettingNames child = at.child(element);
+            if (child == null) {
+                WrongSettingException unknown = WrongSettingException.unknown(property, element, at.names());
+                return at.equals(settings.child("rules"))
+                        ? unknown.inRule(text(name.chop(i).append("name")))
+                        : unknown;
+            }
+            at = child;
+            isIndexWanted = child.isList();
+        }
+        return null;
+    }
+
+    private static WrongSettingException wrong(String property, String why) {
+        return new WrongSettingException(property, "…", "there is no such setting: " + why, null);
+    }
+
+    private static boolean isOfTheApplication(String root, ConfigurableListableBeanFactory beans) {
+        return Arrays.stream(beans.getBeanNamesForAnnotation(ConfigurationProperties.class))
+                .map(bean -> beans.findAnnotationOnBean(bean, ConfigurationProperties.class))
+                .anyMatch(own -> own != null
+                        && (SettingNames.plain(own.prefix()) + ".").startsWith(SettingNames.plain(root) + "."));
+    }
+
+    /** Spring Boot would say which values are right, too, but neither of which rule nor as they are written in settings. */
+    private void checkEnums(ConfigurationPropertyName where, SettingNames at, @Nullable String rule) {
+        for (Map.Entry<String, SettingNames> child : at.children() == null
+                ? Map.<String, SettingNames>of().entrySet()
+                : at.children().entrySet()) {
+            ConfigurationPropertyName name = where.append(child.getKey());
+            SettingNames setting = child.getValue();
+            if (setting.type().isEnum() && !setting.isList()) {
+                checkEnum(name, setting.type(), rule);
+            } else if (setting.children() != null && !setting.isList()) {
+                checkEnums(name, setting, rule);
+            } else if (setting.children() != null) {
+                for (int i = 0; isThere(name.append("[" + i + "]")); i++) {
+                    ConfigurationPropertyName element = name.append("[" + i + "]");
+                    checkEnums(element, setting, text(element.append("name")));
+                }
+            }
+        }
+    }
+
+    private void checkEnum(ConfigurationPropertyName name, Class<?> type, @Nullable String rule) {
+        String value = text(name);
+        if (value == null || value.isBlank()) {
+            return;
+        }
+        List<String> values = Arrays.stream(type.getEnumConstants())
+                .map(constant ->
+                        ((Enum<?>) constant).name().toLowerCase(Locale.ROOT).replace('_', '-'))
+                .toList();
+        if (values.stream().noneMatch(one -> letters(one).equals(letters(value)))) {
+            throw WrongSettingException.unknownValue(name.toString(), value, values)
+                    .inRule(rule);
+        }
+    }
+
+    /** As Spring Boot compares them. */
+    private static String letters(String value) {
+        return value.toLowerCase(Locale.ROOT).replaceAll("[^a-z0-9]", "");
+    }
+
+    private boolean isThere(ConfigurationPropertyName name) {
+        for (ConfigurationPropertySource source : ConfigurationPropertySources.get(environment)) {
+            if (source.containsDescendantOf(name) == ConfigurationPropertyState.PRESENT) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private @Nullable String text(ConfigurationPropertyName name) {
+        return Binder.get(environment).bind(name, Bindable.of(String.class)).orElse(null);
+    }
+}

@@ -1,0 +1,214 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.WrongSettingException;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.beans.factory.support.DefaultListableBeanFactory;
+import org.springframework.boot.SpringBootConfiguration;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.boot.builder.SpringApplicationBuilder;
+import org.springframework.boot.context.properties.ConfigurationProperties;
+import org.springframework.boot.context.properties.EnableConfigurationProperties;
+import org.springframework.boot.test.context.runner.ReactiveWebApplicationContextRunner;
+import org.springframework.boot.test.system.CapturedOutput;
+import org.springframework.boot.test.system.OutputCaptureExtension;
+import org.springframework.boot.webflux.autoconfigure.HttpHandlerAutoConfiguration;
+import org.springframework.boot.webflux.autoconfigure.WebFluxAutoConfiguration;
+import org.springframework.context.ApplicationContextException;
+import org.springframework.context.ConfigurableApplicationContext;
+import org.springframework.core.env.ConfigurableEnvironment;
+import org.springframework.core.env.StandardEnvironment;
+import org.springframework.core.env.SystemEnvironmentPropertySource;
+
+/** Settings that do not exist, and values that they cannot have. */
+@ExtendWith(OutputCaptureExtension.class)
+class SettingsCheckTest {
+
+    private final ReactiveWebApplicationContextRunner runner = new ReactiveWebApplicationContextRunner()
+            .withConfiguration(AutoConfigurations.of(
+                    HttpHandlerAutoConfiguration.class,
+                    WebFluxAutoConfiguration.class,
+                    SpillgateAutoConfiguration.class))
+            .withPropertyValues(
+                    "spillgate.store=local", "spillgate.rules[0].name=login", "spillgate.rules[0].limits=5/1m");
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', textBlock = """
+                    spillgate.storee                     | did you mean store? Expected one of enabled, name, store,
+                    spillgate.rule[0].name               | did you mean rules?
+                    spillgate.rules[0].path              | rule "login": there is no such setting: did you mean paths? Expected one of name, paths,
+                    spillgate.rules[0].when-mising       | rule "login": there is no such setting: did you mean when-missing?
+                    spillgate.rules[0].whenMising        | did you mean when-missing?
+                    spillgate.rules[0].colour            | there is no such setting: expected one of name, paths,
+                    spillgate.rules.login.limits         | spillgate.rules is a list: expected, for example, spillgate.rules[0].name
+                    spillgate.rules[0].paths[0].pattern  | spillgate.rules[0].paths[0] has no settings below it
+                    spillgate.client-address.trustedproxy| did you mean trusted-proxies?
+                    spillgate.redis.host                 | expected one of uri, cluster, namespace
+                    spillgate.name.first                 | spillgate.name has no settings below it
+                    spilgate.rules[0].limits             | did you mean spillgate.rules[0].limits?
+                    spillgates.client-address.max-hops   | did you mean spillgate.client-address.max-hops?
+                    """)
+    void aPropertyThatDoesNotExistStopsTheStart(String property, String reason) {
+        runner.withPropertyValues(property + "=s3cret").run(context -> {
+            WrongSettingException wrong = wrong(context.getStartupFailure());
+            assertThat(wrong.setting()).isEqualTo(property);
+            assertThat(wrong.why()).contains(reason);
+            assertThat(wrong.value()).doesNotContain("s3cret");
+        });
+    }
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', textBlock = """
+                    spillgate.rules[0].when-missing  | ignore  | rule "login": found "ignore": expected one of
+                    spillgate.rules[0].when-missing  | skipp   | did you mean skip? Expected one of
+                    spillgate.store                  | lokal   | found "lokal": did you mean local? Expected one of auto, local
+                    spillgate.client-address.header  | X-Real  | expected one of none, x-forwarded-for, forwarded
+                    spillgate.rules[0].phase         | before  | rule "login": found "before": expected one of before-authentication, after-authentication
+                    spillgate.rules[0].methods       | GETT    | rule "login": method "GETT" is not registered for HTTP: did you mean GET?
+                    spillgate.rules[0].methods       | PURGE   | one of GET, HEAD, POST, PUT, PATCH,
+                    """)
+    void aValueThatASettingCannotHaveIsReportedWithItsRuleAndTheRightOnes(
+            String property, String value, String reason) {
+        runner.withPropertyValues(property + "=" + value).run(context -> {
+            WrongSettingException wrong = wrong(context.getStartupFailure());
+            assertThat(wrong.setting()).isEqualTo(property);
+            assertThat(wrong.why()).contains(reason);
+        });
+    }
+
+    @Test
+    void whatSpringBootReadsIsAccepted() {
+        runner.withPropertyValues(
+                        "SPILLGATE.Store=Local",
+                        "spill-gate.rules[0].refundWhen[0]=2xx",
+                        "spillgate.rules[0].refund_when[1]=${other:404}",
+                        "spillgate.rules[0].WHEN-MISSING=${missing:Skip}",
+                        "spillgate.rules[0].methods=get, Query, version-control",
+                        "spillgate.clientAddress.ipv6Prefix=56",
+                        "spillgate.client-address.header=X_FORWARDED_FOR",
+                        "spillgate.client-address.trusted-proxies[0]=10.0.0.0/8")
+                .run(context -> assertThat(context.getBean(Rules.class).list())
+                        .singleElement()
+                        .extracting(Rule::methods)
+                        .asString()
+                        .isEqualTo("[GET, QUERY, VERSION-CONTROL]"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "tailgate.rules[0].name",
+                "stillgate.colour",
+                "management.health.spillgate.enabled",
+                "shop.spillgate.storee",
+                "spillgated"
+            })
+    void aPropertyOfTheApplicationIsLeftAlone(String property) {
+        runner.withPropertyValues(property + "=true")
+                .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    @Test
+    void aRootThatIsNearOursIsTheApplicationsIfAClassReadsIt() {
+        runner.withUserConfiguration(Skillgate.class)
+                .withPropertyValues("skillgate.redis.uri=redis://skills")
+                .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    @Test
+    void variablesOfTheEnvironmentAreCheckedOnlyInRules() {
+        Map<String, Object> foreign = Map.of(
+                "SPILLGATE_SERVICE_HOST", "10.0.0.1",
+                "SPILLGATE_REDIS_SERVICE_PORT", "6379",
+                "SPILLGATE_REDIS_PORT_6379_TCP_ADDR", "10.0.0.1",
+                "SPILLGATE_STOREE", "local");
+        assertThat(started(foreign)).isNull();
+        assertThat(started(Map.of(
+                        "SPILLGATE_RULES_0_NAME", "login",
+                        "SPILLGATE_RULES_0_LIMITS", "5/1m",
+                        "SPILLGATE_RULES_0_PATHS_0", "/login",
+                        "SPILLGATE_RULES_0_WHENMISSING", "skip",
+                        "SPILLGATE_RULES_0_REFUND_WHEN", "2xx")))
+                .isNull();
+        assertThat(started(Map.of("SPILLGATE_RULES_0_PATH", "/login")))
+                .hasMessageContaining("SPILLGATE_RULES_0_PATH: there is no such setting: did you mean paths?");
+        assertThat(started(Map.of("SPILLGATE_RULES_0_NAME", "login", "SPILLGATE_RULES_0_WHENMISSING", "ignore")))
+                .hasMessageContaining("spillgate.rules[0].when-missing: rule \"login\": found \"ignore\"");
+    }
+
+    /** Of the check alone, with these variables in the place of the machine's. */
+    private static Throwable started(Map<String, Object> variables) {
+        ConfigurableEnvironment environment = new StandardEnvironment();
+        environment
+                .getPropertySources()
+                .replace(
+                        StandardEnvironment.SYSTEM_ENVIRONMENT_PROPERTY_SOURCE_NAME,
+                        new SystemEnvironmentPropertySource(
+                                StandardEnvironment.SYSTEM_ENVIRONMENT_PROPERTY_SOURCE_NAME, variables));
+        try {
+            new SettingsCheck(environment).postProcessBeanFactory(new DefaultListableBeanFactory());
+            return null;
+        } catch (WrongSettingException e) {
+            return e;
+        }
+    }
+
+    @Test
+    void aReportNamesTheFileAndTheLine(CapturedOutput output) {
+        assertThat(fails("--spring.config.name=misspelt-service")).isTrue();
+        assertThat(output.getAll())
+                .contains("APPLICATION FAILED TO START")
+                .contains("Property: spillgate.rules[0].path\n")
+                .contains("Origin: class path resource [misspelt-service.yaml]")
+                .contains("- 5:13")
+                .contains(
+                        "Reason: rule \"login\": there is no such setting: did you mean paths? Expected one of name, paths,");
+    }
+
+    @Test
+    void anArgumentOfTheCommandLineIsCheckedToo(CapturedOutput output) {
+        assertThat(fails("--spillgate.storee=local")).isTrue();
+        assertThat(output.getAll())
+                .contains("Property: spillgate.storee\n")
+                .contains("Origin: \"spillgate.storee\" from property source \"commandLineArgs\"");
+    }
+
+    private static boolean fails(String argument) {
+        try (ConfigurableApplicationContext running = new SpringApplicationBuilder(Application.class)
+                .properties("server.port=0", "spillgate.store=local")
+                .run(argument)) {
+            return !running.isRunning();
+        } catch (WrongSettingException | ApplicationContextException e) {
+            return true;
+        }
+    }
+
+    private static WrongSettingException wrong(Throwable failure) {
+        Throwable e = failure;
+        while (e != null && !(e instanceof WrongSettingException)) {
+            e = e.getCause();
+        }
+        assertThat(e).as("the error of %s", failure).isNotNull();
+        return (WrongSettingException) e;
+    }
+
+    @SpringBootConfiguration
+    @EnableAutoConfiguration
+    static class Application {}
+
+    @EnableConfigurationProperties(Skillgate.Settings.class)
+    static class Skillgate {
+
+        @ConfigurationProperties("skillgate.redis")
+        record Settings(String uri) {}
+    }
+}
