@@ -43,13 +43,15 @@ public final class Rules {
     private final PathSyntax syntax;
     private final RuleListener listener;
     private final Duration lookupTime;
+    private final boolean isOff;
     private volatile InForce inForce;
 
-    private Rules(RateLimiter limiter, PathSyntax syntax, RuleListener listener, InForce inForce) {
+    private Rules(RateLimiter limiter, PathSyntax syntax, RuleListener listener, boolean isOff, InForce inForce) {
         this.limiter = limiter;
         this.syntax = syntax;
         this.listener = listener;
         this.lookupTime = LookupTime.most(limiter);
+        this.isOff = isOff;
         this.inForce = inForce;
     }
 
@@ -83,7 +85,24 @@ public final class Rules {
         Objects.requireNonNull(listener, "listener is null: expected one");
         InForce first = InForce.of(rules, syntax);
         warn(first.shared());
-        return new Rules(limiter, syntax, listener, first);
+        return new Rules(limiter, syntax, listener, false, first);
+    }
+
+    /**
+     * Returns rules that let every request pass, for a service whose limiter is switched off. There are none at first; rules that
+     * {@link #replace} sets are checked and listed, and limit nothing.
+     *
+     * @param limiter the limiter that {@link #peek(String, String)} and {@link #reset} ask; it stays the caller's
+     * @param syntax how the rules' paths are written
+     * @return the rules
+     */
+    public static Rules off(RateLimiter limiter, PathSyntax syntax) {
+        return new Rules(
+                Objects.requireNonNull(limiter, "limiter is null: expected one"),
+                Objects.requireNonNull(syntax, "syntax is null: expected how paths are written"),
+                (match, outcome, decision, took) -> {},
+                true,
+                InForce.of(List.of(), syntax));
     }
 
     /**
@@ -204,6 +223,9 @@ public final class Rules {
     }
 
     private Mono<Verdict> decideOn(Request request, @Nullable Phase phase) {
+        if (isOff) {
+            return NONE;
+        }
         return Mono.deferContextual(context -> {
             List<Match> enforced;
             List<Match> shadows;

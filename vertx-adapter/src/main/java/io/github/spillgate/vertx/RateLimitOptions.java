@@ -126,6 +126,7 @@ public final class RateLimitOptions {
             boolean retryAfter,
             boolean preflights,
             Denials denials,
+            boolean enabled,
             List<RuleOptions> rules) {
 
         static Read of(Settings all) {
@@ -154,6 +155,7 @@ public final class RateLimitOptions {
                     headers.flag("retry-after", true),
                     all.flag("preflights", true),
                     all.choice("denials", Denials.class, Denials.RESPOND),
+                    all.flag("enabled", true),
                     all.each("rules").stream().map(RuleOptions::of).toList());
             List.of(redis, local, client, headers, all).forEach(Settings::noMore);
             return read;

@@ -243,7 +243,8 @@ public final class RateLimiting {
         }
 
         /**
-         * Makes the limiter, which begins to connect, and its rules. It reads its scripts from the class path, which is for the start of an
+         * Makes the limiter, which begins to connect, and its rules. With {@code "enabled": false} it connects to nothing, and handlers and
+         * limiter let everything pass. It reads its scripts from the class path, which is for the start of an
          * application and not for an event loop.
          *
          * @return both
@@ -259,6 +260,10 @@ public final class RateLimiting {
                         null);
             }
             RateLimiter.Builder limiter = checked("name", name, RateLimiter::builder);
+            if (!options.enabled()) {
+                RateLimiter off = limiter.store(Fallback.allow()).build();
+                return new RateLimiting(vertx, off, Rules.off(off, RoutePaths.ofVertx()), options, Mono.empty());
+            }
             KeySyntax keys = keys();
             List<Rule> read =
                     RuleReader.of(keys, RoutePaths.ofVertx(), new Given(named)).read("rules", options.rules());

@@ -45,6 +45,7 @@ class RateLimitOptionsTest {
                           "headers": {"rate-limit": false, "x-rate-limit": false, "retry-after": false},
                           "preflights": false,
                           "denials": "fail",
+                          "enabled": false,
                           "rules": [
                             {
                               "name": "login", "paths": ["/login", "/token"], "methods": "POST, PUT", "key": "header:X-Api-Key",
@@ -79,6 +80,7 @@ class RateLimitOptionsTest {
                         false,
                         false,
                         RateLimitOptions.Denials.FAIL,
+                        false,
                         read.rules()));
         RateLimitOptions.RuleOptions rule = read.rules().get(0);
         assertThat(rule.limits()).containsExactly(Limit.parse("5/15m"), Limit.parse("100/24h counter"));

@@ -5,6 +5,7 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.metrics.RuleMetrics;
@@ -76,6 +77,32 @@ class RateLimitingTest {
                     .isEqualTo(2);
             done(limiting.close());
         }
+    }
+
+    @Test
+    void switchedOffItConnectsToNothingAndLetsEverythingPass() throws Exception {
+        RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("""
+                                {"name": "off", "enabled": false, "redis": {"uri": "http://nowhere"}, "rules": [
+                                  {"name": "all", "key": "bean:notThere", "when-missing": "deny", "limits": "1/1h"}]}
+                                """)))
+                .start();
+        Router router = Router.router(vertx);
+        router.route().handler(limiting.handler(Phase.BEFORE_AUTHENTICATION));
+        router.route().handler(limiting.handler());
+        router.get("/hello").handler(ctx -> {
+            Future<Void> unused = ctx.end("hello");
+        });
+        HttpServer server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
+
+        for (int i = 0; i < 3; i++) {
+            HttpResponse<String> response = get(server);
+            assertThat(response.statusCode()).isEqualTo(200);
+            assertThat(response.headers().firstValue("RateLimit")).isEmpty();
+            assertThat(done(limiting.futures().tryAcquire(Charge.of("me", Limit.perHour(1))))
+                            .isAllowed())
+                    .isTrue();
+        }
+        done(limiting.close());
     }
 
     @Test

@@ -14,10 +14,12 @@ final class LimiterHealth implements ReactiveHealthIndicator {
     private static final Status DEGRADED = new Status("DEGRADED", "the fallback decides");
 
     private final RateLimiter limiter;
+    private final boolean enabled;
     private final Status fallenBack;
 
-    LimiterHealth(RateLimiter limiter, WhenFallenBack fallenBack) {
+    LimiterHealth(RateLimiter limiter, boolean enabled, WhenFallenBack fallenBack) {
         this.limiter = limiter;
+        this.enabled = enabled;
         this.fallenBack = fallenBack == WhenFallenBack.DEGRADED ? DEGRADED : Status.UP;
     }
 
@@ -26,6 +28,7 @@ final class LimiterHealth implements ReactiveHealthIndicator {
         return Mono.fromSupplier(() -> {
             StoreState state = limiter.state();
             Health.Builder health = Health.status(state.isFallenBack() ? fallenBack : Status.UP)
+                    .withDetail("enabled", enabled)
                     .withDetail("decides", state.decides())
                     .withDetail("breaker", state.breaker())
                     .withDetail("fallbacks", state.fellBack())

@@ -30,10 +30,11 @@ import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
-import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Conditional;
+import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Import;
 import org.springframework.core.env.ConfigurableEnvironment;
 import org.springframework.core.env.Environment;
@@ -50,10 +51,10 @@ import org.springframework.web.reactive.result.method.annotation.RequestMappingH
         })
 @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.REACTIVE)
 @ConditionalOnClass(DispatcherHandler.class)
-@ConditionalOnProperty(name = "spillgate.enabled", matchIfMissing = true)
 @EnableConfigurationProperties(SpillgateProperties.class)
 @Import({
     LimitConverter.class,
+    StoreConfiguration.SwitchedOff.class,
     StoreConfiguration.OfItsOwn.class,
     StoreConfiguration.OfTheApplication.class,
     StoreConfiguration.InThisProcess.class
@@ -72,8 +73,12 @@ public final class SpillgateAutoConfiguration {
     @ConditionalOnMissingBean
     RateLimiter spillgateLimiter(LimitStore store, SpillgateProperties settings, Environment environment) {
         RateLimiter.Builder limiter = WrongSettingException.checked(
-                        "spillgate.name", LimiterName.of(settings, environment), RateLimiter::builder)
-                .store(store);
+                "spillgate.name", LimiterName.of(settings, environment), RateLimiter::builder);
+        if (!settings.enabled()) {
+            // Not even a store of the application's own is charged.
+            return limiter.store(Fallback.allow()).build();
+        }
+        limiter.store(store);
         if (store.deadline().isEmpty()) {
             limiter.fallback(fallback(settings)).deadline(settings.deadline()).shortcut(settings.shortcut());
         }
@@ -166,6 +171,10 @@ public final class SpillgateAutoConfiguration {
             SpillgateProperties settings,
             ListableBeanFactory beans,
             ObjectProvider<RuleListener> listeners) {
+        if (!settings.enabled()) {
+            // Not even read: beans that rules refer to may be missing in a test.
+            return Rules.off(limiter, paths);
+        }
         List<Rule> rules = RuleReader.of(keys, paths, new NamedBeans(beans)).read("spillgate.rules", settings.rules());
         RuleListener listener = RuleListener.all(listeners.orderedStream().toList());
         return WrongSettingException.checked(
@@ -174,51 +183,57 @@ public final class SpillgateAutoConfiguration {
                 names -> Rules.of(limiter, paths, rules, listener));
     }
 
-    @Bean
-    RuleListener spillgateSettingsDoubt(KeySyntax keys, Environment environment) {
-        ForwardHeadersStrategy.doubt(environment);
-        return RuleListener.doubts(keys, "spillgate.client-address.header and trusted-proxies");
-    }
+    /** What acts on requests. All else is there for those who inject it, also where the limiter is switched off. */
+    @Configuration(proxyBeanMethods = false)
+    @Conditional(Switch.On.class)
+    static class Filters {
 
-    @Bean
-    RateLimitWebFilter spillgateFilterBeforeAuthentication(
-            Rules rules, RateLimitResponses responses, SpillgateProperties settings) {
-        return RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, responses)
-                .order(settings.filters().orderBeforeAuthentication())
-                .preflights(settings.filters().preflights());
-    }
+        @Bean
+        RuleListener spillgateSettingsDoubt(KeySyntax keys, Environment environment) {
+            ForwardHeadersStrategy.doubt(environment);
+            return RuleListener.doubts(keys, "spillgate.client-address.header and trusted-proxies");
+        }
 
-    @Bean
-    RateLimitWebFilter spillgateFilterAfterAuthentication(
-            Rules rules, RateLimitResponses responses, SpillgateProperties settings) {
-        return RateLimitWebFilter.of(rules, Phase.AFTER_AUTHENTICATION, responses)
-                .order(settings.filters().orderAfterAuthentication())
-                .preflights(settings.filters().preflights());
-    }
+        @Bean
+        RateLimitWebFilter spillgateFilterBeforeAuthentication(
+                Rules rules, RateLimitResponses responses, SpillgateProperties settings) {
+            return RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, responses)
+                    .order(settings.filters().orderBeforeAuthentication())
+                    .preflights(settings.filters().preflights());
+        }
 
-    @Bean
-    RateLimitedHandlerAdapter spillgateHandlerAdapter(
-            RateLimiter limiter,
-            KeySyntax keys,
-            RateLimitResponses responses,
-            ObjectProvider<RuleListener> listeners,
-            RequestMappingHandlerAdapter next) {
-        return new RateLimitedHandlerAdapter(
-                limiter,
-                keys,
-                responses,
-                RuleListener.all(listeners.orderedStream().toList()),
-                next);
-    }
+        @Bean
+        RateLimitWebFilter spillgateFilterAfterAuthentication(
+                Rules rules, RateLimitResponses responses, SpillgateProperties settings) {
+            return RateLimitWebFilter.of(rules, Phase.AFTER_AUTHENTICATION, responses)
+                    .order(settings.filters().orderAfterAuthentication())
+                    .preflights(settings.filters().preflights());
+        }
 
-    @Bean
-    SmartInitializingSingleton spillgateAnnotations(
-            RateLimitedHandlerAdapter adapter, ObjectProvider<RequestMappingHandlerMapping> mappings) {
-        return () -> mappings.stream()
-                .forEach(mapping -> WrongSettingException.checked(
-                        "@RateLimited", mapping.getHandlerMethods().values(), methods -> {
-                            adapter.prepare(methods);
-                            return methods;
-                        }));
+        @Bean
+        RateLimitedHandlerAdapter spillgateHandlerAdapter(
+                RateLimiter limiter,
+                KeySyntax keys,
+                RateLimitResponses responses,
+                ObjectProvider<RuleListener> listeners,
+                RequestMappingHandlerAdapter next) {
+            return new RateLimitedHandlerAdapter(
+                    limiter,
+                    keys,
+                    responses,
+                    RuleListener.all(listeners.orderedStream().toList()),
+                    next);
+        }
+
+        @Bean
+        SmartInitializingSingleton spillgateAnnotations(
+                RateLimitedHandlerAdapter adapter, ObjectProvider<RequestMappingHandlerMapping> mappings) {
+            return () -> mappings.stream()
+                    .forEach(mapping -> WrongSettingException.checked(
+                            "@RateLimited", mapping.getHandlerMethods().values(), methods -> {
+                                adapter.prepare(methods);
+                                return methods;
+                            }));
+        }
     }
 }

@@ -21,10 +21,12 @@ import reactor.core.publisher.Mono;
 @Endpoint(id = "spillgate")
 public final class SpillgateEndpoint {
 
+    private final boolean enabled;
     private final RateLimiter limiter;
     private final Rules rules;
 
-    SpillgateEndpoint(RateLimiter limiter, Rules rules) {
+    SpillgateEndpoint(boolean enabled, RateLimiter limiter, Rules rules) {
+        this.enabled = enabled;
         this.limiter = limiter;
         this.rules = rules;
     }
@@ -38,6 +40,7 @@ public final class SpillgateEndpoint {
     public Overview overview() {
         StoreState state = limiter.state();
         return new Overview(
+                enabled,
                 state.decides().name(),
                 state.breaker().name(),
                 state.problem().orElse(null),
@@ -72,13 +75,18 @@ public final class SpillgateEndpoint {
     /**
      * What holds.
      *
+     * @param enabled whether requests are limited; false with {@code spillgate.enabled=false}
      * @param decides who decides
      * @param breaker the state of the circuit breaker
      * @param problem what is wrong, if something is
      * @param rules the rules
      */
     public record Overview(
-            String decides, String breaker, @Nullable String problem, List<RuleInForce> rules) {}
+            boolean enabled,
+            String decides,
+            String breaker,
+            @Nullable String problem,
+            List<RuleInForce> rules) {}
 
     /**
      * A rule.

@@ -12,7 +12,7 @@ import org.springframework.context.annotation.Bean;
 /** The Actuator's endpoint, where the Actuator is there and exposes it. */
 @AutoConfiguration(after = SpillgateAutoConfiguration.class)
 @ConditionalOnClass(ConditionalOnAvailableEndpoint.class)
-@ConditionalOnBean({RateLimiter.class, Rules.class})
+@ConditionalOnBean({RateLimiter.class, Rules.class, SpillgateProperties.class})
 public final class SpillgateEndpointAutoConfiguration {
 
     /** Spring makes it. */
@@ -21,7 +21,7 @@ public final class SpillgateEndpointAutoConfiguration {
     @Bean
     @ConditionalOnAvailableEndpoint(endpoint = SpillgateEndpoint.class)
     @ConditionalOnMissingBean
-    SpillgateEndpoint spillgateEndpoint(RateLimiter limiter, Rules rules) {
-        return new SpillgateEndpoint(limiter, rules);
+    SpillgateEndpoint spillgateEndpoint(RateLimiter limiter, Rules rules, SpillgateProperties settings) {
+        return new SpillgateEndpoint(settings.enabled(), limiter, rules);
     }
 }

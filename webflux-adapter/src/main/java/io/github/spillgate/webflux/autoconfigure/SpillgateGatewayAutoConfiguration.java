@@ -47,8 +47,9 @@ public final class SpillgateGatewayAutoConfiguration {
             ObjectProvider<RateLimitResponses> responses,
             ConfigurationService configurations,
             Environment environment) {
-        // Where the limiter is switched off, routes still name the bean.
-        RateLimiter limiter = environment.getProperty("spillgate.enabled", Boolean.class, true)
+        // Where the limiter is switched off, routes still name the bean; and a limiter of the application's own may
+        // limit other things.
+        RateLimiter limiter = Switch.isOn(environment)
                 ? limiters.getObject()
                 : RateLimiter.builder("off")
                         .store(io.github.spillgate.resilience.Fallback.allow())

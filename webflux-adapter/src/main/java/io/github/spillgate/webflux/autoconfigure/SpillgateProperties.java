@@ -16,7 +16,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 /**
  * The settings of the limiter.
  *
- * @param enabled whether requests are limited at all
+ * @param enabled whether requests are limited at all; if not, all beans are there, let everything pass, and connect to nothing
  * @param name what the limiter is called; instances of one name share their counts. The name of the application by default
  * @param store where counts are kept
  * @param redis that Redis

@@ -5,6 +5,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.resilience.Fallback;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Keeps;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
@@ -20,6 +21,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnSingleCandidate;
 import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Conditional;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.data.redis.connection.RedisClusterConfiguration;
 import org.springframework.data.redis.connection.lettuce.LettuceClientConfiguration;
@@ -49,6 +51,18 @@ final class StoreConfiguration {
         return WrongSettingException.checked(
                         "spillgate.redis.namespace", settings.redis().namespace(), store::namespace)
                 .build();
+    }
+
+    /** A limiter that is switched off connects to nothing, whatever the settings say of a Redis. */
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnMissingBean({LimitStore.class, RateLimiter.class})
+    @Conditional(Switch.Off.class)
+    static class SwitchedOff {
+
+        @Bean
+        LimitStore spillgateStore() {
+            return Fallback.allow();
+        }
     }
 
     /** A Redis for the limiter alone. */

@@ -198,11 +198,19 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
-    void nothingIsThereWhereItIsSwitchedOff() {
-        runner.withPropertyValues("spillgate.enabled=false")
-                .run(context -> assertThat(context)
-                        .doesNotHaveBean(RateLimiter.class)
-                        .doesNotHaveBean(RateLimitWebFilter.class));
+    void noFilterIsThereWhereItIsSwitchedOffAndNothingConnects() {
+        runner.withPropertyValues(
+                        "spillgate.enabled=false",
+                        "spring.data.redis.url=redis://localhost:1",
+                        "spillgate.redis.uri=no uri")
+                .run(context -> {
+                    assertThat(context)
+                            .hasNotFailed()
+                            .hasSingleBean(Rules.class)
+                            .doesNotHaveBean(RateLimitWebFilter.class)
+                            .doesNotHaveBean(RedisStore.class);
+                    assertThat(source(context.getBean(RateLimiter.class))).isEqualTo(Source.FALLBACK);
+                });
     }
 
     // What is set.
@@ -330,10 +338,9 @@ class SpillgateAutoConfigurationTest {
         traced.withBean(ObservationRegistry.class, ObservationRegistry::create)
                 .withPropertyValues(on)
                 .run(context -> assertThat(context).hasSingleBean(RuleObservations.class));
-        for (String off :
-                List.of("spillgate.name=a", "spillgate.observations.enabled=false", "spillgate.enabled=false")) {
+        for (String off : List.of("spillgate.name=a", "spillgate.observations.enabled=false")) {
             traced.withBean(ObservationRegistry.class, ObservationRegistry::create)
-                    .withPropertyValues(off.equals("spillgate.enabled=false") ? on : "spillgate.name=b", off)
+                    .withPropertyValues(off)
                     .run(context -> assertThat(context).hasNotFailed().doesNotHaveBean("spillgateRuleObservations"));
         }
         traced.withPropertyValues(on)
