@@ -112,6 +112,7 @@ public final class Rule {
 
     private final String name;
     private final List<String> paths;
+    private final List<String> excludePaths;
     private final Set<String> methods;
     private final Phase phase;
     private final KeySource key;
@@ -131,6 +132,7 @@ public final class Rule {
     private Rule(Builder builder, KeySource key, Phase phase) {
         this.name = builder.name;
         this.paths = List.copyOf(builder.paths);
+        this.excludePaths = List.copyOf(builder.excludePaths);
         this.methods = Collections.unmodifiableSet(new LinkedHashSet<>(builder.methods));
         this.key = key;
         this.phase = phase;
@@ -185,6 +187,15 @@ public final class Rule {
      */
     public List<String> paths() {
         return paths;
+    }
+
+    /**
+     * Returns the patterns of the paths that are not meant.
+     *
+     * @return the patterns, as they were written; empty for none
+     */
+    public List<String> excludePaths() {
+        return excludePaths;
     }
 
     /**
@@ -297,7 +308,9 @@ public final class Rule {
     /** Returns the rule for a log. */
     @Override
     public String toString() {
-        return "Rule[" + name + ", paths=" + paths + ", methods=" + methods + ", " + phase + ", key=" + key
+        return "Rule[" + name + ", paths=" + paths
+                + (excludePaths.isEmpty() ? "" : ", excludePaths=" + excludePaths) + ", methods=" + methods + ", "
+                + phase + ", key=" + key
                 + ", limits=" + limits + (shadow ? ", shadow" : "") + "]";
     }
 
@@ -306,6 +319,7 @@ public final class Rule {
 
         private final String name;
         private final List<String> paths = new ArrayList<>();
+        private final List<String> excludePaths = new ArrayList<>();
         private final Set<String> methods = new LinkedHashSet<>();
         private final List<Limit> limits = new ArrayList<>();
         private @Nullable Phase phase;
@@ -333,6 +347,17 @@ public final class Rule {
          */
         public Builder paths(String... patterns) {
             paths.addAll(Arrays.asList(patterns));
+            return this;
+        }
+
+        /**
+         * Adds paths that are not meant, also where {@link #paths} has a pattern that matches them.
+         *
+         * @param patterns patterns, as the framework of the adapter writes them
+         * @return this builder
+         */
+        public Builder excludePaths(String... patterns) {
+            excludePaths.addAll(Arrays.asList(patterns));
             return this;
         }
 

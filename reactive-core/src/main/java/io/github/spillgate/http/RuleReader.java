@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Function;
 import java.util.function.Predicate;
 
 /** Makes rules of settings, and says of each setting that is wrong which one it is. */
@@ -14,11 +15,17 @@ public final class RuleReader {
     private final KeySyntax keys;
     private final PathSyntax paths;
     private final Named named;
+    private final Function<? super RuleSettings, ? extends Predicate<? super Match>> excepted;
 
-    private RuleReader(KeySyntax keys, PathSyntax paths, Named named) {
+    private RuleReader(
+            KeySyntax keys,
+            PathSyntax paths,
+            Named named,
+            Function<? super RuleSettings, ? extends Predicate<? super Match>> excepted) {
         this.keys = keys;
         this.paths = paths;
         this.named = named;
+        this.excepted = excepted;
     }
 
     /**
@@ -30,7 +37,17 @@ public final class RuleReader {
      * @return the reader
      */
     public static RuleReader of(KeySyntax keys, PathSyntax paths, Named named) {
-        return new RuleReader(keys, paths, named);
+        return new RuleReader(keys, paths, named, rule -> match -> false);
+    }
+
+    /**
+     * Returns the same reader for rules that except some requests without saying so, besides those of their own settings.
+     *
+     * @param excepted finds for a rule the requests that it excepts; must not block
+     * @return the reader
+     */
+    public RuleReader unless(Function<? super RuleSettings, ? extends Predicate<? super Match>> excepted) {
+        return new RuleReader(keys, paths, named, excepted);
     }
 
     /**
@@ -76,6 +93,11 @@ public final class RuleReader {
             checked(setting + ".paths[" + i + "]", path, paths::compile);
             rule.paths(path);
         }
+        for (int i = 0; i < settings.excludePaths().size(); i++) {
+            String path = settings.excludePaths().get(i);
+            checked(setting + ".exclude-paths[" + i + "]", path, paths::compile);
+            rule.excludePaths(path);
+        }
         checked(setting + ".methods", settings.methods(), methods -> {
             methods.forEach(RegisteredMethods::check);
             return rule.methods(methods.toArray(String[]::new));
@@ -96,8 +118,12 @@ public final class RuleReader {
             rule.phase(phase);
         }
         String unless = settings.unless();
-        if (unless != null) {
-            rule.unless(condition(setting + ".unless", unless));
+        Predicate<? super Match> always = excepted.apply(settings);
+        if (unless == null) {
+            rule.unless(always);
+        } else {
+            Predicate<? super Match> own = condition(setting + ".unless", unless);
+            rule.unless(match -> own.test(match) || always.test(match));
         }
         checked(
                 setting + ".refund-when",

@@ -24,6 +24,13 @@ public interface RuleSettings {
     List<String> paths();
 
     /**
+     * Returns patterns of the paths that are not meant, though {@link #paths} may be theirs.
+     *
+     * @return the patterns; empty for none
+     */
+    List<String> excludePaths();
+
+    /**
      * Returns the methods that are meant.
      *
      * @return methods of the IANA HTTP method registry, in any case; empty for all

@@ -391,7 +391,7 @@ public final class Rules {
     }
 
     /** A rule, and what its paths are. */
-    private record Entry(Rule rule, List<PathMatcher> paths) {
+    private record Entry(Rule rule, List<PathMatcher> paths, List<PathMatcher> excluded) {
 
         @Nullable
         Match match(Request request, @Nullable Phase phase) {
@@ -399,15 +399,24 @@ public final class Rules {
                 return null;
             }
             if (paths.isEmpty()) {
-                return new Match(rule, request, request.pathVariables());
+                return isExcluded(request) ? null : new Match(rule, request, request.pathVariables());
             }
             for (PathMatcher path : paths) {
                 Map<String, String> variables = path.match(request);
                 if (variables != null) {
-                    return new Match(rule, request, variables);
+                    return isExcluded(request) ? null : new Match(rule, request, variables);
                 }
             }
             return null;
+        }
+
+        private boolean isExcluded(Request request) {
+            for (PathMatcher path : excluded) {
+                if (path.match(request) != null) {
+                    return true;
+                }
+            }
+            return false;
         }
     }
 
@@ -431,10 +440,7 @@ public final class Rules {
                 }
                 checkLimits(rule, limits);
                 entries.add(new Entry(
-                        rule,
-                        rule.paths().stream()
-                                .map(path -> compile(rule, path, syntax))
-                                .toList()));
+                        rule, compile(rule, rule.paths(), syntax), compile(rule, rule.excludePaths(), syntax)));
             }
             Set<String> shared = new TreeSet<>();
             for (Rule rule : rules) {
@@ -455,6 +461,10 @@ public final class Rules {
                             + ": expected rules or limits of other names, for example " + rule.name() + "-2");
                 }
             }
+        }
+
+        private static List<PathMatcher> compile(Rule rule, List<String> paths, PathSyntax syntax) {
+            return paths.stream().map(path -> compile(rule, path, syntax)).toList();
         }
 
         private static PathMatcher compile(Rule rule, String path, PathSyntax syntax) {

@@ -77,6 +77,41 @@ class RulesTest {
     }
 
     @Test
+    void aPathThatIsExcludedIsNotMeant() {
+        Rules everything = rules(address("a", 1).excludePaths("/health", "/static*"));
+        Rules some = rules(address("b", 1).paths("/a*", "/b").excludePaths("/ab*", "/b"));
+        for (int i = 0; i < 3; i++) {
+            for (String path : List.of("/health", "/static/x")) {
+                assertThat(decide(everything, SentRequest.get(path)).decision()).isEmpty();
+            }
+            for (String path : List.of("/abc", "/b", "/health")) {
+                assertThat(decide(some, SentRequest.get(path)).decision()).isEmpty();
+            }
+        }
+        for (Rules rules : List.of(everything, some)) {
+            assertThat(decide(rules, SentRequest.get("/a")).isAllowed()).isTrue();
+            assertThat(decide(rules, SentRequest.get("/a")).isAllowed()).isFalse();
+        }
+    }
+
+    @Test
+    void rulesThatAreOffLetEveryRequestPass() {
+        Rules off = Rules.off(limiter, SentRequest.syntax());
+        off.replace(List.of(Rule.named("a")
+                .key(API_KEY)
+                .whenMissing(WhenMissing.DENY)
+                .limit(Limit.perMinute(1))
+                .build()));
+        for (int i = 0; i < 3; i++) {
+            assertThat(decide(off, SentRequest.get("/")).isAllowed()).isTrue();
+            assertThat(decide(off, SentRequest.get("/").header("X-Api-Key", "k"))
+                            .decision())
+                    .isEmpty();
+        }
+        assertThat(off.list()).hasSize(1);
+    }
+
+    @Test
     void rulesOfOnePhaseAreAskedInThatPhase() {
         Rules rules = rules(
                 address("before", 5),

@@ -166,6 +166,7 @@ public final class RateLimitOptions {
     record RuleOptions(
             @Nullable String name,
             List<String> paths,
+            List<String> excludePaths,
             List<String> methods,
             String key,
             List<Limit> limits,
@@ -186,6 +187,7 @@ public final class RateLimitOptions {
             RuleOptions options = new RuleOptions(
                     rule.text("name"),
                     rule.texts("paths"),
+                    rule.texts("exclude-paths"),
                     rule.texts("methods"),
                     rule.text("key", "address"),
                     rule.list("limits", Limit::parse),

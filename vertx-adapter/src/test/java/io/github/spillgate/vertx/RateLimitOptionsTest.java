@@ -48,7 +48,8 @@ class RateLimitOptionsTest {
                           "enabled": false,
                           "rules": [
                             {
-                              "name": "login", "paths": ["/login", "/token"], "methods": "POST, PUT", "key": "header:X-Api-Key",
+                              "name": "login", "paths": ["/login", "/token"], "exclude-paths": "/login/health",
+                              "methods": "POST, PUT", "key": "header:X-Api-Key",
                               "limits": "5/15m, 100/24h counter", "limits-from": "plans", "cost": 2, "cost-from": "costs",
                               "phase": "after-authentication", "when-missing": "deny", "when-undecided": "deny",
                               "when-lookup-fails": "undecided",
@@ -85,6 +86,7 @@ class RateLimitOptionsTest {
         RateLimitOptions.RuleOptions rule = read.rules().get(0);
         assertThat(rule.limits()).containsExactly(Limit.parse("5/15m"), Limit.parse("100/24h counter"));
         assertThat(rule.paths()).containsExactly("/login", "/token");
+        assertThat(rule.excludePaths()).containsExactly("/login/health");
         assertThat(rule.methods()).containsExactly("POST", "PUT");
         assertThat(rule.phase()).isEqualTo(Phase.AFTER_AUTHENTICATION);
         assertThat(rule.timeout()).isEqualTo(Duration.ofSeconds(1));
@@ -169,6 +171,7 @@ class RateLimitOptionsTest {
                     {"name": "x", "rules": [{"limits": "5/1m"}]}                                        | rules[0].name                   | the rule has no name
                     {"name": "x", "rules": [{"name": "a"}]}                                             | rules[0].limits                 | has no limit
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "paths": "login"}]}         | rules[0].paths[0]               | does not begin with a slash
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "exclude-paths": "/b, c"}]} | rules[0].exclude-paths[1]       | does not begin with a slash
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "paths": "/*/x"}]}          | rules[0].paths[0]               | a star that is not its end
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "methods": "GETT"}]}        | rules[0].methods                | rule "a": method "GETT" is not registered for HTTP: did you mean GET?
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "who"}]}             | rules[0].key                    | who

@@ -27,6 +27,7 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
+import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -101,6 +102,37 @@ class RateLimitingTest {
             assertThat(done(limiting.futures().tryAcquire(Charge.of("me", Limit.perHour(1))))
                             .isAllowed())
                     .isTrue();
+        }
+        done(limiting.close());
+    }
+
+    @Test
+    void aPathThatIsExcludedIsNotLimitedHoweverItIsWritten() throws Exception {
+        RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("""
+                                {"name": "excluded", "store": "local", "rules": [
+                                  {"name": "all", "exclude-paths": ["/health/*", "/static/:file"], "limits": "1/1h"}]}
+                                """)))
+                .start();
+        Router router = Router.router(vertx);
+        router.route().handler(limiting.handler(Phase.BEFORE_AUTHENTICATION));
+        router.get("/health/*").handler(ctx -> {
+            Future<Void> unused = ctx.end("well");
+        });
+        router.get("/static/:file").handler(ctx -> {
+            Future<Void> unused = ctx.end("file");
+        });
+        router.get("/*").handler(ctx -> {
+            Future<Void> unused = ctx.end("mine");
+        });
+        HttpServer server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
+
+        assertThat(get(server, "/x", "x").body()).isEqualTo("mine");
+        for (String path : List.of("/health", "/health/live", "/%68ealth", "//health", "/static/a.css")) {
+            assertThat(get(server, path, "x").statusCode()).as(path).isEqualTo(200);
+        }
+        for (String path :
+                List.of("/health/../x", "/health/%2e%2e/x", "/healthy", "/static/a/b", "/HEALTH", "/x;/health")) {
+            assertThat(get(server, path, "x").body()).as(path).doesNotContain("mine");
         }
         done(limiting.close());
     }

@@ -14,6 +14,7 @@ import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -82,6 +83,19 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
      */
     public void prepare(Collection<HandlerMethod> methods) {
         methods.forEach(this::rulesOf);
+    }
+
+    /**
+     * Returns the rules of the annotations that have been read, each once.
+     *
+     * @return the rules, by their names
+     */
+    public List<Rule> rules() {
+        return rules.values().stream()
+                .flatMap(one -> one.list().stream())
+                .distinct()
+                .sorted(Comparator.comparing(Rule::name))
+                .toList();
     }
 
     @Override

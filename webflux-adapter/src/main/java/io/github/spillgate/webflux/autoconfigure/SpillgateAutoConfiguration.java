@@ -54,6 +54,7 @@ import org.springframework.web.reactive.result.method.annotation.RequestMappingH
 @EnableConfigurationProperties(SpillgateProperties.class)
 @Import({
     LimitConverter.class,
+    HealthPathsConfiguration.class,
     StoreConfiguration.SwitchedOff.class,
     StoreConfiguration.OfItsOwn.class,
     StoreConfiguration.OfTheApplication.class,
@@ -163,6 +164,11 @@ public final class SpillgateAutoConfiguration {
     }
 
     @Bean
+    HealthRequests spillgateHealthRequests() {
+        return new HealthRequests();
+    }
+
+    @Bean
     @ConditionalOnMissingBean
     Rules spillgateRules(
             RateLimiter limiter,
@@ -170,12 +176,15 @@ public final class SpillgateAutoConfiguration {
             PathSyntax paths,
             SpillgateProperties settings,
             ListableBeanFactory beans,
+            HealthRequests health,
             ObjectProvider<RuleListener> listeners) {
         if (!settings.enabled()) {
             // Not even read: beans that rules refer to may be missing in a test.
             return Rules.off(limiter, paths);
         }
-        List<Rule> rules = RuleReader.of(keys, paths, new NamedBeans(beans)).read("spillgate.rules", settings.rules());
+        List<Rule> rules = RuleReader.of(keys, paths, new NamedBeans(beans))
+                .unless(health::exceptedBy)
+                .read("spillgate.rules", settings.rules());
         RuleListener listener = RuleListener.all(listeners.orderedStream().toList());
         return WrongSettingException.checked(
                 "spillgate.rules",

@@ -1,22 +1,31 @@
 package io.github.spillgate.webflux.autoconfigure;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.Spelling;
 import java.time.Instant;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.actuate.endpoint.annotation.DeleteOperation;
 import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
 import org.springframework.boot.actuate.endpoint.annotation.ReadOperation;
 import org.springframework.boot.actuate.endpoint.annotation.Selector;
+import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 import reactor.core.publisher.Mono;
 
 /**
- * The Actuator's endpoint {@code spillgate}: which rules hold and who decides; how far a key has used up a rule's limits; and that
- * it may begin anew.
+ * The Actuator's endpoint {@code spillgate}: which rules hold and who decides; how far a key has used up a rule's limits; and a
+ * reset. Rules are those of the settings and those of {@code @RateLimited}.
  */
 @Endpoint(id = "spillgate")
 public final class SpillgateEndpoint {
@@ -24,11 +33,13 @@ public final class SpillgateEndpoint {
     private final boolean enabled;
     private final RateLimiter limiter;
     private final Rules rules;
+    private final Supplier<List<Rule>> annotated;
 
-    SpillgateEndpoint(boolean enabled, RateLimiter limiter, Rules rules) {
+    SpillgateEndpoint(boolean enabled, RateLimiter limiter, Rules rules, Supplier<List<Rule>> annotated) {
         this.enabled = enabled;
         this.limiter = limiter;
         this.rules = rules;
+        this.annotated = annotated;
     }
 
     /**
@@ -44,7 +55,10 @@ public final class SpillgateEndpoint {
                 state.decides().name(),
                 state.breaker().name(),
                 state.problem().orElse(null),
-                rules.list().stream().map(RuleInForce::of).toList());
+                Stream.concat(
+                                rules.list().stream().map(rule -> RuleInForce.of(rule, false)),
+                                annotated.get().stream().map(rule -> RuleInForce.of(rule, true)))
+                        .toList());
     }
 
     /**
@@ -52,25 +66,83 @@ public final class SpillgateEndpoint {
      *
      * @param rule the name of the rule
      * @param key the key, as the rule's key source finds it
-     * @return a usage for each limit; empty if there is no such rule
+     * @return a usage for each limit; or, with 404 or 400, what is wrong with the question
      */
     @ReadOperation
-    public Mono<List<LimitUsed>> usage(@Selector String rule, String key) {
-        return rules.peek(rule, key)
-                .map(decision -> decision.limits().stream().map(LimitUsed::of).toList());
+    public Mono<WebEndpointResponse<?>> usage(@Selector String rule, @Nullable String key) {
+        return whenKnown(
+                rule,
+                key,
+                charge -> limiter.peek(charge)
+                        .map(decision -> new WebEndpointResponse<>(
+                                decision.limits().stream().map(LimitUsed::of).toList())));
     }
 
     /**
-     * Lets a key begin anew with the limits of a rule.
+     * Resets the limits of a rule for a key.
      *
      * @param rule the name of the rule
      * @param key the key, as the rule's key source finds it
-     * @return completes when it is done
+     * @return 204 when it is done; or, with 404 or 400, what is wrong with the question
      */
     @DeleteOperation
-    public Mono<Void> reset(@Selector String rule, String key) {
-        return rules.reset(rule, key);
+    public Mono<WebEndpointResponse<?>> reset(@Selector String rule, @Nullable String key) {
+        return whenKnown(
+                rule,
+                key,
+                charge -> limiter.reset(charge)
+                        .thenReturn(new WebEndpointResponse<>(WebEndpointResponse.STATUS_NO_CONTENT)));
     }
+
+    private Mono<WebEndpointResponse<?>> whenKnown(
+            String rule, @Nullable String key, Function<Charge, Mono<? extends WebEndpointResponse<?>>> ask) {
+        List<Rule> all =
+                Stream.concat(rules.list().stream(), annotated.get().stream()).toList();
+        // Several methods may have annotations of one name: they share their limits.
+        Map<String, Limit> limits = new LinkedHashMap<>();
+        all.stream()
+                .filter(one -> one.name().equals(rule))
+                .flatMap(one -> one.limits().stream())
+                .forEach(limit -> limits.putIfAbsent(limit.name(), limit));
+        if (limits.isEmpty()) {
+            return wrong(WebEndpointResponse.STATUS_NOT_FOUND, unknown(rule, all));
+        }
+        if (key == null || key.isEmpty()) {
+            return wrong(
+                    WebEndpointResponse.STATUS_BAD_REQUEST,
+                    "the parameter key is missing: expected the key as it is stored, for example " + rule
+                            + "?key=192.0.2.7 if the rule's key is address");
+        }
+        return Mono.<WebEndpointResponse<?>>defer(() -> ask.apply(Charge.of(key, limits.values())))
+                .onErrorResume(
+                        IllegalArgumentException.class,
+                        e -> wrong(WebEndpointResponse.STATUS_BAD_REQUEST, String.valueOf(e.getMessage())));
+    }
+
+    private String unknown(String rule, List<Rule> all) {
+        if (!enabled) {
+            return "the limiter is switched off, so no rule holds: expected spillgate.enabled=true";
+        }
+        List<String> names = all.stream().map(Rule::name).distinct().toList();
+        return "no rule has this name: "
+                + Spelling.nearest(rule, names)
+                        .map(nearest -> "did you mean " + nearest + "? Expected ")
+                        .orElse("expected ")
+                + (names.isEmpty()
+                        ? "one of spillgate.rules, and there is none"
+                        : "one of " + String.join(", ", names));
+    }
+
+    private static Mono<WebEndpointResponse<?>> wrong(int status, String message) {
+        return Mono.just(new WebEndpointResponse<>(new Wrong(message), status));
+    }
+
+    /**
+     * What is wrong with a question.
+     *
+     * @param message what was expected, with an example
+     */
+    public record Wrong(String message) {}
 
     /**
      * What holds.
@@ -94,21 +166,32 @@ public final class SpillgateEndpoint {
      * @param name what it is called
      * @param phase when it is decided
      * @param paths which paths are meant; none means all
+     * @param excludePaths which paths are not meant
      * @param methods which methods are meant; none means all
      * @param limits its own limits
      * @param shadow whether it is only tried out
+     * @param annotation whether it is of a {@code @RateLimited}, and so holds for the annotated methods only
      */
     public record RuleInForce(
-            String name, String phase, List<String> paths, List<String> methods, List<String> limits, boolean shadow) {
+            String name,
+            String phase,
+            List<String> paths,
+            List<String> excludePaths,
+            List<String> methods,
+            List<String> limits,
+            boolean shadow,
+            boolean annotation) {
 
-        static RuleInForce of(Rule rule) {
+        static RuleInForce of(Rule rule, boolean annotation) {
             return new RuleInForce(
                     rule.name(),
                     rule.phase().name(),
                     rule.paths(),
+                    rule.excludePaths(),
                     List.copyOf(rule.methods()),
                     rule.limits().stream().map(Object::toString).toList(),
-                    rule.isShadow());
+                    rule.isShadow(),
+                    annotation);
         }
     }
 

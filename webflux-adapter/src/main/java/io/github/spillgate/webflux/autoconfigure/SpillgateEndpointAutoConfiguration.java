@@ -2,6 +2,8 @@ package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.webflux.RateLimitedHandlerAdapter;
+import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.actuate.autoconfigure.endpoint.condition.ConditionalOnAvailableEndpoint;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
@@ -21,7 +23,17 @@ public final class SpillgateEndpointAutoConfiguration {
     @Bean
     @ConditionalOnAvailableEndpoint(endpoint = SpillgateEndpoint.class)
     @ConditionalOnMissingBean
-    SpillgateEndpoint spillgateEndpoint(RateLimiter limiter, Rules rules, SpillgateProperties settings) {
-        return new SpillgateEndpoint(settings.enabled(), limiter, rules);
+    SpillgateEndpoint spillgateEndpoint(
+            RateLimiter limiter,
+            Rules rules,
+            SpillgateProperties settings,
+            ObjectProvider<RateLimitedHandlerAdapter> annotated) {
+        return new SpillgateEndpoint(
+                settings.enabled(),
+                limiter,
+                rules,
+                () -> annotated.stream()
+                        .flatMap(adapter -> adapter.rules().stream())
+                        .toList());
     }
 }

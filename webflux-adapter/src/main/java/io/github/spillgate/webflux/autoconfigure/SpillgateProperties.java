@@ -178,6 +178,7 @@ public record SpillgateProperties(
      *
      * @param name what it is called, such as login
      * @param paths patterns of the paths that are meant, such as /users/{id}; all by default
+     * @param excludePaths patterns of paths that are not meant, such as /static/**
      * @param methods the methods that are meant; all by default
      * @param key who is charged: address, principal, header:X-Api-Key, path:id, bean:tenantKey and so on
      * @param limits such as 120/1m; several must all agree
@@ -198,6 +199,7 @@ public record SpillgateProperties(
     public record RuleProperties(
             @Nullable String name,
             @DefaultValue List<String> paths,
+            @DefaultValue List<String> excludePaths,
             @DefaultValue List<String> methods,
             @DefaultValue("address") String key,
             @DefaultValue List<Limit> limits,

@@ -4,6 +4,7 @@ import io.github.spillgate.webflux.RateLimited;
 import java.util.List;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
+import org.springframework.aot.hint.BindingReflectionHintsRegistrar;
 import org.springframework.aot.hint.MemberCategory;
 import org.springframework.aot.hint.RuntimeHints;
 import org.springframework.aot.hint.RuntimeHintsRegistrar;
@@ -25,6 +26,10 @@ final class SpillgateRuntimeHints implements RuntimeHintsRegistrar {
                 .forEach(type -> hints.reflection().registerType(type, MemberCategory.INVOKE_DECLARED_METHODS));
         // Where it stands on an annotation of the application's own, Spring makes one of its kind.
         hints.proxies().registerJdkProxy(RateLimited.class);
+        // Spring Boot sees what the endpoint answers only as far as its methods' types say it.
+        new BindingReflectionHintsRegistrar()
+                .registerReflectionHints(
+                        hints.reflection(), SpillgateEndpoint.LimitUsed.class, SpillgateEndpoint.Wrong.class);
         LOOKED_FOR.forEach(name -> hints.reflection().registerTypeIfPresent(classLoader, name));
     }
 }

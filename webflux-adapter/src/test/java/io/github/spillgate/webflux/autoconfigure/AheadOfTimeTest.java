@@ -117,7 +117,8 @@ class AheadOfTimeTest {
         for (Class<?> told : List.of(
                 SpillgateEndpoint.Overview.class,
                 SpillgateEndpoint.RuleInForce.class,
-                SpillgateEndpoint.LimitUsed.class)) {
+                SpillgateEndpoint.LimitUsed.class,
+                SpillgateEndpoint.Wrong.class)) {
             assertInvocable(told);
         }
         for (String operation : List.of("overview", "usage", "reset")) {

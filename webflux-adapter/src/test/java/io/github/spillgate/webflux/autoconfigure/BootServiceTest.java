@@ -126,7 +126,41 @@ class BootServiceTest {
         assertThat(get(ofMe, "x").body()).contains("\"limit\":\"120/1m name=address-1m\",\"used\":1,\"remaining\":119");
         assertThat(send(request(ofMe, "x").DELETE()).statusCode()).isEqualTo(204);
         assertThat(get(ofMe, "x").body()).contains("\"used\":0,\"remaining\":120");
-        assertThat(get("/actuator/spillgate/nothing?key=x", "x").statusCode()).isEqualTo(404);
+    }
+
+    @Test
+    void anEndpointKnowsTheRulesOfAnnotations() {
+        String name = "BootServiceTest.Handlers.annotated";
+        assertThat(get("/actuator/spillgate", "x").body())
+                .containsOnlyOnce("\"name\":\"" + name + "\"")
+                .contains("\"limits\":[\"1/1m name=" + name + "-1m\"],\"shadow\":false,\"annotation\":true");
+        get("/v1/annotated", "x");
+        String ofMe = "/actuator/spillgate/" + name + "?key=127.0.0.1";
+        assertThat(get(ofMe, "x").body()).contains("\"used\":1,\"remaining\":0");
+        assertThat(send(request(ofMe, "x").DELETE()).statusCode()).isEqualTo(204);
+        assertThat(get("/v1/annotated", "x").statusCode()).isEqualTo(200);
+    }
+
+    @Test
+    void anEndpointSaysWhatIsWrongWithAQuestion() {
+        for (HttpResponse<String> unknown : List.of(
+                get("/actuator/spillgate/validat?key=x", "x"),
+                send(request("/actuator/spillgate/validat?key=x", "x").DELETE()))) {
+            assertThat(unknown.statusCode()).isEqualTo(404);
+            assertThat(unknown.body())
+                    .isEqualTo(
+                            "{\"message\":\"no rule has this name: did you mean validate? Expected one of address, plan,"
+                                    + " validate, BootServiceTest.Handlers.annotated\"}");
+        }
+        for (String query : List.of("", "?key=")) {
+            HttpResponse<String> keyless = get("/actuator/spillgate/address" + query, "x");
+            assertThat(keyless.statusCode()).isEqualTo(400);
+            assertThat(keyless.body())
+                    .contains("the parameter key is missing: expected the key as it is stored, for example"
+                            + " address?key=192.0.2.7");
+        }
+        assertThat(send(request("/actuator/spillgate/address", "x").DELETE()).statusCode())
+                .isEqualTo(400);
     }
 
     @Test

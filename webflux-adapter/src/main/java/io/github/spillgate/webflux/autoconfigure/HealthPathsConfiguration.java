@@ -1,0 +1,43 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.SmartInitializingSingleton;
+import org.springframework.boot.actuate.autoconfigure.web.server.ManagementPortType;
+import org.springframework.boot.actuate.endpoint.EndpointId;
+import org.springframework.boot.actuate.endpoint.web.PathMappedEndpoints;
+import org.springframework.boot.actuate.endpoint.web.WebServerNamespace;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.core.env.Environment;
+
+/** Finds where the Actuator's health endpoint is mapped on the server of the application, if it is. */
+@Configuration(proxyBeanMethods = false)
+@ConditionalOnClass({PathMappedEndpoints.class, ManagementPortType.class})
+class HealthPathsConfiguration {
+
+    private static final EndpointId HEALTH = EndpointId.of("health");
+
+    /** Not earlier: the endpoints are beans, and one of them is ours, which needs the rules. */
+    @Bean
+    SmartInitializingSingleton spillgateHealthPaths(
+            HealthRequests requests, ObjectProvider<PathMappedEndpoints> endpoints, Environment environment) {
+        return () -> endpoints.ifAvailable(all -> requests.map(paths(all, ManagementPortType.get(environment))));
+    }
+
+    private static List<String> paths(PathMappedEndpoints endpoints, ManagementPortType port) {
+        List<String> paths = new ArrayList<>();
+        String path = endpoints.getPath(HEALTH);
+        if (path != null && port == ManagementPortType.SAME) {
+            paths.add(path);
+            paths.add(path + "/**");
+        }
+        if (path != null && port != ManagementPortType.DISABLED) {
+            // Such as /livez, which the server of the application has also where the Actuator has one of its own.
+            paths.addAll(endpoints.getAdditionalPaths(WebServerNamespace.SERVER, HEALTH));
+        }
+        return paths;
+    }
+}

@@ -1,0 +1,49 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import io.github.spillgate.http.Match;
+import io.github.spillgate.http.PathSyntax.PathMatcher;
+import io.github.spillgate.http.RuleSettings;
+import io.github.spillgate.webflux.PathPatterns;
+import java.util.List;
+import java.util.function.Predicate;
+
+/**
+ * Requests to the Actuator's health endpoint, which rules except unless their own paths name it: an orchestrator that gets 429 takes
+ * the instance out of service.
+ *
+ * <p>Nothing may pass a rule by looking like such a request. So the patterns are compared as the Actuator compares its own, with case and
+ * with the methods that it maps, and not by the application's {@code PathSyntax}.
+ */
+final class HealthRequests implements Predicate<Match> {
+
+    private static final String CATCH_ALL = "/?(\\*\\*|\\{\\*[^}]+})";
+
+    /** None before all endpoints are known, which is before the server takes requests. */
+    private volatile List<PathMatcher> paths = List.of();
+
+    /** Sets where the endpoint is mapped. */
+    void map(List<String> patterns) {
+        paths = patterns.stream().map(PathPatterns.ofSpring()::compile).toList();
+    }
+
+    /** Returns which requests a rule excepts: these if it has no paths, or only {@code /**}; else none. */
+    Predicate<Match> exceptedBy(RuleSettings rule) {
+        boolean isForAllPaths =
+                rule.paths().stream().allMatch(path -> path.strip().matches(CATCH_ALL));
+        return isForAllPaths ? this : match -> false;
+    }
+
+    @Override
+    public boolean test(Match match) {
+        String method = match.request().method();
+        if (!method.equals("GET") && !method.equals("HEAD")) {
+            return false;
+        }
+        for (PathMatcher path : paths) {
+            if (path.match(match.request()) != null) {
+                return true;
+            }
+        }
+        return false;
+    }
+}

@@ -1,0 +1,217 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse;
+import java.time.Duration;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.boot.SpringBootConfiguration;
+import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.boot.builder.SpringApplicationBuilder;
+import org.springframework.context.ConfigurableApplicationContext;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Import;
+import org.springframework.security.config.web.server.ServerHttpSecurity;
+import org.springframework.security.web.server.SecurityWebFilterChain;
+import org.springframework.security.web.server.firewall.ServerWebExchangeFirewall;
+import org.springframework.web.bind.annotation.RequestMapping;
+import org.springframework.web.bind.annotation.RestController;
+import org.springframework.web.reactive.config.PathMatchConfigurer;
+import org.springframework.web.reactive.config.WebFluxConfigurer;
+import reactor.core.publisher.Mono;
+
+/** Rules that are about all paths, and the Actuator's health endpoint, on a real server whose application answers every other path. */
+class HealthRequestsTest {
+
+    private static final String MINE = "mine";
+
+    private final HttpClient client = HttpClient.newHttpClient();
+    private ConfigurableApplicationContext context;
+
+    @AfterEach
+    void close() {
+        context.close();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", "/**", "/{*path}"})
+    void aRuleForAllPathsDoesNotLimitHealthChecks(String paths) {
+        start(
+                "--spillgate.rules[0].paths=" + paths,
+                "--management.endpoint.health.probes.enabled=true",
+                "--management.endpoint.health.probes.add-additional-paths=true");
+        useUp();
+        for (int i = 0; i < 5; i++) {
+            for (String path : List.of(
+                    "/actuator/health", "/actuator/health/liveness", "/livez", "/readyz", "/actuator/health?a=b")) {
+                assertThat(get(path).statusCode()).as(path).isEqualTo(200);
+            }
+            assertThat(send("/actuator/health", "HEAD").statusCode()).isEqualTo(200);
+        }
+        assertThat(get("/actuator/info").statusCode()).isEqualTo(429);
+    }
+
+    @ParameterizedTest
+    @CsvSource({"/actuator/**", "/actuator/health", "/{a}/health", "/*/*"})
+    void aRuleThatNamesHealthLimitsIt(String paths) {
+        start("--spillgate.rules[0].paths=" + paths);
+        assertThat(get("/actuator/health").statusCode()).isEqualTo(200);
+        assertThat(get("/actuator/health").statusCode()).isEqualTo(429);
+    }
+
+    @Test
+    void healthIsFoundWhereItIsMapped() {
+        start("--management.endpoints.web.base-path=/manage", "--management.endpoints.web.path-mapping.health=probe");
+        useUp();
+        assertThat(get("/manage/probe").statusCode()).isEqualTo(200);
+        assertThat(get("/actuator/health").statusCode()).isEqualTo(429);
+    }
+
+    @Test
+    void aPathIsNotExceptedWhereNoHealthEndpointAnswers() {
+        start("--management.endpoints.web.exposure.exclude=health");
+        useUp();
+        assertThat(get("/actuator/health").statusCode()).isEqualTo(429);
+    }
+
+    @Test
+    void onlyAdditionalPathsAreExceptedWhereTheActuatorHasAServerOfItsOwn() {
+        start(
+                "--management.server.port=0",
+                "--management.endpoint.health.probes.enabled=true",
+                "--management.endpoint.health.probes.add-additional-paths=true");
+        useUp();
+        assertThat(get("/actuator/health").statusCode()).isEqualTo(429);
+        assertThat(get("/livez").statusCode()).isEqualTo(200);
+    }
+
+    /** Every one of these either reaches the health endpoint or is limited. */
+    @Test
+    void noRequestOfTheApplicationPassesByLookingLikeAHealthCheck() {
+        start(
+                "--management.endpoint.health.probes.enabled=true",
+                "--management.endpoint.health.probes.add-additional-paths=true");
+        useUp();
+        Stream.of(
+                        "/ACTUATOR/HEALTH",
+                        "/Actuator/health",
+                        "/LIVEZ",
+                        "//actuator/health",
+                        "/actuator//health",
+                        "/actuator/health/",
+                        "/actuator/health//",
+                        "/actuator/health;a=b",
+                        "/actuator;a=b/health",
+                        "/actuator/health;/../../x",
+                        "/actuator/health/../../x",
+                        "/actuator/health/..;/..;/x",
+                        "/actuator/health/%2e%2e/%2e%2e/x",
+                        "/actuator/healthy",
+                        "/actuator/health%2Fx",
+                        "/actuator%2Fhealth",
+                        "/%61ctuator/health",
+                        "/actuator/%68ealth",
+                        "/actuator/health%00",
+                        "/actuator/health%20",
+                        "/x/../actuator/health",
+                        "/x/actuator/health",
+                        "/./actuator/health",
+                        "/actuator/health.json",
+                        "/livez/",
+                        "/livez/x",
+                        "/livez;a=b",
+                        "/liv%65z",
+                        "/x?/actuator/health",
+                        "/x;/actuator/health")
+                .forEach(path -> assertThat(get(path).body()).as(path).doesNotContain(MINE));
+        for (String method : List.of("POST", "PUT", "DELETE", "OPTIONS", "PATCH")) {
+            assertThat(send("/actuator/health", method).statusCode()).as(method).isEqualTo(429);
+        }
+    }
+
+    private void useUp() {
+        assertThat(get("/x").body()).isEqualTo(MINE);
+        assertThat(get("/x").statusCode()).isEqualTo(429);
+    }
+
+    private void start(String... arguments) {
+        context = new SpringApplicationBuilder(Application.class)
+                .properties(
+                        "server.port=0",
+                        "server.address=127.0.0.1",
+                        "spillgate.store=local",
+                        "management.health.defaults.enabled=false",
+                        "management.endpoints.web.exposure.include=health,info")
+                .run(Stream.concat(
+                                Stream.of("--spillgate.rules[0].name=all", "--spillgate.rules[0].limits=1/1h"),
+                                Stream.of(arguments))
+                        .toArray(String[]::new));
+    }
+
+    private HttpResponse<String> get(String path) {
+        return send(path, "GET");
+    }
+
+    private HttpResponse<String> send(String path, String method) {
+        String port = context.getEnvironment().getProperty("local.server.port");
+        try {
+            return client.send(
+                    HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path))
+                            .timeout(Duration.ofSeconds(30))
+                            .method(method, BodyPublishers.noBody())
+                            .build(),
+                    HttpResponse.BodyHandlers.ofString());
+        } catch (Exception e) {
+            throw new IllegalStateException(path, e);
+        }
+    }
+
+    @SpringBootConfiguration
+    @EnableAutoConfiguration
+    @Import(Handlers.class)
+    static class Application {
+
+        @Bean
+        SecurityWebFilterChain everybody(ServerHttpSecurity http) {
+            return http.csrf(ServerHttpSecurity.CsrfSpec::disable)
+                    .authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
+                    .build();
+        }
+
+        /** Else Spring Security would refuse most of the paths that are tried. */
+        @Bean
+        ServerWebExchangeFirewall none() {
+            return ServerWebExchangeFirewall.INSECURE_NOOP;
+        }
+
+        /** The Actuator's paths stay as they are written; the application's, and so those of rules, do not. */
+        @Bean
+        WebFluxConfigurer inAnyCase() {
+            return new WebFluxConfigurer() {
+                @Override
+                public void configurePathMatching(PathMatchConfigurer paths) {
+                    paths.setUseCaseSensitiveMatch(false);
+                }
+            };
+        }
+    }
+
+    @RestController
+    static class Handlers {
+
+        @RequestMapping("/**")
+        Mono<String> all() {
+            return Mono.just(MINE);
+        }
+    }
+}
