@@ -84,7 +84,8 @@ public final class KeySyntax {
         Reader reader = new Reader(Objects.requireNonNull(text, "key is null: expected one, for example address"));
         KeySource source = reader.firstOf();
         if (!reader.isAtEnd()) {
-            throw reader.refused("nothing more");
+            throw reader.refused("nothing more, or | or + before another key; a name has no space in it, for example"
+                    + " header:X-Api-Key | address");
         }
         return source;
     }
@@ -168,8 +169,10 @@ public final class KeySyntax {
 
         private KeySource hashed(KeySource source) {
             if (secret == null) {
-                throw new IllegalArgumentException("key " + Quoted.text(text)
-                        + " is to be hashed, and there is no secret: expected one of at least 16 bytes beside it");
+                throw new IllegalArgumentException(
+                        "key " + Quoted.text(text)
+                                + " is to be hashed, and there is no secret: expected one of at least 16 characters, the same in all instances,"
+                                + " as spillgate.secret in Spring Boot, \"secret\" in the options of Vert.x, or KeySyntax.secret(…)");
             }
             return source.hashed(secret);
         }

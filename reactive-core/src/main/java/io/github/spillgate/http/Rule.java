@@ -547,8 +547,7 @@ public final class Rule {
         public Builder timeout(Duration timeout) {
             if (timeout.isNegative() || timeout.isZero() || timeout.compareTo(LONGEST_TIMEOUT) > 0) {
                 throw refused("timeout " + timeout
-                        + " is out of range: expected more than zero and at most a minute, for example"
-                        + " Duration.ofMillis(50)");
+                        + " is out of range: expected more than zero and at most a minute, for example 50 ms");
             }
             this.timeout = timeout;
             return this;

@@ -2,9 +2,13 @@ package io.github.spillgate.http;
 
 import static io.github.spillgate.http.WrongSettingException.checked;
 
+import io.github.spillgate.Charge;
+import io.github.spillgate.Limit;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.function.Function;
 import java.util.function.Predicate;
@@ -102,7 +106,9 @@ public final class RuleReader {
             methods.forEach(RegisteredMethods::check);
             return rule.methods(methods.toArray(String[]::new));
         });
-        checked(setting + ".key", settings.key(), key -> rule.key(keys.parse(key)));
+        KeySource key = checked(setting + ".key", settings.key(), keys::parse);
+        rule.key(key);
+        checkLimits(setting + ".limits", settings);
         settings.limits().forEach(rule::limit);
         String limitsFrom = settings.limitsFrom();
         if (limitsFrom != null) {
@@ -114,6 +120,13 @@ public final class RuleReader {
             rule.cost(named(setting + ".cost-from", costFrom, Rule.CostSource.class));
         }
         Rule.Phase phase = settings.phase();
+        if (phase == Rule.Phase.BEFORE_AUTHENTICATION && Sources.needsPrincipal(key)) {
+            throw new WrongSettingException(
+                    setting + ".phase",
+                    phase,
+                    "key " + key + " is not known before authentication: expected after-authentication, or another key",
+                    null);
+        }
         if (phase != null) {
             rule.phase(phase);
         }
@@ -137,9 +150,39 @@ public final class RuleReader {
         rule.whenUndecided(settings.whenUndecided())
                 .whenLookupFails(settings.whenLookupFails())
                 .shadow(settings.shadow());
-        return phase == null || settings.limits().isEmpty()
-                ? checked(setting + ".limits", settings.limits(), any -> rule.build())
-                : checked(setting + ".phase", phase, any -> rule.build());
+        return checked(setting + ".limits", settings.limits(), any -> rule.build());
+    }
+
+    private static boolean areApart(Limit one, Limit other) {
+        try {
+            return Charge.of("any", List.of(one, other)).limits().size() == 2;
+        } catch (IllegalArgumentException e) {
+            return false;
+        }
+    }
+
+    /** A rule says the same when it is made, but to somebody who writes Java. */
+    private static void checkLimits(String setting, RuleSettings rule) {
+        if (rule.limits().isEmpty()) {
+            throw new WrongSettingException(
+                    setting,
+                    null,
+                    "the rule has no limit" + (rule.limitsFrom() == null ? "" : " for keys whose limits are not found")
+                            + ": expected one or more, for example 120/1m",
+                    null);
+        }
+        Map<String, Limit> names = new HashMap<>();
+        for (Limit limit : rule.limits()) {
+            Limit other = names.putIfAbsent(limit.name(), limit);
+            if (other != null && !areApart(other, limit)) {
+                throw new WrongSettingException(
+                        setting,
+                        rule.limits(),
+                        "limits " + other + " and " + limit + " share their count, " + limit.name()
+                                + ": expected another name for one of them, for example " + limit.named("burst"),
+                        null);
+            }
+        }
     }
 
     @SuppressWarnings(

@@ -15,6 +15,7 @@ import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.RuleReader;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.Spelling;
 import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
@@ -34,7 +35,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
@@ -308,9 +308,8 @@ public final class RateLimiting {
         }
 
         private KeySyntax keys() {
-            KeySyntax syntax = KeySyntax.of(client())
-                    .beans(name ->
-                            named.get(name) instanceof KeySource source ? Optional.of(source) : Optional.empty());
+            KeySyntax syntax =
+                    KeySyntax.of(client()).beans(name -> Optional.of(new Given(named).get(name, KeySource.class)));
             String secret = options.secret();
             return secret == null
                     ? syntax
@@ -377,11 +376,26 @@ public final class RateLimiting {
         public <T> T get(String name, Class<T> type) {
             Object found = named.get(name);
             if (!type.isInstance(found)) {
-                throw new IllegalArgumentException("nothing of type " + type.getSimpleName()
-                        + " has been named so: expected one of " + new TreeSet<>(named.keySet())
-                        + ", or another call before start()");
+                List<String> names = named.entrySet().stream()
+                        .filter(one -> type.isInstance(one.getValue()))
+                        .map(Map.Entry::getKey)
+                        .sorted()
+                        .toList();
+                String meant = Spelling.nearest(name, names)
+                        .map(nearest -> "did you mean " + nearest + "? Expected ")
+                        .orElse("expected ");
+                throw new IllegalArgumentException(
+                        "nothing of type " + type.getSimpleName() + " has been named so: " + meant
+                                + (names.isEmpty() ? "" : "one of " + String.join(", ", names) + ", or ")
+                                + "RateLimiting.of(…)." + method(type) + "(\"" + name + "\", …) before start()");
             }
             return type.cast(found);
+        }
+
+        private static String method(Class<?> type) {
+            return type == KeySource.class
+                    ? "key"
+                    : type == Rule.LimitSource.class ? "limits" : type == Rule.CostSource.class ? "cost" : "unless";
         }
     }
 }

@@ -169,14 +169,17 @@ class RateLimitOptionsTest {
                     {"rules": []}                                                                       | name                            | the limiter has no name
                     {"name": "a b"}                                                                     | name                            | a b
                     {"name": "x", "rules": [{"limits": "5/1m"}]}                                        | rules[0].name                   | the rule has no name
-                    {"name": "x", "rules": [{"name": "a"}]}                                             | rules[0].limits                 | has no limit
+                    {"name": "x", "rules": [{"name": "a"}]}                                             | rules[0].limits                 | rule "a": the rule has no limit: expected one or more, for example 120/1m
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "paths": "login"}]}         | rules[0].paths[0]               | does not begin with a slash
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "exclude-paths": "/b, c"}]} | rules[0].exclude-paths[1]       | does not begin with a slash
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "paths": "/*/x"}]}          | rules[0].paths[0]               | a star that is not its end
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "methods": "GETT"}]}        | rules[0].methods                | rule "a": method "GETT" is not registered for HTTP: did you mean GET?
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "who"}]}             | rules[0].key                    | who
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "bean:who"}]}        | rules[0].key                    | who
-                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "cost-from": "f"}]}         | rules[0].cost-from              | has been named so
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "cost-from": "f"}]}         | rules[0].cost-from              | has been named so: expected RateLimiting.of(…).cost("f", …) before start()
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "hashed(address)"}]} | rules[0].key                    | "secret" in the options of Vert.x
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "header:X Api"}]}    | rules[0].key                    | a name has no space in it, for example header:X-Api-Key
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "principal", "phase": "before-authentication"}]} | rules[0].phase | rule "a": key principal is not known before authentication: expected after-authentication
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m"}, {"name": "a", "limits": "5/1m"}]} | rules[1].name            | another rule is called so
                     {"name": "x", "redis": {"uri": "http://u:pw@localhost"}}                            | redis.uri                       | //…@localhost
                     {"name": "x", "redis": {"uri": "redis://localhost", "namespace": "a b"}}            | redis.namespace                 | a b

@@ -1,24 +1,32 @@
 package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.http.RuleReader;
-import org.springframework.beans.BeansException;
+import io.github.spillgate.http.Spelling;
+import java.util.List;
 import org.springframework.beans.factory.ListableBeanFactory;
+import org.springframework.util.ClassUtils;
 
 /** What settings of rules refer to: beans, by their names. */
 record NamedBeans(ListableBeanFactory beans) implements RuleReader.Named {
 
     @Override
     public <T> T get(String name, Class<T> type) {
-        try {
+        if (beans.containsBean(name) && beans.isTypeMatch(name, type)) {
             return beans.getBean(name, type);
-        } catch (BeansException e) {
-            throw new IllegalArgumentException(
-                    "there is no such bean of type " + type.getName() + ": expected the name of one" + known(type), e);
         }
+        throw new IllegalArgumentException(
+                (beans.containsBean(name) ? "the bean is not of type " : "there is no such bean of type ")
+                        + ClassUtils.getShortName(type) + ": "
+                        + expected(name, List.of(beans.getBeanNamesForType(type))));
     }
 
-    private String known(Class<?> type) {
-        String[] names = beans.getBeanNamesForType(type);
-        return names.length == 0 ? ", and there is none" : ", for example " + names[0];
+    private static String expected(String name, List<String> names) {
+        if (names.isEmpty()) {
+            return "expected a @Bean of that type with this name, and there is none of any name";
+        }
+        return Spelling.nearest(name, names)
+                        .map(nearest -> "did you mean " + nearest + "? Expected")
+                        .orElse("expected")
+                + " one of " + String.join(", ", names);
     }
 }

@@ -125,10 +125,8 @@ public final class SpillgateAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean
     KeySyntax spillgateKeySyntax(ClientAddress client, SpillgateProperties settings, ListableBeanFactory beans) {
-        KeySyntax syntax = KeySyntax.of(client)
-                .beans(name -> beans.containsBean(name) && beans.isTypeMatch(name, KeySource.class)
-                        ? Optional.of(beans.getBean(name, KeySource.class))
-                        : Optional.empty());
+        NamedBeans named = new NamedBeans(beans);
+        KeySyntax syntax = KeySyntax.of(client).beans(name -> Optional.of(named.get(name, KeySource.class)));
         String secret = settings.secret();
         return secret == null
                 ? syntax

@@ -406,8 +406,37 @@ class SpillgateAutoConfigurationTest {
                         "spillgate.rules[0].key",
                         "bean:missing",
                         "spillgate.rules[0].key",
-                        "\"missing\" that is not there"),
-                new Wrong("spillgate.rules[0].key", "hashed(address)", "spillgate.rules[0].key", "there is no secret"),
+                        "rule \"login\": there is no such bean of type KeySource: expected one of tenantKey"),
+                new Wrong(
+                        "spillgate.rules[0].key",
+                        "hashed(address)",
+                        "spillgate.rules[0].key",
+                        "as spillgate.secret in Spring Boot"),
+                new Wrong(
+                        "spillgate.rules[0].key",
+                        "header:X Api",
+                        "spillgate.rules[0].key",
+                        "a name has no space in it, for example header:X-Api-Key"),
+                new Wrong(
+                        "spillgate.rules[0].limits",
+                        "",
+                        "spillgate.rules[0].limits",
+                        "rule \"login\": the rule has no limit: expected one or more, for example 120/1m"),
+                new Wrong(
+                        "spillgate.rules[0].limits",
+                        "5/1m, 10/1m",
+                        "spillgate.rules[0].limits",
+                        "share their count, 1m: expected another name for one of them, for example 10/1m name=burst"),
+                new Wrong(
+                        "spillgate.rules[0].limits-from",
+                        "plns",
+                        "spillgate.rules[0].limits-from",
+                        "there is no such bean of type Rule.LimitSource: did you mean plans? Expected one of plans"),
+                new Wrong(
+                        "spillgate.rules[0].limits-from",
+                        "costs",
+                        "spillgate.rules[0].limits-from",
+                        "the bean is not of type Rule.LimitSource: expected one of plans"),
                 new Wrong("spillgate.rules[0].limits-from", "none", "spillgate.rules[0].limits-from", "no such bean"),
                 new Wrong("spillgate.rules[0].refund-when", "OK", "spillgate.rules[0].refund-when", "status \"OK\""),
                 new Wrong("spillgate.rules[0].cost", "-1", "spillgate.rules[0].cost", "is negative"),
@@ -422,7 +451,8 @@ class SpillgateAutoConfigurationTest {
                         "no network is trusted"),
                 new Wrong("spillgate.redis.uri", "http://localhost", "spillgate.redis.uri", ""))) {
             ReactiveWebApplicationContextRunner with = wrong.property.equals("spillgate.redis.uri") ? runner : local();
-            with.withPropertyValues(
+            with.withUserConfiguration(Helpers.class)
+                    .withPropertyValues(
                             "spillgate.rules[0].name=login",
                             "spillgate.rules[0].limits=5/1m",
                             wrong.property + "=" + wrong.value)
