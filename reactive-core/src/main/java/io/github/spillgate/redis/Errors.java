@@ -170,6 +170,10 @@ final class Errors {
         if (e instanceof LimitStoreException ours) {
             return ours;
         }
+        if (e instanceof LinkageError) {
+            return new LimitStoreUnreachableException(
+                    "Redis cannot be asked: Lettuce does not run with the libraries on the class path: " + e, e);
+        }
         String message = messageOf(e);
         Matcher named = PLACE.matcher(message);
         // Lettuce says of every name that it is unresolved: it looks it up later.

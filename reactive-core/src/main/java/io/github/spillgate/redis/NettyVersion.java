@@ -17,15 +17,12 @@ import org.jspecify.annotations.Nullable;
 final class NettyVersion {
     // Design notes.
     //
-    // Lettuce 7 needs Netty 4.2, and needs it first when it connects. With Netty 4.1, as Vert.x 4 brings it, a service
-    // starts, and
-    // the limiter takes the missing class for an outage and decides locally for ever. One module of 4.1 beside others
-    // of 4.2 has
-    // the same effect.
+    // Lettuce 7 needs Netty 4.2, and needs it first when it connects. With Netty 4.1, which Vert.x 4 brings, a service
+    // would start, and the limiter would take the missing class for an outage and decide locally for ever. One module
+    // of 4.1 beside others of 4.2 has the same effect.
     //
     // So the check uses what Lettuce needs of the three modules that must not be older. Versions are only for the
-    // message: a jar
-    // that holds a whole service may not tell them.
+    // message: a jar that holds a whole service may not have them.
 
     private static final String REMEDY = "expected Netty 4.2 in all modules, for example by importing"
             + " io.netty:netty-bom:4.2.17.Final before other BOMs, or by Vert.x 5, because Vert.x 4 brings Netty 4.1";

@@ -92,7 +92,16 @@ final class OpenConnection implements Asks {
      */
     @Override
     public <T> Mono<T> ask(Function<RedisReactiveCommands<byte[], byte[]>, Mono<T>> command) {
-        return Mono.create(sink -> turnstile.execute(new Question<>(command.apply(connection.reactive()), sink)));
+        return Mono.create(sink -> {
+            Mono<T> sending;
+            try {
+                sending = command.apply(connection.reactive());
+            } catch (LinkageError e) {
+                sink.error(Errors.unreachable(e));
+                return;
+            }
+            turnstile.execute(new Question<>(sending, sink));
+        });
     }
 
     long now() {

@@ -7,6 +7,7 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
@@ -163,6 +164,8 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
                 patience = Schedulers.parallel().schedule(this::losePatience, patienceLeft, TimeUnit.NANOSECONDS);
             }
             what.apply(store.primary()).subscribe(this);
+        } catch (LinkageError e) {
+            onError(e);
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
             onError(e);
@@ -248,10 +251,11 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     }
 
     @Override
-    public final void onError(Throwable error) {
+    public final void onError(Throwable signalled) {
         if (!closes()) {
             return;
         }
+        Throwable error = signalled instanceof LinkageError e ? unusable(e) : signalled;
         // What is refused is not done elsewhere: the next answer of the store would undo it.
         boolean isRefused = !needsAnswer && error instanceof LimitStoreRefusedException;
         try {
@@ -332,6 +336,12 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
             gate.leave(passage);
             failedLate(unanswered());
         }
+    }
+
+    /** To Reactor such an error is fatal, and is lost on another thread; here it is the reason why the store cannot be asked. */
+    private LimitStoreUnreachableException unusable(LinkageError e) {
+        return new LimitStoreUnreachableException(
+                store.primary() + " cannot run with the libraries on the class path: " + e, e);
     }
 
     private LimitStoreUnansweredException unanswered() {

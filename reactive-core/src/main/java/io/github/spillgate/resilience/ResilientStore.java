@@ -229,7 +229,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
                 .takeUntil(look ->
                         isReconciled(claims) || !gateTo(claims).isAsked() || Deadlines.now() - since >= deadlineNanos)
                 .then(Mono.defer(() -> isReconciled(claims) ? refund : granting.refund(claims)))
-                .contextWrite(context -> context.put(WAITING_SINCE, context.getOrDefault(WAITING_SINCE, since)));
+                .contextWrite(context -> context.hasKey(WAITING_SINCE) ? context : context.put(WAITING_SINCE, since));
     }
 
     private boolean isReconciled(List<Claim> claims) {

@@ -64,7 +64,7 @@ class RefusedOperationTest {
             redis.pause();
             assertThat(limiter.tryAcquire(KEY).block().source()).isEqualTo(Source.LOCAL);
             assertThat(limiter.tryAcquire(KEY).block().source()).isEqualTo(Source.LOCAL);
-            admin.async().clientKill(KillArgs.Builder.typeNormal().skipme());
+            admin.reactive().clientKill(KillArgs.Builder.typeNormal().skipme()).subscribe();
             redis.resume();
             await().atMost(PATIENCE)
                     .until(() -> limiter.tryAcquire(KEY).block().source() == Source.REDIS

@@ -1,6 +1,7 @@
 package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.http.Match;
+import io.github.spillgate.http.PathSyntax;
 import io.github.spillgate.http.PathSyntax.PathMatcher;
 import io.github.spillgate.http.RuleSettings;
 import io.github.spillgate.webflux.PathPatterns;
@@ -16,20 +17,19 @@ import java.util.function.Predicate;
  */
 final class HealthRequests implements Predicate<Match> {
 
-    private static final String CATCH_ALL = "/?(\\*\\*|\\{\\*[^}]+})";
+    private static final PathSyntax SYNTAX = PathPatterns.ofSpring();
 
     /** None before all endpoints are known, which is before the server takes requests. */
     private volatile List<PathMatcher> paths = List.of();
 
     /** Sets where the endpoint is mapped. */
     void map(List<String> patterns) {
-        paths = patterns.stream().map(PathPatterns.ofSpring()::compile).toList();
+        paths = patterns.stream().map(SYNTAX::compile).toList();
     }
 
     /** Returns which requests a rule excepts: these if it has no paths, or only {@code /**}; else none. */
     Predicate<Match> exceptedBy(RuleSettings rule) {
-        boolean isForAllPaths =
-                rule.paths().stream().allMatch(path -> path.strip().matches(CATCH_ALL));
+        boolean isForAllPaths = rule.paths().stream().allMatch(path -> SYNTAX.matchesEveryPath(List.of(path)));
         return isForAllPaths ? this : match -> false;
     }
 
