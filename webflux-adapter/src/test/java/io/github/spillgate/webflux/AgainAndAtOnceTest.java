@@ -13,6 +13,8 @@ import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.testkit.LimiterForTests;
+import io.github.spillgate.testkit.RedisForTests;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -128,21 +130,24 @@ class AgainAndAtOnceTest {
     @Test
     void whoHasGivenUpOnTheAnswerIsStillAsked() {
         AtomicInteger asked = new AtomicInteger();
-        Rules rules = Rules.of(
-                limiters.limiter(),
-                PathPatterns.ofSpring(),
-                List.of(Rule.named("slow")
-                        .key(match -> asked.incrementAndGet() == 1 ? Mono.never() : Mono.just("k"))
-                        .timeout(java.time.Duration.ofSeconds(20))
-                        .limit(Limit.perMinute(10))
-                        .build()),
-                listener());
-        service = Service.start(context -> {
-            context.registerBean("retrying", WebFilter.class, () -> new Retrying());
-            beans(context, rules);
-        });
-        assertThat(service.get("/hello").headers().firstValue("X-RateLimit-Remaining"))
-                .hasValue("9");
+        // A lookup ends after half of the deadline, which has to be later than the retry.
+        try (LimiterForTests patient = LimiterForTests.on(RedisForTests.first(), Duration.ofSeconds(40))) {
+            Rules rules = Rules.of(
+                    patient.limiter(),
+                    PathPatterns.ofSpring(),
+                    List.of(Rule.named("slow")
+                            .key(match -> asked.incrementAndGet() == 1 ? Mono.never() : Mono.just("k"))
+                            .timeout(Duration.ofSeconds(20))
+                            .limit(Limit.perMinute(10))
+                            .build()),
+                    listener());
+            service = Service.start(context -> {
+                context.registerBean("retrying", WebFilter.class, () -> new Retrying());
+                beans(context, rules);
+            });
+            assertThat(service.get("/hello").headers().firstValue("X-RateLimit-Remaining"))
+                    .hasValue("9");
+        }
     }
 
     @org.springframework.core.annotation.Order(-200)
@@ -152,9 +157,7 @@ class AgainAndAtOnceTest {
         public Mono<Void> filter(
                 org.springframework.web.server.ServerWebExchange exchange,
                 org.springframework.web.server.WebFilterChain chain) {
-            return chain.filter(exchange)
-                    .timeout(java.time.Duration.ofMillis(300))
-                    .retry(1);
+            return chain.filter(exchange).timeout(Duration.ofMillis(300)).retry(1);
         }
     }
 
