@@ -53,11 +53,19 @@ public interface FallbackStore extends LimitStore {
     List<Claim> takeBack(Decision decision);
 
     /**
+     * Gives back permits that this store has granted and not handed over, the oldest first.
+     *
+     * @param claims how many of each count
+     * @return a claim for each count with what could not be given back here
+     */
+    List<Claim> refundGranted(List<Claim> claims);
+
+    /**
      * Cancels what a decision of this store has taken, because the other store has charged the same after all.
      *
      * @param decision one that this store has made, of which nothing has been handed over
-     * @return a claim for each count of which not all could be cancelled, because it was given back here by {@link #refund(List)}: it has
-     *     to be given back there too
+     * @return a claim for each count of which not all could be cancelled, because it was given back here without naming a
+     *     decision: it has to be given back there too
      */
     List<Claim> cancel(Decision decision);
 

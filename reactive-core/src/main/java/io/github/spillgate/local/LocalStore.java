@@ -207,13 +207,31 @@ public final class LocalStore implements FallbackStore {
             for (Claim claim : claims) {
                 change(claim, count -> {
                     long rest = claim.permits() - count.carried().forget(claim.permits(), clock.millis());
-                    long given = giveBack(count, () -> count.refundOldest(rest));
-                    if (given > 0 && owed.isToAnother()) {
-                        count.carrying().countRefunded(given);
-                    }
+                    refundOldest(count, rest);
                 });
             }
         });
+    }
+
+    @Override
+    public List<Claim> refundGranted(List<Claim> claims) {
+        List<Claim> rest = new ArrayList<>();
+        for (Claim claim : claims) {
+            AtomicLong left = new AtomicLong(claim.permits());
+            change(claim, count -> left.addAndGet(-refundOldest(count, claim.permits())));
+            if (left.get() > 0) {
+                rest.add(claim.asking(left.get()));
+            }
+        }
+        return rest;
+    }
+
+    private long refundOldest(Count count, long permits) {
+        long given = giveBack(count, () -> count.refundOldest(permits));
+        if (given > 0 && owed.isToAnother()) {
+            count.carrying().countRefunded(given);
+        }
+        return given;
     }
 
     @Override

@@ -38,7 +38,7 @@ final class ScriptRunner {
     private final Connection connection;
     private final Script script;
     private final AtomicReference<@Nullable Load> newest = new AtomicReference<>();
-    private volatile @Nullable Load completed;
+    private final AtomicReference<@Nullable Load> completed = new AtomicReference<>();
 
     ScriptRunner(Connection connection, Script script) {
         this.connection = connection;
@@ -60,7 +60,7 @@ final class ScriptRunner {
      * knows it.
      */
     Mono<Void> load() {
-        return Mono.defer(() -> loadAfter(completed)).then().onErrorResume(Errors::isRefusal, this::checkKnown);
+        return Mono.defer(() -> loadAfter(completed.get())).then().onErrorResume(Errors::isRefusal, this::checkKnown);
     }
 
     /** Calls the script without keys, to which it replies with an error of its own. */
@@ -76,7 +76,7 @@ final class ScriptRunner {
 
     private Mono<Object> run(Asks asked, Asks then, byte[][] keys, byte[][] arguments, int tries) {
         return Mono.defer(() -> {
-            Load known = completed;
+            Load known = completed.get();
             Mono<Object> reply = call(asked, keys, arguments);
             return tries == 0
                     ? reply
@@ -98,7 +98,7 @@ final class ScriptRunner {
         return connection.opened().onErrorMap(Errors::notAsked).flatMap(open -> {
             Load current = newest.get();
             while (current == null || current == known || current.on != open) {
-                Load next = new Load(open);
+                Load next = new Load(open, current == null ? 1 : current.number + 1);
                 if (newest.compareAndSet(current, next)) {
                     return next.done;
                 }
@@ -112,16 +112,26 @@ final class ScriptRunner {
 
         private final OpenConnection on;
 
+        /** The greater, the newer. */
+        private final long number;
+
         /** Cached, so that it is sent once, whatever the number of callers, and goes on if a caller cancels. */
         private final Mono<String> done;
 
-        Load(OpenConnection on) {
+        Load(OpenConnection on, long number) {
             this.on = on;
+            this.number = number;
             done = on.<String>ask(commands -> commands.scriptLoad(script.text()))
                     .onErrorMap(Errors::notAsked)
-                    .doOnSuccess(sha1 -> completed = this)
-                    .doOnError(e -> newest.compareAndSet(this, completed))
+                    .doOnSuccess(sha1 -> complete())
+                    .doOnError(e -> newest.compareAndSet(this, completed.get()))
                     .cache();
+        }
+
+        /** A load on a connection that was replaced may complete after its successor. */
+        private void complete() {
+            completed.accumulateAndGet(
+                    this, (known, mine) -> known != null && mine != null && known.number > mine.number ? known : mine);
         }
     }
 }

@@ -65,6 +65,9 @@ final class Gate {
 
     private final long slow;
 
+    /** How long a decision may take, in nanoseconds. */
+    private final long deadline;
+
     /** How many successes the breaker has to hear of until its window holds nothing else. */
     private final AtomicInteger toTell;
 
@@ -73,7 +76,7 @@ final class Gate {
     private final AtomicBoolean foreignTold = new AtomicBoolean();
     private final AtomicBoolean refusalTold = new AtomicBoolean();
 
-    /** When the fallback first decided since the store last answered. */
+    /** When the fallback first decided since the store last did. */
     private final AtomicLong fallenBackSince = new AtomicLong(NEVER);
 
     private final AtomicBoolean explained = new AtomicBoolean();
@@ -81,7 +84,8 @@ final class Gate {
     private volatile String lastProblem = "no answer came in time";
     private volatile boolean isExplained;
 
-    Gate(String what, String instead, int places, UnaryOperator<CircuitBreakerConfig.Builder> change) {
+    Gate(String what, String instead, int places, long deadline, UnaryOperator<CircuitBreakerConfig.Builder> change) {
+        this.deadline = deadline;
         this.what = what;
         this.instead = instead;
         this.places = new Semaphore(places);
@@ -139,9 +143,6 @@ final class Gate {
     }
 
     void answered(long nanos) {
-        if (fallenBackSince.get() != NEVER) {
-            fallenBackSince.set(NEVER);
-        }
         if (isNothingNew(nanos)) {
             return;
         }
@@ -151,16 +152,28 @@ final class Gate {
         } else {
             toTell.set(window);
         }
-        // A store that is given up may well answer some of those who try it, as a full Redis does who are denied.
+        // The breaker may open at a success, if that is the first of which it knows enough.
+        giveUpIfOpen();
+    }
+
+    /** The store has made a decision, and it was in time. */
+    void decided() {
+        if (fallenBackSince.get() != NEVER) {
+            fallenBackSince.set(NEVER);
+        }
         if (problem != null && breaker.getState() == CircuitBreaker.State.CLOSED) {
             problem = null;
             isExplained = false;
             if (givenUp.compareAndSet(true, false)) {
                 LOG.info("{} is available again; {} no longer decides", what, instead);
             }
-        } else {
-            // The breaker may open at a success, if that is the first of which it knows enough.
-            giveUpIfOpen();
+        }
+    }
+
+    /** Everything is reconciled: decisions can be made by the store again, if it was fast enough for them. */
+    void settled(long nanos) {
+        if (nanos <= deadline) {
+            decided();
         }
     }
 

@@ -29,6 +29,7 @@ final class Gates {
     private final LimitStore store;
     private final LimitStore fallback;
     private final int places;
+    private final long deadline;
     private final UnaryOperator<CircuitBreakerConfig.Builder> change;
     private final Gate whole;
     private final ConcurrentMap<String, Part> parts = new ConcurrentHashMap<>();
@@ -37,19 +38,26 @@ final class Gates {
      * The gates to a store.
      *
      * @param places how many may be behind each of them at a time
+     * @param deadline how long a decision may take, in nanoseconds
      * @param change what is different about their breakers
      */
-    Gates(LimitStore store, LimitStore fallback, int places, UnaryOperator<CircuitBreakerConfig.Builder> change) {
+    Gates(
+            LimitStore store,
+            LimitStore fallback,
+            int places,
+            long deadline,
+            UnaryOperator<CircuitBreakerConfig.Builder> change) {
         this.store = store;
         this.fallback = fallback;
         this.places = places;
+        this.deadline = deadline;
         this.change = change;
         this.whole = gate("");
     }
 
     private Gate gate(String part) {
         String what = part.isEmpty() ? store.toString() : store + " at " + part;
-        return new Gate(what, fallback.toString(), places, change);
+        return new Gate(what, fallback.toString(), places, deadline, change);
     }
 
     /** The gate to the store as a whole. */

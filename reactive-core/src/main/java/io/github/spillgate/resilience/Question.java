@@ -56,6 +56,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     private volatile @Nullable Subscription upstream;
     private Gate.Passage passage = Gate.Passage.NO;
     private boolean heard;
+    private volatile boolean inTime;
     private volatile boolean cancelled;
     private volatile @Nullable Disposable patience;
 
@@ -213,6 +214,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         try {
             fit = store.remember(answer);
             if (judges()) {
+                inTime = true;
                 gate.answered(Deadlines.now() - sentAt);
             }
         } finally {
@@ -231,14 +233,19 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         }
         try {
             if (judges()) {
+                inTime = true;
                 gate.answered(Deadlines.now() - sentAt);
             }
         } finally {
             gate.leave(passage);
             if (!serves()) {
                 answeredLate(answer);
+                if (inTime && store.isReconciled()) {
+                    gate.decided();
+                }
             } else if (fits) {
                 stopPatience();
+                gate.decided();
                 answered(answer);
                 serve(answer);
             } else {
@@ -370,11 +377,6 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
             }
             hears.onError(e);
         }
-    }
-
-    /** Has the fallback do it although nobody waits for that any more. */
-    final void fallBackLate() {
-        Mono.defer(() -> what.apply(store.fallback())).subscribe(null, error -> {});
     }
 
     private LimitStoreUnavailableException notAsked() {

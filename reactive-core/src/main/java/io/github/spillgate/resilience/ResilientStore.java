@@ -6,6 +6,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.FallbackStore;
 import io.github.spillgate.FallbackStore.Fit;
 import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreProtection.ProtectedStore;
@@ -101,7 +102,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     private static final Duration LONGEST = Duration.ofMinutes(1);
     private static final long LATEST = TimeUnit.MINUTES.toNanos(1);
 
-    /** How often a refund looks whether the local grants that it waits for are reconciled. */
+    /** How often a refund looks whether the local grants that it waits for are reconciled, at most. */
     private static final Duration LOOK_AGAIN = Duration.ofMillis(5);
 
     private final LimitStore primary;
@@ -109,6 +110,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     private final @Nullable FallbackStore standIn;
     private final Gates gates;
     private final long deadlineNanos;
+    private final Duration lookAgain;
     private final Deadlines deadlines;
     private final Deadlines grace;
     private final Deadlines late = new Deadlines(LATEST);
@@ -124,10 +126,11 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         primary = builder.primary;
         fallback = builder.fallback == null ? LocalStore.bounded(Builder.COUNTS) : builder.fallback;
         deadlineNanos = builder.deadline.toNanos();
+        lookAgain = builder.deadline.compareTo(LOOK_AGAIN) < 0 ? builder.deadline : LOOK_AGAIN;
         deadlines = new Deadlines(deadlineNanos);
         grace = new Deadlines(deadlineNanos);
         denials = new Denials(builder.shortcut);
-        gates = new Gates(primary, fallback, builder.mostOpen, builder.breaker);
+        gates = new Gates(primary, fallback, builder.mostOpen, deadlineNanos, builder.breaker);
         standIn = fallback instanceof FallbackStore store ? store : null;
         settlers = standIn == null ? null : new Settlers(primary, standIn, gates, doubts);
         if (standIn != null) {
@@ -210,26 +213,53 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     /**
      * {@inheritDoc}
      *
-     * <p>Which permits are the oldest is known only when the local grants of these counts are reconciled. The refund waits for that, and
-     * if they are not by the deadline, or during an outage, the fallback makes it.
+     * <p>Which permits are the oldest is known only when the local grants of these counts are reconciled. The refund waits for that. If
+     * they are not by the deadline, it gives back local grants, and the rest in the store; during an outage the fallback makes it.
      */
     @Override
     public Mono<Void> refund(List<Claim> claims) {
-        Mono<Void> refund = change(claims, new OnceGivenBack(primary, claims));
         return freeing(
                 claims,
-                standIn == null
-                        ? refund
-                        : Mono.defer(() -> isReconciled(claims) ? refund : refundReconciled(claims, refund, standIn)));
+                Mono.defer(() -> standIn == null || isReconciled(claims)
+                        ? refundInOrder(claims)
+                        : reconciled(claims).then(Mono.defer(() -> refundNow(claims, standIn)))));
     }
 
-    private Mono<Void> refundReconciled(List<Claim> claims, Mono<Void> refund, FallbackStore granting) {
-        long since = Deadlines.now();
-        return Flux.interval(Duration.ZERO, LOOK_AGAIN, Schedulers.parallel())
-                .takeUntil(look ->
-                        isReconciled(claims) || !gateTo(claims).isAsked() || Deadlines.now() - since >= deadlineNanos)
-                .then(Mono.defer(() -> isReconciled(claims) ? refund : granting.refund(claims)))
-                .contextWrite(context -> context.hasKey(WAITING_SINCE) ? context : context.put(WAITING_SINCE, since));
+    private Mono<Void> refundInOrder(List<Claim> claims) {
+        return change(claims, new OnceGivenBack(primary, claims));
+    }
+
+    private Mono<Void> refundNow(List<Claim> claims, FallbackStore granting) {
+        if (isReconciled(claims)) {
+            return refundInOrder(claims);
+        }
+        if (!gateTo(claims).isAsked()) {
+            return granting.refund(claims);
+        }
+        List<Claim> rest = granting.refundGranted(claims);
+        if (!rest.isEmpty()) {
+            // It is not waited for: the deadline has passed.
+            freeing(rest, Mono.defer(() -> refundInOrder(rest))).subscribe(null, error -> {});
+        }
+        return Mono.empty();
+    }
+
+    /** Waits until the local grants of these counts are reconciled, up to the deadline and not during an outage. */
+    private Mono<Void> reconciled(List<Claim> claims) {
+        return Mono.deferContextual(context -> {
+            long since = Deadlines.now();
+            long longest = patienceLeft(context);
+            return Flux.interval(Duration.ZERO, lookAgain, Schedulers.parallel())
+                    .takeUntil(look ->
+                            isReconciled(claims) || !gateTo(claims).isAsked() || Deadlines.now() - since >= longest)
+                    .then()
+                    .contextWrite(context);
+        });
+    }
+
+    /** Returns whether the fallback has granted nothing that the store may not know of. */
+    boolean isReconciled() {
+        return fallback.state().toSettle() == 0;
     }
 
     private boolean isReconciled(List<Claim> claims) {
@@ -241,17 +271,25 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         return freeing(claims, standIn == null ? change(claims, store -> store.reset(claims)) : reset(claims, standIn));
     }
 
-    /** The fallback forgets it first, and no more if the answer is lost: somebody may have been told something since. */
+    /**
+     * The fallback forgets it first, and no more if the answer is lost: decisions may have been made since. If the store refuses, its
+     * count is as before, and the fallback learns it again.
+     */
     private Mono<Void> reset(List<Claim> claims, FallbackStore remembering) {
         Mono<Void> elsewhere = change(claims, store -> store == remembering ? Mono.empty() : store.reset(claims));
-        return Mono.defer(() -> {
+        Mono<Void> reset = Mono.defer(() -> {
             resets.note(claims);
             return remembering
                     .reset(claims)
                     .then(elsewhere)
+                    .onErrorResume(
+                            LimitStoreRefusedException.class,
+                            refused -> peek(claims).then(Mono.error(refused)))
                     .doOnTerminate(() -> resets.note(claims))
                     .doOnCancel(() -> resets.note(claims));
         });
+        return Mono.defer(
+                () -> isReconciled(claims) ? reset : reconciled(claims).then(reset));
     }
 
     private Mono<Void> change(List<Claim> claims, Function<LimitStore, Mono<Void>> what) {
@@ -428,12 +466,8 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
             store.denials.freed(claims);
         }
 
-        /** What the store has not done for certain, the fallback does after all. */
         @Override
         void failedLate(Throwable error) {
-            if (!(error instanceof LimitStoreUnansweredException)) {
-                fallBackLate();
-            }
             store.denials.freed(claims);
         }
     }

@@ -5,7 +5,6 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.FallbackStore;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.Settlement;
@@ -191,6 +190,9 @@ final class Settler {
                 } finally {
                     gate.leave(passage);
                     settled(known);
+                    if (fallback.state().toSettle() == 0) {
+                        gate.settled(took());
+                    }
                     working.set(false);
                     later(Math.max(SHORTEST_PAUSE, Math.min(LONGEST_PAUSE, took())));
                 }
@@ -339,11 +341,7 @@ final class Settler {
             ready = false;
             failed(error);
             try {
-                if (error instanceof LimitStoreRefusedException) {
-                    gate.refused(error);
-                } else {
-                    gate.failed(took(), error);
-                }
+                gate.failed(took(), error);
             } finally {
                 gate.leave(passage);
                 rest();

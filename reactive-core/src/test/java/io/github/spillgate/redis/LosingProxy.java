@@ -8,6 +8,7 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * Stands before a Redis; when it is told to, it passes the next command on, and hangs up in place of the reply; or on the connections
@@ -21,6 +22,7 @@ final class LosingProxy implements AutoCloseable {
     private volatile boolean losing;
     private volatile int silent;
     private volatile boolean hasDroppedAReply;
+    private volatile int held;
 
     LosingProxy(int behind) throws IOException {
         this.behind = behind;
@@ -38,6 +40,20 @@ final class LosingProxy implements AutoCloseable {
 
     void silenceWhatIsOpen() {
         silent = accepted.get();
+    }
+
+    /** Holds all replies on the connections that are open by now, until they are {@linkplain #release() released}. */
+    void holdWhatIsOpen() {
+        held = accepted.get();
+    }
+
+    void release() {
+        held = 0;
+    }
+
+    /** Returns whether a connection was opened after the others were held. */
+    boolean hasAnotherConnection() {
+        return accepted.get() > held;
     }
 
     /** Returns whether Redis has replied on a connection that is silent. */
@@ -65,6 +81,9 @@ final class LosingProxy implements AutoCloseable {
                 if (replies && losing) {
                     losing = false;
                     return;
+                }
+                while (replies && number <= held) {
+                    LockSupport.parkNanos(1_000_000);
                 }
                 if (!replies || number > silent) {
                     out.write(buffer, 0, read);

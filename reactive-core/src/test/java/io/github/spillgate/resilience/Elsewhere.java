@@ -14,6 +14,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.Unprotected;
+import java.time.Duration;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -57,6 +58,15 @@ final class Elsewhere implements LimitStore {
     /** Does nothing of what it is asked, and keeps silent for ever. */
     void isDeaf() {
         mood = ignored -> Mono.never();
+    }
+
+    /** Does what it is asked at once, and answers so much later. */
+    void isLateBy(Duration time) {
+        mood = asked -> {
+            Mono<?> done = asked.get().cache();
+            done.subscribe(answer -> {}, error -> {});
+            return Mono.delay(time).then(done);
+        };
     }
 
     /** Is not able to answer, and has done nothing. */

@@ -142,7 +142,7 @@ class GateTest {
     }
 
     private static Gate gate(UnaryOperator<CircuitBreakerConfig.Builder> change) {
-        return new Gate("the store", "the fallback", 100, change);
+        return new Gate("the store", "the fallback", 100, 100_000_000, change);
     }
 
     private static void answered(Gate gate, int times, long nanos) {

@@ -27,7 +27,7 @@ class GatesTest {
             return "the store";
         }
     };
-    private final Gates gates = new Gates(store, LocalStore.bounded(16), 100, UnaryOperator.identity());
+    private final Gates gates = new Gates(store, LocalStore.bounded(16), 100, 100_000_000, UnaryOperator.identity());
 
     @AfterEach
     void backToRealTime() {

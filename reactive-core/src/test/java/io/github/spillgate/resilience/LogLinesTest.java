@@ -13,6 +13,7 @@ import io.github.spillgate.testkit.VirtualTime;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -210,6 +211,21 @@ class LogLinesTest {
         }
         assertThat(lines()).isEmpty();
         assertThat(limiter.state().decides()).isEqualTo(Source.OTHER);
+    }
+
+    /** What is reconciled late says nothing about decisions, which have less time. */
+    @Test
+    void aStoreThatIsAlwaysSlowerThanTheDeadlineIsOneLine() {
+        decideElsewhere();
+        elsewhere.isLateBy(Duration.ofMillis(150));
+        for (int i = 0; i < 100; i++) {
+            ask(1);
+            time.passMillis(101);
+            ask(1);
+            time.passMillis(451);
+        }
+        assertThat(lines()).hasSize(1);
+        assertThat(limiter.state().decides()).isEqualTo(Source.LOCAL);
     }
 
     private void decideElsewhere() {

@@ -65,6 +65,19 @@ class RefundWhileConnectingTest {
         assertThat(used(limiter)).isEqualTo(1);
     }
 
+    @Test
+    void moreThanWasGrantedHereIsRefundedInRedisToo() {
+        RateLimiter other = connectedLimiter();
+        assertThat(other.tryAcquire(KEY, 5).block().source()).isEqualTo(Source.REDIS);
+        redis.pause();
+        RateLimiter limiter = limiter();
+        assertThat(limiter.tryAcquire(KEY).block().source()).isEqualTo(Source.LOCAL);
+        limiter.refund(KEY, 3).block();
+        redis.resume();
+        awaitReconciled(limiter);
+        await().atMost(PATIENCE).untilAsserted(() -> assertThat(used(other)).isEqualTo(3));
+    }
+
     /** The first is also on its way to Redis; the others are not, as long as that one is not reconciled. */
     private static void takeThreeLocally(RateLimiter limiter) {
         for (int i = 0; i < 3; i++) {

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.RateLimiter;
@@ -102,6 +103,39 @@ class RefusedOperationTest {
             assertThat(log.lines("Falling back")).isEmpty();
             assertThat(log.lines("refuses an operation")).hasSize(1);
         }
+    }
+
+    @Test
+    void aRefusedResetForgetsNothing() {
+        connectWithout(CommandType.DEL);
+        Charge charge = Charge.of("b", Limit.parse("5/1m"));
+        for (int i = 0; i < 5; i++) {
+            assertThat(limiter.tryAcquire(charge).block().isAllowed()).isTrue();
+        }
+        assertThatThrownBy(() -> limiter.reset(charge).block()).isInstanceOf(LimitStoreRefusedException.class);
+        redis.pause();
+        assertThat(limiter.tryAcquire(charge).block().isAllowed())
+                .as("Redis still has all five")
+                .isFalse();
+        redis.resume();
+    }
+
+    @Test
+    void aUserWhoLosesTheRightToRunScriptsIsToldSo() {
+        connectWithout(CommandType.DEL);
+        redis.pause();
+        for (int i = 0; i < 3; i++) {
+            limiter.tryAcquire(KEY).block();
+        }
+        admin.reactive()
+                .aclSetuser("app", AclSetuserArgs.Builder.removeCommand(CommandType.EVALSHA))
+                .subscribe();
+        redis.resume();
+        await().atMost(PATIENCE).until(() -> {
+            limiter.tryAcquire(KEY).block();
+            return limiter.state().isFallenBack()
+                    && limiter.state().problem().orElse("none").contains("evalsha");
+        });
     }
 
     private void connectWithout(CommandType command) {

@@ -50,8 +50,8 @@ class SettlersTest {
             stores.add(store);
             LocalStore local = LocalStore.bounded(10_000);
             local.standInFor(store);
-            Settlers settlers =
-                    new Settlers(store, local, new Gates(store, local, 1_000, UnaryOperator.identity()), new Doubts());
+            Settlers settlers = new Settlers(
+                    store, local, new Gates(store, local, 1_000, 100_000_000, UnaryOperator.identity()), new Doubts());
             List<Decision> granted = new ArrayList<>();
             RateLimiter limiter = RateLimiter.builder("api")
                     .store(new Unprotected(local))
