@@ -99,7 +99,7 @@ final class Lookup {
     /** A rule for users is not about requests of nobody, unless its author says so; a user cannot leave it by omitting a header. */
     private Mono<Demand> withoutKey() {
         WhenMissing chosen = rule.whenMissing();
-        if (chosen != null || !rule.needsPrincipal()) {
+        if (chosen != null || !rule.isOnlyForUsers()) {
             return withoutKey(chosen == null ? WhenMissing.SHARE : chosen);
         }
         Mono<String> principal = match.request().principal();

@@ -122,7 +122,7 @@ public final class Rule {
     private final @Nullable CostSource costSource;
     private final Predicate<? super Match> unless;
     private final @Nullable WhenMissing whenMissing;
-    private final boolean needsPrincipal;
+    private final boolean isOnlyForUsers;
     private final WhenUndecided whenUndecided;
     private final WhenLookupFails whenLookupFails;
     private final @Nullable IntPredicate refundWhen;
@@ -142,7 +142,7 @@ public final class Rule {
         this.costSource = builder.costSource;
         this.unless = builder.unless;
         this.whenMissing = builder.whenMissing;
-        this.needsPrincipal = Sources.needsPrincipal(key);
+        this.isOnlyForUsers = Sources.isOnlyForUsers(key);
         this.whenUndecided = builder.whenUndecided;
         this.whenLookupFails = builder.whenLookupFails;
         this.refundWhen = builder.refundWhen;
@@ -266,13 +266,13 @@ public final class Rule {
         return whenMissing;
     }
 
-    boolean needsPrincipal() {
-        return needsPrincipal;
+    boolean isOnlyForUsers() {
+        return isOnlyForUsers;
     }
 
     /** Returns whether requests that are not authenticated, or have left something out, share one count. */
     boolean mayShareOneKey() {
-        boolean isShared = whenMissing == null ? !needsPrincipal : whenMissing == WhenMissing.SHARE;
+        boolean isShared = whenMissing == null ? !isOnlyForUsers : whenMissing == WhenMissing.SHARE;
         return isShared && Sources.mayBeMissing(key);
     }
 

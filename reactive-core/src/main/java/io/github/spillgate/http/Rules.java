@@ -123,8 +123,8 @@ public final class Rules {
     private static void warn(Set<String> shared) {
         for (String rule : shared) {
             LOG.warn(
-                    "rule {}: requests without a key share one count on every path, health checks and login included:"
-                            + " expected paths that leave those out, or when-missing: skip",
+                    "rule {}: requests without a key share one count on every path, login included: expected paths or"
+                            + " exclude-paths that leave some out, or when-missing: skip",
                     rule);
         }
     }
@@ -444,7 +444,7 @@ public final class Rules {
             }
             Set<String> shared = new TreeSet<>();
             for (Rule rule : rules) {
-                if (rule.mayShareOneKey() && syntax.matchesEveryPath(rule.paths())) {
+                if (rule.mayShareOneKey() && rule.excludePaths().isEmpty() && syntax.matchesEveryPath(rule.paths())) {
                     shared.add(rule.name());
                 }
             }

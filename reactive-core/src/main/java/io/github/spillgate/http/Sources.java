@@ -45,6 +45,11 @@ final class Sources {
         return source instanceof Composed composed && composed.needsPrincipal();
     }
 
+    /** Returns whether it never finds a key for a request that is not authenticated, as an alternative to the user would. */
+    static boolean isOnlyForUsers(KeySource source) {
+        return source instanceof Composed composed && composed.isOnlyForUsers();
+    }
+
     /** Whether a request may have no key of this source. Of a function of the user's that is not known. */
     static boolean mayBeMissing(KeySource source) {
         if (source instanceof AtHand atHand) {
@@ -57,6 +62,8 @@ final class Sources {
     private interface Composed extends KeySource {
 
         boolean needsPrincipal();
+
+        boolean isOnlyForUsers();
 
         boolean mayBeMissing();
     }
@@ -89,6 +96,11 @@ final class Sources {
 
         @Override
         public boolean needsPrincipal() {
+            return true;
+        }
+
+        @Override
+        public boolean isOnlyForUsers() {
             return true;
         }
 
@@ -151,6 +163,11 @@ final class Sources {
         }
 
         @Override
+        public boolean isOnlyForUsers() {
+            return sources.stream().anyMatch(Sources::isOnlyForUsers);
+        }
+
+        @Override
         public boolean mayBeMissing() {
             return sources.stream().anyMatch(Sources::mayBeMissing);
         }
@@ -187,6 +204,11 @@ final class Sources {
         @Override
         public boolean needsPrincipal() {
             return sources.stream().anyMatch(Sources::needsPrincipal);
+        }
+
+        @Override
+        public boolean isOnlyForUsers() {
+            return sources.stream().allMatch(Sources::isOnlyForUsers);
         }
 
         @Override
@@ -249,6 +271,11 @@ final class Sources {
         @Override
         public boolean needsPrincipal() {
             return Sources.needsPrincipal(source);
+        }
+
+        @Override
+        public boolean isOnlyForUsers() {
+            return Sources.isOnlyForUsers(source);
         }
 
         @Override

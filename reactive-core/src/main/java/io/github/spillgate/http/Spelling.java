@@ -31,6 +31,17 @@ public final class Spelling {
         return Optional.ofNullable(nearest);
     }
 
+    /**
+     * Returns whether a name is another one with one letter missing, superfluous, wrong, or swapped with its neighbour.
+     *
+     * @param misspelt the name as it was written
+     * @param name the other one
+     * @return true if it is; false also if both are equal
+     */
+    public static boolean isNear(String misspelt, String name) {
+        return distance(plain(misspelt), plain(name), 2) == 1;
+    }
+
     private static String plain(String name) {
         return name.replace("-", "").replace("_", "").toLowerCase(Locale.ROOT);
     }

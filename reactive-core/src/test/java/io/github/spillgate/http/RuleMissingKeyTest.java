@@ -2,6 +2,7 @@ package io.github.spillgate.http;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.WhenMissing;
@@ -41,7 +42,6 @@ class RuleMissingKeyTest {
         return Stream.of(
                 PRINCIPAL,
                 PRINCIPAL.hashed(new byte[16]),
-                KeySource.firstOf(PRINCIPAL, DEVICE),
                 KeySource.joined(PRINCIPAL, ADDRESS),
                 KeySource.joined(DEVICE, PRINCIPAL));
     }
@@ -60,6 +60,20 @@ class RuleMissingKeyTest {
                     .isEmpty();
         }
         assertThat(log.lines(WARNING)).isEmpty();
+    }
+
+    /** A rule that names an alternative to the user is about other requests, too: a client must not leave the rule by omitting a header. */
+    @Test
+    void aRuleWithAnAlternativeToTheUserAppliesToRequestsThatAreNotAuthenticated() {
+        for (KeySource key : List.of(
+                KeySource.firstOf(PRINCIPAL, DEVICE),
+                KeySource.firstOf(PRINCIPAL, DEVICE).hashed(new byte[16]))) {
+            Rules rules = rules(rule(key).paths("/login"));
+            assertThat(decide(rules, SentRequest.get("/login")).isAllowed()).isTrue();
+            assertThat(decide(rules, SentRequest.get("/login")).isAllowed()).isFalse();
+            limiter.reset(Charge.of("nobody", rules.list().get(0).limits()).group("nobody"))
+                    .block();
+        }
     }
 
     @Test
@@ -123,8 +137,8 @@ class RuleMissingKeyTest {
                 .singleElement()
                 .satisfies(line -> assertThat(line)
                         .endsWith(
-                                "rule a: requests without a key share one count on every path, health checks and login"
-                                        + " included: expected paths that leave those out, or when-missing: skip"));
+                                "rule a: requests without a key share one count on every path, login included: expected paths"
+                                        + " or exclude-paths that leave some out, or when-missing: skip"));
         decide(rules, SentRequest.get("/"));
         rules.replace(List.of(rule.limit(Limit.perHour(9)).build()));
         assertThat(log.lines(WARNING)).hasSize(1);

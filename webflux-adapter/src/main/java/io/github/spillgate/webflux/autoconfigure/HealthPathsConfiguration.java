@@ -2,6 +2,7 @@ package io.github.spillgate.webflux.autoconfigure;
 
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.boot.actuate.autoconfigure.web.server.ManagementPortType;
@@ -29,7 +30,7 @@ class HealthPathsConfiguration {
 
     private static List<String> paths(PathMappedEndpoints endpoints, ManagementPortType port) {
         List<String> paths = new ArrayList<>();
-        String path = endpoints.getPath(HEALTH);
+        String path = cleaned(endpoints.getPath(HEALTH));
         if (path != null && port == ManagementPortType.SAME) {
             paths.add(path);
             paths.add(path + "/**");
@@ -37,7 +38,18 @@ class HealthPathsConfiguration {
         if (path != null && port != ManagementPortType.DISABLED) {
             // Such as /livez, which the server of the application has also where the Actuator has one of its own.
             paths.addAll(endpoints.getAdditionalPaths(WebServerNamespace.SERVER, HEALTH));
+            // The Actuator does not answer there; the application may.
+            paths.remove("/");
         }
         return paths;
+    }
+
+    /** As the Actuator maps it: a mapping may begin or end with a slash of its own. */
+    private static @Nullable String cleaned(@Nullable String path) {
+        if (path == null) {
+            return null;
+        }
+        String cleaned = path.replaceAll("/{2,}", "/").replaceAll("/$", "");
+        return cleaned.isEmpty() ? null : cleaned;
     }
 }

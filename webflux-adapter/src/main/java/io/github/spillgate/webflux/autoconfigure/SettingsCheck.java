@@ -5,7 +5,7 @@ import io.github.spillgate.http.WrongSettingException;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
-import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -36,6 +36,8 @@ import org.springframework.core.env.SystemEnvironmentPropertySource;
 final class SettingsCheck implements BeanFactoryPostProcessor {
 
     private static final String ROOT = "spillgate";
+    private static final Pattern OF_OTHERS =
+            Pattern.compile("(.+[-_])?" + ROOT + "([-_].+|\\d+)?", Pattern.CASE_INSENSITIVE);
     private static final Pattern VARIABLE_OF_RULE =
             Pattern.compile("spillgate_rules_\\d+_(.+?)(_\\d+)?", Pattern.CASE_INSENSITIVE);
 
@@ -51,8 +53,7 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
         for (PropertySource<?> source : environment.getPropertySources()) {
             if (source instanceof EnumerablePropertySource<?> known) {
                 boolean isVariables = source instanceof SystemEnvironmentPropertySource;
-                // Sorted, so that of several mistakes always the same one is reported.
-                for (String name : new TreeSet<>(Arrays.asList(known.getPropertyNames()))) {
+                for (String name : names(known)) {
                     if (isVariables) {
                         checkVariable(name);
                     } else {
@@ -61,7 +62,16 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
                 }
             }
         }
-        checkEnums(ConfigurationPropertyName.of(ROOT), settings, null);
+        checkEnums(ConfigurationPropertyName.of(ROOT), settings);
+    }
+
+    /** Sorted, so that of several mistakes always the same one is reported; empty for a source that cannot list them after all. */
+    private static Set<String> names(EnumerablePropertySource<?> source) {
+        try {
+            return new TreeSet<>(Arrays.asList(source.getPropertyNames()));
+        } catch (UnsupportedOperationException e) {
+            return Set.of();
+        }
     }
 
     private void checkVariable(String variable) {
@@ -83,7 +93,7 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
             if (wrong != null) {
                 throw wrong;
             }
-        } else if (Spelling.nearest(root, List.of(ROOT)).isPresent()
+        } else if (isMisspelt(name.getElement(0, Form.ORIGINAL))
                 && find(property, name) == null
                 && !isOfTheApplication(root, beans)) {
             throw new WrongSettingException(
@@ -131,6 +141,11 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
         return new WrongSettingException(property, "…", "there is no such setting: " + why, null);
     }
 
+    /** One letter off. A root with ours in it, such as spillgate2 or x-spillgate, was chosen on purpose. */
+    private static boolean isMisspelt(String root) {
+        return !OF_OTHERS.matcher(root).matches() && Spelling.isNear(root, ROOT);
+    }
+
     private static boolean isOfTheApplication(String root, ConfigurableListableBeanFactory beans) {
         return Arrays.stream(beans.getBeanNamesForAnnotation(ConfigurationProperties.class))
                 .map(bean -> beans.findAnnotationOnBean(bean, ConfigurationProperties.class))
@@ -139,28 +154,43 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
     }
 
     /** Spring Boot would say which values are right, too, but neither of which rule nor as they are written in settings. */
-    private void checkEnums(ConfigurationPropertyName where, SettingNames at, @Nullable String rule) {
-        for (Map.Entry<String, SettingNames> child : at.children() == null
-                ? Map.<String, SettingNames>of().entrySet()
-                : at.children().entrySet()) {
-            ConfigurationPropertyName name = where.append(child.getKey());
-            SettingNames setting = child.getValue();
-            if (setting.type().isEnum() && !setting.isList()) {
-                checkEnum(name, setting.type(), rule);
-            } else if (setting.children() != null && !setting.isList()) {
-                checkEnums(name, setting, rule);
-            } else if (setting.children() != null) {
-                for (int i = 0; isThere(name.append("[" + i + "]")); i++) {
-                    ConfigurationPropertyName element = name.append("[" + i + "]");
-                    checkEnums(element, setting, text(element.append("name")));
-                }
+    private void checkEnums(ConfigurationPropertyName where, SettingNames at) {
+        if (at.children() == null) {
+            return;
+        }
+        at.children().forEach((child, setting) -> {
+            ConfigurationPropertyName name = where.append(child);
+            if (setting.isList()) {
+                checkElements(name, setting);
+            } else if (setting.type().isEnum()) {
+                checkEnum(name, setting.type(), null);
+            } else {
+                checkEnums(name, setting);
             }
+        });
+    }
+
+    /** Spring Boot reads a list from the first source that has any of it, and no other. */
+    private void checkElements(ConfigurationPropertyName list, SettingNames at) {
+        ConfigurationPropertySource source = firstWith(list);
+        if (source == null || at.children() == null) {
+            return;
+        }
+        for (int i = 0; isThere(source, list.append("[" + i + "]")); i++) {
+            ConfigurationPropertyName element = list.append("[" + i + "]");
+            at.children().forEach((child, setting) -> {
+                ConfigurationPropertyName name = element.append(child);
+                if (setting.type().isEnum() && !setting.isList() && source.getConfigurationProperty(name) != null) {
+                    checkEnum(name, setting.type(), text(element.append("name")));
+                }
+            });
         }
     }
 
     private void checkEnum(ConfigurationPropertyName name, Class<?> type, @Nullable String rule) {
         String value = text(name);
-        if (value == null || value.isBlank()) {
+        // A placeholder that is not resolved may be, when the application runs.
+        if (value == null || value.isBlank() || value.contains("${")) {
             return;
         }
         List<String> values = Arrays.stream(type.getEnumConstants())
@@ -178,13 +208,17 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
         return value.toLowerCase(Locale.ROOT).replaceAll("[^a-z0-9]", "");
     }
 
-    private boolean isThere(ConfigurationPropertyName name) {
+    private @Nullable ConfigurationPropertySource firstWith(ConfigurationPropertyName list) {
         for (ConfigurationPropertySource source : ConfigurationPropertySources.get(environment)) {
-            if (source.containsDescendantOf(name) == ConfigurationPropertyState.PRESENT) {
-                return true;
+            if (isThere(source, list)) {
+                return source;
             }
         }
-        return false;
+        return null;
+    }
+
+    private static boolean isThere(ConfigurationPropertySource source, ConfigurationPropertyName name) {
+        return source.containsDescendantOf(name) == ConfigurationPropertyState.PRESENT;
     }
 
     private @Nullable String text(ConfigurationPropertyName name) {

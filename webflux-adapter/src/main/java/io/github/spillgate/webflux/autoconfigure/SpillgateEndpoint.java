@@ -1,6 +1,7 @@
 package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
@@ -9,9 +10,7 @@ import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.Spelling;
 import java.time.Instant;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
@@ -21,6 +20,7 @@ import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
 import org.springframework.boot.actuate.endpoint.annotation.ReadOperation;
 import org.springframework.boot.actuate.endpoint.annotation.Selector;
 import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
@@ -73,9 +73,11 @@ public final class SpillgateEndpoint {
         return whenKnown(
                 rule,
                 key,
-                charge -> limiter.peek(charge)
-                        .map(decision -> new WebEndpointResponse<>(
-                                decision.limits().stream().map(LimitUsed::of).toList())));
+                charges -> charges.concatMap(limiter::peek)
+                        .concatMapIterable(Decision::limits)
+                        .map(LimitUsed::of)
+                        .collectList()
+                        .map(WebEndpointResponse::new));
     }
 
     /**
@@ -90,20 +92,21 @@ public final class SpillgateEndpoint {
         return whenKnown(
                 rule,
                 key,
-                charge -> limiter.reset(charge)
+                charges -> charges.concatMap(limiter::reset)
+                        .then()
                         .thenReturn(new WebEndpointResponse<>(WebEndpointResponse.STATUS_NO_CONTENT)));
     }
 
     private Mono<WebEndpointResponse<?>> whenKnown(
-            String rule, @Nullable String key, Function<Charge, Mono<? extends WebEndpointResponse<?>>> ask) {
+            String rule, @Nullable String key, Function<Flux<Charge>, Mono<? extends WebEndpointResponse<?>>> ask) {
         List<Rule> all =
                 Stream.concat(rules.list().stream(), annotated.get().stream()).toList();
-        // Several methods may have annotations of one name: they share their limits.
-        Map<String, Limit> limits = new LinkedHashMap<>();
-        all.stream()
+        // Several methods may have annotations of one name; those of equal limits share their counts.
+        List<List<Limit>> limits = all.stream()
                 .filter(one -> one.name().equals(rule))
-                .flatMap(one -> one.limits().stream())
-                .forEach(limit -> limits.putIfAbsent(limit.name(), limit));
+                .map(Rule::limits)
+                .distinct()
+                .toList();
         if (limits.isEmpty()) {
             return wrong(WebEndpointResponse.STATUS_NOT_FOUND, unknown(rule, all));
         }
@@ -113,7 +116,8 @@ public final class SpillgateEndpoint {
                     "the parameter key is missing: expected the key as it is stored, for example " + rule
                             + "?key=192.0.2.7 if the rule's key is address");
         }
-        return Mono.<WebEndpointResponse<?>>defer(() -> ask.apply(Charge.of(key, limits.values())))
+        return Mono.<WebEndpointResponse<?>>defer(
+                        () -> ask.apply(Flux.fromIterable(limits).map(some -> Charge.of(key, some))))
                 .onErrorResume(
                         IllegalArgumentException.class,
                         e -> wrong(WebEndpointResponse.STATUS_BAD_REQUEST, String.valueOf(e.getMessage())));

@@ -142,6 +142,20 @@ class BootServiceTest {
     }
 
     @Test
+    void anEndpointResetsAllLimitsOfOneName() {
+        for (String path : List.of("/v1/shared-log", "/v1/shared-counter")) {
+            assertThat(get(path, "x").statusCode()).as(path).isEqualTo(200);
+            assertThat(get(path, "x").statusCode()).as(path).isEqualTo(429);
+        }
+        String ofMe = "/actuator/spillgate/shared?key=127.0.0.1";
+        assertThat(get(ofMe, "x").body().split("\"used\":1", -1)).hasSize(3);
+        assertThat(send(request(ofMe, "x").DELETE()).statusCode()).isEqualTo(204);
+        for (String path : List.of("/v1/shared-log", "/v1/shared-counter")) {
+            assertThat(get(path, "x").statusCode()).as(path).isEqualTo(200);
+        }
+    }
+
+    @Test
     void anEndpointSaysWhatIsWrongWithAQuestion() {
         for (HttpResponse<String> unknown : List.of(
                 get("/actuator/spillgate/validat?key=x", "x"),
@@ -150,7 +164,7 @@ class BootServiceTest {
             assertThat(unknown.body())
                     .isEqualTo(
                             "{\"message\":\"no rule has this name: did you mean validate? Expected one of address, plan,"
-                                    + " validate, BootServiceTest.Handlers.annotated\"}");
+                                    + " validate, BootServiceTest.Handlers.annotated, shared\"}");
         }
         for (String query : List.of("", "?key=")) {
             HttpResponse<String> keyless = get("/actuator/spillgate/address" + query, "x");
@@ -299,6 +313,18 @@ class BootServiceTest {
                                     .map(usage -> usage.limit().name() + ": " + usage.remaining() + "/"
                                             + usage.limit().permits())
                                     .toList()));
+        }
+
+        @RateLimited(value = "1/1m", name = "shared")
+        @GetMapping("/v1/shared-log")
+        Mono<String> sharedLog() {
+            return Mono.just("log");
+        }
+
+        @RateLimited(value = "1/1m counter", name = "shared")
+        @GetMapping("/v1/shared-counter")
+        Mono<String> sharedCounter() {
+            return Mono.just("counter");
         }
 
         @RateLimited("1/1m")

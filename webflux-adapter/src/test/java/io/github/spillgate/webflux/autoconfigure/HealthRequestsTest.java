@@ -77,6 +77,26 @@ class HealthRequestsTest {
         assertThat(get("/actuator/health").statusCode()).isEqualTo(429);
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"/healthz", "healthz/", "//healthz"})
+    void aMappingWithSlashesOfItsOwnIsFoundAndOpensNoOtherPath(String mapping) {
+        start("--management.endpoints.web.path-mapping.health=" + mapping);
+        useUp();
+        assertThat(get("/actuator/healthz").statusCode()).isEqualTo(200);
+        for (String path : List.of("/actuator//healthz", "/actuator//healthz/any/thing", "//healthz", "/healthz")) {
+            assertThat(get(path).body()).as(path).doesNotContain(MINE);
+        }
+    }
+
+    @Test
+    void anAdditionalPathDoesNotOpenTheRoot() {
+        start(
+                "--management.endpoint.health.group.g.include=*",
+                "--management.endpoint.health.group.g.additional-path=server:/");
+        useUp();
+        assertThat(get("/").statusCode()).isEqualTo(429);
+    }
+
     @Test
     void aPathIsNotExceptedWhereNoHealthEndpointAnswers() {
         start("--management.endpoints.web.exposure.exclude=health");

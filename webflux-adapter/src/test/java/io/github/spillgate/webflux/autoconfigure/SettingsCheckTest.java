@@ -5,7 +5,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.WrongSettingException;
+import java.util.AbstractMap;
 import java.util.Map;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -26,6 +29,7 @@ import org.springframework.boot.webflux.autoconfigure.WebFluxAutoConfiguration;
 import org.springframework.context.ApplicationContextException;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.core.env.ConfigurableEnvironment;
+import org.springframework.core.env.MapPropertySource;
 import org.springframework.core.env.StandardEnvironment;
 import org.springframework.core.env.SystemEnvironmentPropertySource;
 
@@ -103,9 +107,53 @@ class SettingsCheckTest {
                         .isEqualTo("[GET, QUERY, VERSION-CONTROL]"));
     }
 
+    /** Spring Boot reads a list from one source only, and a placeholder may be resolved when the application runs. */
+    @Test
+    void aValueThatSpringBootDoesNotReadYetIsAccepted() {
+        runner.withInitializer(context -> context.getEnvironment()
+                        .getPropertySources()
+                        .addLast(new MapPropertySource(
+                                "defaults",
+                                Map.of(
+                                        "spillgate.rules[0].when-missing", "never",
+                                        "spillgate.rules[1].when-missing", "never",
+                                        "spillgate.fallback", "${NOT_THERE_YET:local}"))))
+                .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    @Test
+    void aSourceThatCannotListItsNamesIsLeftAlone() {
+        runner.withInitializer(context -> context.getEnvironment()
+                        .getPropertySources()
+                        .addLast(new MapPropertySource("opaque", new AbstractMap<>() {
+                            @Override
+                            public Set<Entry<String, Object>> entrySet() {
+                                throw new UnsupportedOperationException("not to be listed");
+                            }
+
+                            @Override
+                            public @Nullable Object get(Object key) {
+                                return null;
+                            }
+
+                            @Override
+                            public boolean containsKey(Object key) {
+                                return false;
+                            }
+                        })))
+                .run(context -> assertThat(context).hasNotFailed());
+    }
+
     @ParameterizedTest
     @ValueSource(
             strings = {
+                "x-spillgate.store",
+                "spillgate2.enabled",
+                "spillgate-ui.name",
+                "spillgateway.enabled",
+                "spillage.name",
+                "millgate.name",
+                "split-gate.name",
                 "tailgate.rules[0].name",
                 "stillgate.colour",
                 "management.health.spillgate.enabled",
