@@ -3,8 +3,9 @@ package io.github.spillgate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The store answers, and refuses this operation to this user, for example for want of a right. Other operations may well be allowed, so a
- * refused refund or reset is no outage: its caller gets this exception, and decisions go on.
+ * The store answers, and refuses this operation to this user, for example for want of a right. Other operations may be allowed, so a
+ * refused refund or reset is no outage: its caller gets this exception, and decisions go on. An operation on several counts may be
+ * refused when some of them are changed.
  */
 public class LimitStoreRefusedException extends LimitStoreUnreachableException {
 

@@ -19,14 +19,12 @@ final class ScriptRunner {
     //
     // A call that fails must know whether another one has loaded the script already. So it remembers the last load that
     // had completed when it was sent. If a newer one exists by the time the call fails, that one helps: it had not
-    // completed
-    // when the call was sent, so it is not what Redis has lost; or if it is, the next failure shows it. To remember
-    // the newest load, complete or not, would be wrong: a call may overtake it on the way to Redis, and would then
-    // load a second time.
+    // completed when the call was sent, so it is not what Redis has lost; or if it is, the next failure shows it. To
+    // remember the newest load, complete or not, would be wrong: a call may overtake it on the way to Redis, and would
+    // then load a second time.
     //
     // A load ends with the connection on which it was sent. A call never waits for a load on another connection than
-    // the current
-    // one: a connection that has died silently would hold up all calls until it is closed.
+    // the current one: a connection that has died silently would hold up all calls until it is closed.
     //
     // A call that runs again leaves the connection's thread first, which has replies to read.
 

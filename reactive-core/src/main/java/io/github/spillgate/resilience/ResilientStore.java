@@ -102,7 +102,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     private static final Duration LONGEST = Duration.ofMinutes(1);
     private static final long LATEST = TimeUnit.MINUTES.toNanos(1);
 
-    /** How often a refund looks whether the local grants that it waits for are reconciled, at most. */
+    /** How long a refund waits, at most, before it looks again whether local grants are reconciled. */
     private static final Duration LOOK_AGAIN = Duration.ofMillis(5);
 
     private final LimitStore primary;
@@ -222,7 +222,14 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
                 claims,
                 Mono.defer(() -> standIn == null || isReconciled(claims)
                         ? refundInOrder(claims)
-                        : reconciled(claims).then(Mono.defer(() -> refundNow(claims, standIn)))));
+                        : refundReconciled(claims, standIn)));
+    }
+
+    private Mono<Void> refundReconciled(List<Claim> claims, FallbackStore granting) {
+        long since = Deadlines.now();
+        return reconciled(claims)
+                .then(Mono.defer(() -> refundNow(claims, granting)))
+                .contextWrite(context -> context.hasKey(WAITING_SINCE) ? context : context.put(WAITING_SINCE, since));
     }
 
     private Mono<Void> refundInOrder(List<Claim> claims) {
@@ -246,15 +253,9 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     /** Waits until the local grants of these counts are reconciled, up to the deadline and not during an outage. */
     private Mono<Void> reconciled(List<Claim> claims) {
-        return Mono.deferContextual(context -> {
-            long since = Deadlines.now();
-            long longest = patienceLeft(context);
-            return Flux.interval(Duration.ZERO, lookAgain, Schedulers.parallel())
-                    .takeUntil(look ->
-                            isReconciled(claims) || !gateTo(claims).isAsked() || Deadlines.now() - since >= longest)
-                    .then()
-                    .contextWrite(context);
-        });
+        return Mono.deferContextual(context -> Flux.interval(Duration.ZERO, lookAgain, Schedulers.parallel())
+                .takeUntil(look -> isReconciled(claims) || !gateTo(claims).isAsked() || patienceLeft(context) <= 0)
+                .then());
     }
 
     /** Returns whether the fallback has granted nothing that the store may not know of. */
@@ -277,7 +278,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
      */
     private Mono<Void> reset(List<Claim> claims, FallbackStore remembering) {
         Mono<Void> elsewhere = change(claims, store -> store == remembering ? Mono.empty() : store.reset(claims));
-        Mono<Void> reset = Mono.defer(() -> {
+        return Mono.defer(() -> {
             resets.note(claims);
             return remembering
                     .reset(claims)
@@ -288,8 +289,6 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
                     .doOnTerminate(() -> resets.note(claims))
                     .doOnCancel(() -> resets.note(claims));
         });
-        return Mono.defer(
-                () -> isReconciled(claims) ? reset : reconciled(claims).then(reset));
     }
 
     private Mono<Void> change(List<Claim> claims, Function<LimitStore, Mono<Void>> what) {
