@@ -96,7 +96,7 @@ final class Lookup {
         return key == null || key.isEmpty() ? withoutKey() : charge(key);
     }
 
-    /** A rule for users is not about requests of nobody, unless its author says so; a user cannot leave it by omitting a header. */
+    /** A rule for users skips requests that are not authenticated, unless its author says otherwise; a user cannot leave it by omitting a header. */
     private Mono<Demand> withoutKey() {
         WhenMissing chosen = rule.whenMissing();
         if (chosen != null || !rule.isOnlyForUsers()) {

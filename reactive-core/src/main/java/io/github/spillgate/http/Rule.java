@@ -71,7 +71,7 @@ public final class Rule {
         DENY
     }
 
-    /** What holds for a request whose limits or cost cannot be looked up. */
+    /** What holds for a request if its limits or cost cannot be looked up. */
     public enum WhenLookupFails {
         /** The rule's own limits, or its fixed cost: the request is counted under its key. */
         USE_RULE,

@@ -161,7 +161,7 @@ public final class RuleReader {
         }
     }
 
-    /** A rule says the same when it is made, but to somebody who writes Java. */
+    /** A rule says the same when it is made, but with advice for Java. */
     private static void checkLimits(String setting, RuleSettings rule) {
         if (rule.limits().isEmpty()) {
             throw new WrongSettingException(

@@ -42,7 +42,13 @@ public final class Spelling {
         return distance(plain(misspelt), plain(name), 2) == 1;
     }
 
-    private static String plain(String name) {
+    /**
+     * Returns a name as settings compare it: without case, dashes and underscores.
+     *
+     * @param name the name as it was written
+     * @return its letters and digits
+     */
+    public static String plain(String name) {
         return name.replace("-", "").replace("_", "").toLowerCase(Locale.ROOT);
     }
 

@@ -320,6 +320,20 @@ public final class LocalStore implements FallbackStore {
     @Override
     public List<Claim> takeBack(Decision decision) {
         long takenAt = decision.at().toEpochMilli();
+        return takeBack(decision, (claim, count, missing) -> {
+            boolean counts = takenAt + claim.limit().reach().toMillis() > clock.millis();
+            return counts && count.carried().isHandedOver(takenAt) ? missing : 0;
+        });
+    }
+
+    @Override
+    public List<Claim> cancel(Decision decision) {
+        return takeBack(decision, (claim, count, missing) -> count.carrying().takeRefunded(missing));
+    }
+
+    /** Takes back what a decision has taken, and returns claims for what is elsewhere of the permits that are missing here. */
+    private List<Claim> takeBack(Decision decision, Elsewhere elsewhere) {
+        long takenAt = decision.at().toEpochMilli();
         List<Claim> rest = new ArrayList<>();
         for (Usage usage : decision.limits()) {
             Claim claim = usage.claim();
@@ -327,34 +341,15 @@ public final class LocalStore implements FallbackStore {
                 if (count.carried().isReset(decision.stamp())) {
                     return;
                 }
-                long given = giveBack(count, () -> count.refund(claim.limit(), takenAt, claim.permits()));
-                boolean counts = takenAt + claim.limit().reach().toMillis() > clock.millis();
-                if (given < claim.permits() && counts && count.carried().isHandedOver(takenAt)) {
-                    rest.add(claim.asking(claim.permits() - given));
+                long missing =
+                        claim.permits() - giveBack(count, () -> count.refund(claim.limit(), takenAt, claim.permits()));
+                long there = missing == 0 ? 0 : elsewhere.permits(claim, count, missing);
+                if (there > 0) {
+                    rest.add(claim.asking(there));
                 }
             });
         }
         return rest;
-    }
-
-    @Override
-    public List<Claim> cancel(Decision decision) {
-        long takenAt = decision.at().toEpochMilli();
-        List<Claim> refunded = new ArrayList<>();
-        for (Usage usage : decision.limits()) {
-            Claim claim = usage.claim();
-            change(claim, count -> {
-                if (count.carried().isReset(decision.stamp())) {
-                    return;
-                }
-                long given = giveBack(count, () -> count.refund(claim.limit(), takenAt, claim.permits()));
-                long before = count.carrying().takeRefunded(claim.permits() - given);
-                if (before > 0) {
-                    refunded.add(claim.asking(before));
-                }
-            });
-        }
-        return refunded;
     }
 
     @Override
@@ -600,6 +595,12 @@ public final class LocalStore implements FallbackStore {
     }
 
     private record Held(Claim claim, Count count) {}
+
+    /** Finds how many of the permits that are missing from a count are elsewhere. */
+    @FunctionalInterface
+    private interface Elsewhere {
+        long permits(Claim claim, Count count, long missing);
+    }
 
     @FunctionalInterface
     private interface Deciding {

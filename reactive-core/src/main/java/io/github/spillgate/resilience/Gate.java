@@ -219,7 +219,13 @@ final class Gate {
 
     /** The fallback decides, whatever the reason. */
     void fellBack() {
-        if (!fallenBackSince.compareAndSet(NEVER, Deadlines.now())) {
+        // During an outage all decisions come here, and there is nothing to find out.
+        if (givenUp.get()) {
+            return;
+        }
+        if (fallenBackSince.get() == NEVER) {
+            fallenBackSince.compareAndSet(NEVER, Deadlines.now());
+        } else {
             giveUpIfFallenBackForLong();
         }
     }

@@ -159,6 +159,19 @@ class HangingConnectionTest {
         await().until(() -> connectionsOfOurs() == 0);
     }
 
+    /** To Reactor such an error is fatal: unless it is caught where it is thrown, it is lost on the connection's thread. */
+    @Test
+    void aCommandThatMissesAMethodFailsWithItsName() {
+        CompletableFuture<String> missing = connection
+                .<String>ask(commands -> {
+                    throw new NoSuchMethodError("io.netty.Missing");
+                })
+                .toFuture();
+        assertThat(failure(missing))
+                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageContaining("io.netty.Missing");
+    }
+
     @Test
     void connectionsThatWereReplacedAreClosed() {
         for (int i = 0; i < 3; i++) {

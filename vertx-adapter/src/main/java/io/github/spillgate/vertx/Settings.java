@@ -2,6 +2,7 @@ package io.github.spillgate.vertx;
 
 import static io.github.spillgate.http.WrongSettingException.checked;
 
+import io.github.spillgate.http.Spelling;
 import io.github.spillgate.http.WrongSettingException;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
@@ -32,7 +33,7 @@ final class Settings {
     Settings(String where, JsonObject json) {
         this.where = where;
         for (Map.Entry<String, Object> field : json) {
-            Given twice = given.put(plain(field.getKey()), new Given(field.getKey(), field.getValue()));
+            Given twice = given.put(Spelling.plain(field.getKey()), new Given(field.getKey(), field.getValue()));
             if (twice != null) {
                 throw wrong(
                         field.getKey(),
@@ -40,10 +41,6 @@ final class Settings {
                         "it is also there as " + twice.name + ": expected one of them");
             }
         }
-    }
-
-    private static String plain(String name) {
-        return name.replace("-", "").replace("_", "").toLowerCase(Locale.ROOT);
     }
 
     private String at(String name) {
@@ -70,7 +67,7 @@ final class Settings {
 
     private @Nullable Object take(String name) {
         known.add(name);
-        Given found = given.get(plain(name));
+        Given found = given.get(Spelling.plain(name));
         return found == null ? null : found.value;
     }
 
@@ -182,7 +179,7 @@ final class Settings {
         List<String> texts = new ArrayList<>();
         for (E constant : type.getEnumConstants()) {
             String text = constant.name().toLowerCase(Locale.ROOT).replace('_', '-');
-            if (plain(text).equals(plain(value.toString()))) {
+            if (Spelling.plain(text).equals(Spelling.plain(value.toString()))) {
                 return constant;
             }
             texts.add(text);
@@ -257,7 +254,7 @@ final class Settings {
     /** To be called when all have been asked for. */
     void noMore() {
         Set<String> names = new HashSet<>();
-        known.forEach(name -> names.add(plain(name)));
+        known.forEach(name -> names.add(Spelling.plain(name)));
         given.forEach((name, setting) -> {
             if (!names.contains(name)) {
                 throw inRule(WrongSettingException.unknown(at(setting.name), setting.name, known));

@@ -1,10 +1,10 @@
 package io.github.spillgate.webflux.autoconfigure;
 
+import io.github.spillgate.http.Spelling;
 import java.lang.reflect.Constructor;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
@@ -55,7 +55,7 @@ record SettingNames(@Nullable Map<String, SettingNames> children, Class<?> type,
             return null;
         }
         for (Map.Entry<String, SettingNames> child : children.entrySet()) {
-            if (plain(child.getKey()).equals(plain(name))) {
+            if (Spelling.plain(child.getKey()).equals(Spelling.plain(name))) {
                 return child.getValue();
             }
         }
@@ -65,9 +65,5 @@ record SettingNames(@Nullable Map<String, SettingNames> children, Class<?> type,
     /** Returns the names below this one, in their order. */
     List<String> names() {
         return children == null ? List.of() : new ArrayList<>(children.keySet());
-    }
-
-    static String plain(String name) {
-        return name.replace("-", "").replace("_", "").toLowerCase(Locale.ROOT);
     }
 }

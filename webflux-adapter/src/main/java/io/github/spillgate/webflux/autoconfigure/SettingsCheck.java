@@ -149,8 +149,8 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
     private static boolean isOfTheApplication(String root, ConfigurableListableBeanFactory beans) {
         return Arrays.stream(beans.getBeanNamesForAnnotation(ConfigurationProperties.class))
                 .map(bean -> beans.findAnnotationOnBean(bean, ConfigurationProperties.class))
-                .anyMatch(own -> own != null
-                        && (SettingNames.plain(own.prefix()) + ".").startsWith(SettingNames.plain(root) + "."));
+                .anyMatch(own ->
+                        own != null && (Spelling.plain(own.prefix()) + ".").startsWith(Spelling.plain(root) + "."));
     }
 
     /** Spring Boot would say which values are right, too, but neither of which rule nor as they are written in settings. */
