@@ -3,11 +3,11 @@ package io.github.spillgate;
 import static org.assertj.core.api.Assertions.assertThat;
 
 /** What holds of a limiter when everybody who waited has been answered or has gone. */
-final class NobodyIsLeft {
+public final class NobodyIsLeft {
 
     private NobodyIsLeft() {}
 
-    static void assertNobodyIsLeft(RateLimiter limiter) {
+    public static void assertNobodyIsLeft(RateLimiter limiter) {
         assertThat(limiter.lines().size()).as("lines").isZero();
         assertThat(limiter.lines().taken()).as("places").isZero();
     }

@@ -12,16 +12,33 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import javax.tools.JavaCompiler;
+import javax.tools.StandardJavaFileManager;
 import javax.tools.ToolProvider;
 
 /** What the documentation shows, so that tests can try it. */
 public final class Snippets {
 
-    private static final Path ROOT = Path.of("..").toAbsolutePath().normalize();
+    /** The directory of the whole project, from whichever module a test runs in. */
+    public static final Path ROOT = root();
 
     private static final Pattern BLOCK = Pattern.compile("(?m)^```(.*)\\R((?s:.*?))^```$");
 
+    private static final JavaCompiler COMPILER = ToolProvider.getSystemJavaCompiler();
+
+    /** One for all, because it reads each jar of the class path only once. */
+    private static final StandardJavaFileManager FILES = COMPILER.getStandardFileManager(null, null, null);
+
     private Snippets() {}
+
+    private static Path root() {
+        Path module = Path.of("").toAbsolutePath();
+        for (Path directory = module; directory != null; directory = directory.getParent()) {
+            if (Files.exists(directory.resolve("docs/CONTRIBUTING.md"))) {
+                return directory;
+            }
+        }
+        throw new IllegalStateException(module + " is in no directory that has docs/CONTRIBUTING.md");
+    }
 
     /** A block of a page: its kind is the language, and the module that tries it, if that is not the core: {@code java vertx}. */
     public record Snippet(Path page, int line, String kind, String text) {
@@ -70,21 +87,22 @@ public final class Snippets {
                 .toList();
     }
 
-    /** Returns the sources of the tests of all modules. */
-    public static List<String> sourcesOfTests() throws IOException {
+    /** Returns the sources of the tests of all modules, and of the examples that the tests run. */
+    public static List<String> testedSources() throws IOException {
         List<String> sources = new ArrayList<>();
         for (Path module : modules()) {
-            Path tests = module.resolve("src/test/java");
-            if (Files.isDirectory(tests)) {
-                try (Stream<Path> files = Files.walk(tests)) {
-                    for (Path file : files.filter(one -> one.toString().endsWith(".java"))
-                            .toList()) {
-                        sources.add(Files.readString(file));
-                    }
+            try (Stream<Path> files = Files.walk(module)) {
+                for (Path file : files.filter(Snippets::isTested).toList()) {
+                    sources.add(Files.readString(file));
                 }
             }
         }
         return sources;
+    }
+
+    private static boolean isTested(Path file) {
+        String path = ROOT.relativize(file).toString().replace('\\', '/');
+        return path.endsWith(".java") && (path.contains("/src/test/") || path.startsWith("examples/"));
     }
 
     private static List<Path> modules() throws IOException {
@@ -134,15 +152,14 @@ public final class Snippets {
     public static void assertCompiles(String type, String source, Path directory) throws IOException {
         Path file = directory.resolve(type + ".java");
         Files.writeString(file, source);
-        JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
         StringWriter output = new StringWriter();
-        boolean compiled = compiler.getTask(
+        boolean compiled = COMPILER.getTask(
                         output,
-                        null,
+                        FILES,
                         null,
                         List.of("-proc:none", "-d", directory.toString(), "-cp", System.getProperty("java.class.path")),
                         null,
-                        compiler.getStandardFileManager(null, null, null).getJavaFileObjects(file))
+                        FILES.getJavaFileObjects(file))
                 .call();
         assertThat(compiled).as("%s%n%s", output, source).isTrue();
     }

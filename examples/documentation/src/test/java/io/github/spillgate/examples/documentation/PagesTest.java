@@ -1,0 +1,114 @@
+package io.github.spillgate.examples.documentation;
+
+import static io.github.spillgate.testkit.Snippets.ROOT;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.testkit.Snippets;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.regex.MatchResult;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+
+/** Pages are read as they are meant: tables are tables, blocks are blocks, and what is to be typed names what is there. */
+class PagesTest {
+
+    private static final Pattern BLOCK = Pattern.compile("(?ms)^```.*?^```$");
+
+    /** Which no other test sees, nor tries. */
+    private static final Pattern OTHER_BLOCK = Pattern.compile("(?m)^(?:[ \\t]+```|[ \\t]*~~~).*$");
+
+    private static final Pattern COLUMN = Pattern.compile("(?<!\\\\)\\|");
+
+    private static final Pattern BELOW_HEAD = Pattern.compile("\\|(?: *:?-+:? *\\|)+");
+
+    private static final Pattern MODULES = Pattern.compile("\\bmvn [^\\n`]*-pl ([\\w,/-]+)");
+
+    private static final Pattern PROFILES = Pattern.compile("\\bmvn [^\\n`]*-P ?(\\w+)");
+
+    private static final Pattern TESTS = Pattern.compile("\\bmvn [^\\n`]*-Dtest='?([\\w,]+)");
+
+    private static final Pattern EXECUTIONS = Pattern.compile("\\bmvn [^\\n`]*exec:java@(\\w+)");
+
+    @TestFactory
+    Stream<DynamicTest> everyTableHasAHeadAndItsColumns() throws IOException {
+        return Snippets.pages().stream()
+                .map(page -> DynamicTest.dynamicTest(ROOT.relativize(page).toString(), () -> assertTables(page)));
+    }
+
+    private static void assertTables(Path page) throws IOException {
+        List<String> lines =
+                BLOCK.matcher(Files.readString(page)).replaceAll("").lines().toList();
+        long columns = 0;
+        for (int i = 0; i < lines.size(); i++) {
+            String line = lines.get(i);
+            if (!line.startsWith("|")) {
+                columns = 0;
+            } else if (columns == 0) {
+                columns = columns(line);
+                assertThat(i + 1).as("the last line: %s", line).isLessThan(lines.size());
+                assertThat(lines.get(i + 1)).as("below %s", line).matches(BELOW_HEAD);
+            } else {
+                assertThat(columns(line)).as(line).isEqualTo(columns);
+            }
+        }
+    }
+
+    private static long columns(String line) {
+        return COLUMN.matcher(line).results().count();
+    }
+
+    @Test
+    void everyBlockBeginsAtTheMargin() throws IOException {
+        for (Path page : Snippets.pages()) {
+            assertThat(OTHER_BLOCK.matcher(Files.readString(page)).results().map(MatchResult::group))
+                    .as(ROOT.relativize(page).toString())
+                    .isEmpty();
+        }
+    }
+
+    @Test
+    void whatIsToBeTypedNamesWhatIsThere() throws IOException {
+        Set<String> tests = new HashSet<>();
+        StringBuilder poms = new StringBuilder();
+        try (Stream<Path> files = Files.walk(ROOT)) {
+            for (Path file : files.filter(
+                            one -> !ROOT.relativize(one).toString().contains("target"))
+                    .toList()) {
+                String name = file.getFileName().toString();
+                if (name.endsWith("Test.java")) {
+                    tests.add(name.replace(".java", ""));
+                } else if (name.equals("pom.xml")) {
+                    poms.append(Files.readString(file));
+                }
+            }
+        }
+        for (String module : typed(MODULES)) {
+            assertThat(ROOT.resolve(module).resolve("pom.xml")).exists();
+        }
+        assertThat(tests).containsAll(typed(TESTS));
+        for (Pattern named : List.of(PROFILES, EXECUTIONS)) {
+            assertThat(typed(named)).allSatisfy(id -> assertThat(poms).contains("<id>" + id + "</id>"));
+        }
+    }
+
+    /** What stands in commands of all pages, where several may stand with commas between them. */
+    private static Set<String> typed(Pattern pattern) throws IOException {
+        Set<String> typed = new HashSet<>();
+        for (Path page : Snippets.pages()) {
+            pattern.matcher(Files.readString(page))
+                    .results()
+                    .flatMap(found -> Stream.of(found.group(1).split(",")))
+                    .forEach(typed::add);
+        }
+        assertThat(typed).as(pattern.pattern()).isNotEmpty();
+        return typed;
+    }
+}

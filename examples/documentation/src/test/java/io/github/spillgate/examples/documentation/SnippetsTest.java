@@ -1,0 +1,383 @@
+package io.github.spillgate.examples.documentation;
+
+import static io.github.spillgate.testkit.Snippets.ROOT;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.testkit.KotlinSource;
+import io.github.spillgate.testkit.ShownTests;
+import io.github.spillgate.testkit.Snippets;
+import io.github.spillgate.testkit.Snippets.Snippet;
+import java.io.IOException;
+import java.io.StringReader;
+import java.lang.reflect.Constructor;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import javax.xml.parsers.DocumentBuilderFactory;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+import org.junit.jupiter.api.io.TempDir;
+import org.w3c.dom.Element;
+import org.w3c.dom.Node;
+import org.w3c.dom.NodeList;
+import org.xml.sax.InputSource;
+
+/** What the documentation shows compiles, and what it says of limits is so. */
+class SnippetsTest {
+
+    /**
+     * What is tried: here, or in the module that the kind names; what is a part of a test; and what shows only what is typed, sent or
+     * printed.
+     */
+    private static final Set<String> KINDS =
+            Set.of("java", "kotlin", "java webflux", "java vertx", "java tested", "yaml", "json", "xml", "sh", "text");
+
+    private static final Pattern LIMIT = Pattern.compile("(?m)^\\| `([^`]+/[^`]+)` \\| `(Limit\\.[^`]+)` \\|");
+
+    private static final Pattern TEXT = Pattern.compile("`([0-9]+/[0-9]*[a-z]+( [^`]+)?)`");
+
+    /** What the snippets take for granted. */
+    private static final String AROUND = """
+            import static org.assertj.core.api.Assertions.assertThat;
+
+            import io.github.spillgate.*;
+            import io.github.spillgate.local.*;
+            import io.github.spillgate.redis.*;
+            import io.github.spillgate.resilience.*;
+            import io.lettuce.core.ClientOptions;
+            import io.lettuce.core.RedisClient;
+            import io.lettuce.core.RedisCredentials;
+            import io.lettuce.core.RedisCredentialsProvider;
+            import io.lettuce.core.RedisURI;
+            import io.lettuce.core.SslOptions;
+            import io.lettuce.core.cluster.RedisClusterClient;
+            import java.io.File;
+            import java.time.*;
+            import java.util.*;
+            import java.util.concurrent.TimeUnit;
+            import java.util.concurrent.atomic.AtomicLong;
+            import org.testcontainers.containers.GenericContainer;
+            import reactor.core.publisher.*;
+            import reactor.core.scheduler.Schedulers;
+            import reactor.test.StepVerifier;
+
+            abstract class Snippet {
+                RedisClient redisClient;
+                RedisStore store;
+                RateLimiter limiter;
+                Decision decision;
+                String ip;
+                String apiKey;
+                Plan plan;
+                Plans plans;
+                Flux<Order> orders;
+                Secrets secrets;
+
+                interface Secrets {
+                    char[] current();
+                }
+
+                interface Plan {
+                    List<Limit> limits();
+                }
+
+                interface Plans {
+                    Mono<Plan> of(String key);
+                }
+
+                record Order(int lines) {}
+
+                static final class TooManyRequests extends RuntimeException {
+                    TooManyRequests(Optional<Duration> retryAfter) {}
+                }
+
+                abstract Mono<String> work();
+
+                abstract Mono<String> call(Order order);
+
+                abstract Mono<Boolean> passwordMatches();
+
+                void snippet() {
+            %s
+                }
+            }
+
+            class Run extends Snippet implements Runnable {
+                @Override
+                public void run() {
+                    snippet();
+                }
+
+                @Override
+                Mono<String> work() {
+                    return Mono.just("done");
+                }
+
+                @Override
+                Mono<String> call(Order order) {
+                    return Mono.just("done");
+                }
+
+                @Override
+                Mono<Boolean> passwordMatches() {
+                    return Mono.just(true);
+                }
+            }
+            """;
+
+    /** What a snippet on the page of tests has in it that needs Docker. */
+    private static final String NEEDS_DOCKER = "GenericContainer";
+
+    private static final String CLASS = """
+            import io.github.spillgate.*;
+            import io.github.spillgate.testkit.*;
+            import java.util.*;
+            import reactor.core.publisher.*;
+
+            %s
+
+            class MyStore implements LimitStore {
+                @Override
+                public Mono<Decision> take(List<Claim> claims) {
+                    return Mono.empty();
+                }
+
+                @Override
+                public Mono<Decision> peek(List<Claim> claims) {
+                    return Mono.empty();
+                }
+
+                @Override
+                public Mono<Void> refund(Decision decision) {
+                    return Mono.empty();
+                }
+
+                @Override
+                public Mono<Void> refund(List<Claim> claims) {
+                    return Mono.empty();
+                }
+
+                @Override
+                public Mono<Void> reset(List<Claim> claims) {
+                    return Mono.empty();
+                }
+            }
+            """;
+
+    /** What the snippets in Kotlin take for granted. */
+    private static final String KOTLIN_AROUND = """
+            import io.github.spillgate.*
+            import java.time.Duration
+            import kotlinx.coroutines.flow.Flow
+            import kotlinx.coroutines.reactive.asFlow
+            import kotlinx.coroutines.reactor.asFlux
+            import kotlinx.coroutines.reactor.awaitSingle
+
+            class Order(val lines: Long)
+
+            fun work() = "done"
+
+            %s
+            """;
+
+    @TempDir
+    Path temp;
+
+    @TestFactory
+    Stream<DynamicTest> javaInTheDocumentationCompiles() throws IOException {
+        List<DynamicTest> tests = new ArrayList<>();
+        for (Snippet snippet : Snippets.all("java")) {
+            String source = (snippet.text().startsWith("class ") ? CLASS : AROUND).formatted(snippet.text());
+            tests.add(DynamicTest.dynamicTest(snippet.place(), () -> assertCompiles(source)));
+        }
+        assertThat(tests).isNotEmpty();
+        return tests.stream();
+    }
+
+    @TestFactory
+    Stream<DynamicTest> whatThePageOfTestsShowsPasses() throws IOException {
+        List<DynamicTest> tests = new ArrayList<>();
+        for (Snippet snippet : Snippets.all("java")) {
+            if (snippet.page().endsWith("docs/testing.md")
+                    && !snippet.text().startsWith("class ")
+                    && !snippet.text().contains(NEEDS_DOCKER)) {
+                tests.add(DynamicTest.dynamicTest(snippet.place(), () -> {
+                    assertCompiles(AROUND.formatted(snippet.text()));
+                    ShownTests.call("Run", temp, SnippetsTest::run);
+                }));
+            }
+        }
+        assertThat(tests).hasSizeGreaterThan(2);
+        return tests.stream();
+    }
+
+    private static void run(Class<?> type) throws ReflectiveOperationException {
+        Constructor<?> constructor = type.getDeclaredConstructor();
+        constructor.setAccessible(true);
+        ((Runnable) constructor.newInstance()).run();
+    }
+
+    /** Whoever copies them gets what this build installs. */
+    @TestFactory
+    Stream<DynamicTest> dependenciesAreOfThisBuild() throws Exception {
+        Element parent = xml(Files.readString(ROOT.resolve("pom.xml")));
+        String group = text(parent, "groupId");
+        String version = text(parent, "version");
+        Set<String> artifacts = new TreeSet<>();
+        NodeList modules = parent.getElementsByTagName("module");
+        for (int i = 0; i < modules.getLength(); i++) {
+            Path pom = ROOT.resolve(modules.item(i).getTextContent()).resolve("pom.xml");
+            artifacts.add(text(xml(Files.readString(pom)), "artifactId"));
+        }
+        List<Snippet> snippets = Snippets.all("xml");
+        assertThat(snippets).isNotEmpty();
+        return snippets.stream()
+                .map(snippet -> DynamicTest.dynamicTest(snippet.place(), () -> {
+                    Element dependency = xml(snippet.text());
+                    assertThat(dependency.getTagName()).isEqualTo("dependency");
+                    assertThat(text(dependency, "groupId")).isEqualTo(group);
+                    assertThat(text(dependency, "version")).isEqualTo(version);
+                    assertThat(artifacts).contains(text(dependency, "artifactId"));
+                }));
+    }
+
+    private static Element xml(String text) throws Exception {
+        return DocumentBuilderFactory.newInstance()
+                .newDocumentBuilder()
+                .parse(new InputSource(new StringReader(text)))
+                .getDocumentElement();
+    }
+
+    /** What stands directly in it, and not in something else that does. */
+    private static String text(Element element, String name) {
+        for (Node child = element.getFirstChild(); child != null; child = child.getNextSibling()) {
+            if (child.getNodeName().equals(name)) {
+                return child.getTextContent();
+            }
+        }
+        throw new AssertionError(element.getTagName() + " has no " + name);
+    }
+
+    @Test
+    void everyBlockIsOfAKindThatIsTried() throws IOException {
+        for (Snippet snippet : Snippets.all()) {
+            assertThat(KINDS).as(snippet.place()).contains(snippet.kind());
+        }
+    }
+
+    @Test
+    void whoContributesIsToldOfEveryKind() throws IOException {
+        List<String> rows = Files.readString(ROOT.resolve("docs/CONTRIBUTING.md"))
+                .lines()
+                .filter(line -> line.startsWith("| `"))
+                .map(line -> line.split(" \\| ", -1)[0])
+                .toList();
+        assertThat(KINDS).allSatisfy(kind -> assertThat(rows).anyMatch(row -> row.contains("`" + kind + "`")));
+    }
+
+    /** It is compiled and run there; and who changes it there sees that a page shows it. */
+    @TestFactory
+    Stream<DynamicTest> whatIsShownAsTestedStandsInATest() throws IOException {
+        List<DynamicTest> tests = new ArrayList<>();
+        for (Snippet snippet : Snippets.all("java tested")) {
+            String named = ROOT.relativize(snippet.page().toAbsolutePath().normalize())
+                    .toString()
+                    .replace('\\', '/');
+            tests.add(DynamicTest.dynamicTest(
+                    snippet.place(),
+                    () -> assertThat(Snippets.testedSources())
+                            .as("a source that names %s and has%n%s", named, snippet.text())
+                            .anyMatch(source -> source.contains(named) && snippet.standsIn(source))));
+        }
+        assertThat(tests).isNotEmpty();
+        return tests.stream();
+    }
+
+    @Test
+    void kotlinInTheDocumentationCompiles() throws IOException {
+        int compiled = 0;
+        for (Snippet snippet : Snippets.all("kotlin")) {
+            KotlinSource.assertCompiles("Snippet", KOTLIN_AROUND.formatted(snippet.text()), temp);
+            compiled++;
+        }
+        assertThat(compiled).isPositive();
+    }
+
+    @Test
+    void theLimitsOfTheirPageMeanWhatItSays() throws IOException {
+        String page = Files.readString(ROOT.resolve("docs/limits.md"));
+        List<String> texts = all(LIMIT, page, 1);
+        List<String> codes = all(LIMIT, page, 2);
+        assertThat(texts).hasSizeGreaterThan(5);
+        StringBuilder body = new StringBuilder();
+        for (int i = 0; i < texts.size(); i++) {
+            body.append("check(\"%s\", %s);\n".formatted(texts.get(i), codes.get(i)));
+            Limit.parse(texts.get(i));
+        }
+        String source = """
+                import io.github.spillgate.*;
+                import java.time.*;
+
+                public class Snippet {
+                    public static void main(String[] args) {
+                %s
+                    }
+
+                    static void check(String text, Limit limit) {
+                        if (!Limit.parse(text).equals(limit)) {
+                            throw new AssertionError(text + " is not " + limit);
+                        }
+                    }
+                }
+                """;
+        assertCompiles(source.formatted(body));
+        Process check = new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-cp",
+                        temp + System.getProperty("path.separator") + System.getProperty("java.class.path"),
+                        "Snippet")
+                .redirectErrorStream(true)
+                .start();
+        String said = new String(check.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertThat(said).doesNotContain("AssertionError");
+        assertThat(waitFor(check)).as(said).isZero();
+    }
+
+    @Test
+    void theLimitsOfThePageOfChoiceAreLimits() throws IOException {
+        List<String> texts = all(TEXT, Files.readString(ROOT.resolve("docs/algorithms.md")), 1);
+        assertThat(texts).hasSizeGreaterThan(8);
+        texts.forEach(text -> assertThat(Limit.parse(text)).hasToString(text.replace("10/s", "10/1s")));
+    }
+
+    private void assertCompiles(String source) throws IOException {
+        Snippets.assertCompiles("Snippet", source, temp);
+    }
+
+    private static int waitFor(Process process) {
+        try {
+            return process.waitFor();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new AssertionError(e);
+        }
+    }
+
+    private static List<String> all(Pattern pattern, String text, int group) {
+        List<String> all = new ArrayList<>();
+        Matcher matcher = pattern.matcher(text);
+        while (matcher.find()) {
+            all.add(matcher.group(group));
+        }
+        return all;
+    }
+}

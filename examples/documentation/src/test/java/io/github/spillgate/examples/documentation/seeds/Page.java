@@ -1,0 +1,37 @@
+package io.github.spillgate.examples.documentation.seeds;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.testkit.Snippets;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Path;
+
+/** A page of docs/seeds: tests take their limits from it, so that it is what it shows that is compared. */
+final class Page {
+
+    private final Path path;
+
+    private Page(Path path) {
+        this.path = path;
+    }
+
+    static Page of(String name) {
+        return new Page(Snippets.ROOT.resolve("docs/seeds").resolve(name));
+    }
+
+    /** The limit of this text, which stands in the settings or the code of the page. */
+    Limit limit(String text) {
+        assertThat(shown()).as(path.toString()).containsPattern("[\" ]\\Q" + text + "\\E[\",\\n]");
+        return Limit.parse(text);
+    }
+
+    private String shown() {
+        try {
+            return String.join("", Snippets.of(path, "yaml")) + String.join("", Snippets.of(path, "java"));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+package io.github.spillgate.examples.grpc;
+
+import io.github.spillgate.http.ClientAddress;
+import io.grpc.Grpc;
+import io.grpc.Metadata;
+import io.grpc.ServerCall;
+import java.net.InetSocketAddress;
+import java.util.ArrayList;
+import java.util.List;
+
+// docs/grpc.md shows it from here on.
+
+/** Who is charged for a call. */
+public final class Keys {
+
+    private static final Metadata.Key<String> API_KEY = Metadata.Key.of("x-api-key", Metadata.ASCII_STRING_MARSHALLER);
+
+    private static final ClientAddress ADDRESS = ClientAddress.ofXForwardedFor("10.0.0.0/8");
+
+    private Keys() {}
+
+    /** The API key, which an interceptor before this one has checked; or the address, for who has none. */
+    public static String apiKey(ServerCall<?, ?> call, Metadata headers) {
+        String key = headers.get(API_KEY);
+        return key == null ? address(call, headers) : "key:" + key;
+    }
+
+    /** The address of the client: that of the connection, or what a proxy of ours says of it. */
+    public static String address(ServerCall<?, ?> call, Metadata headers) {
+        String peer = call.getAttributes().get(Grpc.TRANSPORT_ATTR_REMOTE_ADDR) instanceof InetSocketAddress socket
+                ? socket.getAddress().getHostAddress()
+                : null;
+        return ADDRESS.resolve(peer, name -> all(headers, name))
+                .map(address -> "ip:" + address)
+                .orElse("unknown");
+    }
+
+    private static List<String> all(Metadata headers, String name) {
+        List<String> all = new ArrayList<>();
+        Iterable<String> values = headers.getAll(Metadata.Key.of(name, Metadata.ASCII_STRING_MARSHALLER));
+        if (values != null) {
+            values.forEach(all::add);
+        }
+        return all;
+    }
+}

@@ -1,0 +1,89 @@
+package io.github.spillgate.examples.grpc;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.LimitStoreException;
+import io.grpc.Metadata;
+import io.grpc.ServerCall;
+import io.grpc.ServerCallHandler;
+import io.grpc.Status;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+import reactor.core.scheduler.Scheduler;
+
+// docs/grpc.md shows it from here on.
+
+/** Hands the events of a call on, one after the other; while the limiter is asked, they wait. */
+final class LimitedListener<Q, A> extends ServerCall.Listener<Q> {
+
+    private final Sinks.Many<Mono<?>> events = Sinks.many().unicast().onBackpressureBuffer();
+    private final Sinks.Empty<Void> cancelled = Sinks.empty();
+    private final LimitedCall<Q, A> call;
+    private final Mono<Decision> decision;
+    private final boolean ofMessages;
+
+    /** Nobody, before the call is allowed and after it is ended. */
+    private ServerCall.Listener<Q> handler = new ServerCall.Listener<>() {};
+
+    LimitedListener(LimitedCall<Q, A> call, Mono<Decision> question, boolean ofMessages, Scheduler goOn) {
+        this.call = call;
+        this.decision = question.takeUntilOther(cancelled.asMono()).publishOn(goOn);
+        this.ofMessages = ofMessages;
+        events.asFlux().concatMap(event -> event).subscribe(done -> {}, this::failed);
+    }
+
+    void start(Metadata headers, ServerCallHandler<Q, A> next) {
+        handOn(!ofMessages, () -> handler = next.startCall(call, headers));
+    }
+
+    @Override
+    public void onMessage(Q message) {
+        handOn(ofMessages, () -> handler.onMessage(message));
+    }
+
+    @Override
+    public void onHalfClose() {
+        handOn(false, () -> handler.onHalfClose());
+    }
+
+    @Override
+    public void onReady() {
+        handOn(false, () -> handler.onReady());
+    }
+
+    @Override
+    public void onComplete() {
+        handOn(false, () -> handler.onComplete());
+    }
+
+    @Override
+    public void onCancel() {
+        cancelled.tryEmitEmpty();
+        handOn(false, () -> handler.onCancel());
+    }
+
+    private void handOn(boolean ask, Runnable event) {
+        events.tryEmitNext(ask ? decision.doOnNext(decided -> handOn(decided, event)) : Mono.fromRunnable(event));
+    }
+
+    private void handOn(Decision decided, Runnable event) {
+        call.tell(decided);
+        if (decided.isAllowed()) {
+            event.run();
+        } else {
+            end(Status.RESOURCE_EXHAUSTED.withDescription("too many requests"), LimitedCall.trailers(decided));
+        }
+    }
+
+    /** Nothing could decide, or the handler has failed. What it was stays here. */
+    private void failed(Throwable error) {
+        end(
+                (error instanceof LimitStoreException ? Status.UNAVAILABLE : Status.UNKNOWN).withCause(error),
+                new Metadata());
+    }
+
+    private void end(Status status, Metadata trailers) {
+        call.end(status, trailers);
+        handler.onCancel();
+        handler = new ServerCall.Listener<>() {};
+    }
+}

@@ -1,0 +1,67 @@
+package io.github.spillgate.examples.grpc;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.RateLimiter;
+import io.grpc.Context;
+import io.grpc.Metadata;
+import io.grpc.ServerCall;
+import io.grpc.ServerCallHandler;
+import io.grpc.ServerInterceptor;
+import java.time.Duration;
+import java.util.concurrent.Executor;
+import java.util.function.BiFunction;
+import java.util.function.Function;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+// docs/grpc.md shows it from here on.
+
+/** Asks a limiter about each call, or about each message that a client streams, and holds no thread meanwhile. */
+public final class RateLimitInterceptor implements ServerInterceptor {
+
+    private final Function<String, Mono<Decision>> question;
+    private final boolean ofMessages;
+    private final BiFunction<ServerCall<?, ?>, Metadata, String> keys;
+    private final Executor executor;
+
+    private RateLimitInterceptor(
+            Function<String, Mono<Decision>> question,
+            boolean ofMessages,
+            BiFunction<ServerCall<?, ?>, Metadata, String> keys,
+            Executor executor) {
+        this.question = question;
+        this.ofMessages = ofMessages;
+        this.keys = keys;
+        this.executor = executor;
+    }
+
+    /** One permit for each call, before its handler hears of it. */
+    public static RateLimitInterceptor ofCalls(
+            RateLimiter limiter, BiFunction<ServerCall<?, ?>, Metadata, String> keys, Executor executor) {
+        return new RateLimitInterceptor(limiter::tryAcquire, false, keys, executor);
+    }
+
+    /** One permit for each message of a stream, which waits for it for so long at most. */
+    public static RateLimitInterceptor ofMessages(
+            RateLimiter limiter,
+            Duration longestWait,
+            BiFunction<ServerCall<?, ?>, Metadata, String> keys,
+            Executor executor) {
+        return new RateLimitInterceptor(key -> limiter.acquire(key, longestWait), true, keys, executor);
+    }
+
+    @Override
+    public <Q, A> ServerCall.Listener<Q> interceptCall(
+            ServerCall<Q, A> call, Metadata headers, ServerCallHandler<Q, A> next) {
+        if (ofMessages && call.getMethodDescriptor().getType().clientSendsOneMessage()) {
+            return next.startCall(call, headers);
+        }
+        LimitedListener<Q, A> listener = new LimitedListener<>(
+                new LimitedCall<>(call),
+                question.apply(keys.apply(call, headers)),
+                ofMessages,
+                Schedulers.fromExecutor(Context.current().fixedContextExecutor(executor)));
+        listener.start(headers, next);
+        return listener;
+    }
+}

@@ -1,5 +1,0 @@
-/** The five rate limiters that the project started from, as small models, and ours beside them under the same traffic. */
-@NullMarked
-package io.github.spillgate.seeds;
-
-import org.jspecify.annotations.NullMarked;
