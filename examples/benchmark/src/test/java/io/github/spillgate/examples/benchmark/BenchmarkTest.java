@@ -13,24 +13,40 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.IntStream;
 import javax.xml.parsers.DocumentBuilderFactory;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-final class BenchmarkTest {
+class BenchmarkTest {
 
     private final ByteArrayOutputStream out = new ByteArrayOutputStream();
     private final ByteArrayOutputStream err = new ByteArrayOutputStream();
 
     @Test
-    void everybodyTakesPartInEveryWorkOfHis(@TempDir Path directory) throws Exception {
+    @Tag("thorough")
+    void everyContenderRunsInEachOfItsWorks(@TempDir Path directory) throws Exception {
         int status = run("--rounds", "1", "--seconds", "0.02", "--out", directory.toString());
 
+        assertReported(status, Works.all(), directory);
+    }
+
+    /** One work on Redis, and one without. */
+    @Test
+    void everyContenderRunsInTheWorksThatAreNamed(@TempDir Path directory) throws Exception {
+        String only = "denied,local-one-thread";
+
+        int status = run("--rounds", "1", "--seconds", "0.02", "--only", only, "--out", directory.toString());
+
+        assertReported(status, Arguments.parse("--only", only).works(), directory);
+    }
+
+    private void assertReported(int status, List<Work> works, Path directory) throws Exception {
         assertThat(err.toString(StandardCharsets.UTF_8)).isEmpty();
         assertThat(status).isZero();
         List<String> expected = new ArrayList<>();
-        Works.all().forEach(work -> work.entrants().forEach(one -> expected.add(work.name() + "," + one.title())));
+        works.forEach(work -> work.entrants().forEach(one -> expected.add(work.name() + "," + one.title())));
         List<String> results = Files.readAllLines(directory.resolve("results.csv"));
         assertThat(results.get(0))
                 .isEqualTo("work,contender,decisions_per_s,p50_us,p99_us,redis_us_per_decision,"
@@ -40,10 +56,9 @@ final class BenchmarkTest {
         assertThat(rounds.stream().skip(1).map(row -> columns(row, 1, 3))).containsExactlyElementsOf(expected);
         rounds.stream().skip(1).forEach(BenchmarkTest::countsAreConsistent);
         List<String> nodes = new ArrayList<>();
-        Works.all()
-                .forEach(work -> work.entrants()
-                        .forEach(one -> IntStream.rangeClosed(1, one.home().primaries())
-                                .forEach(node -> nodes.add(work.name() + "," + one.title() + "," + node))));
+        works.forEach(work -> work.entrants()
+                .forEach(one -> IntStream.rangeClosed(1, one.home().primaries())
+                        .forEach(node -> nodes.add(work.name() + "," + one.title() + "," + node))));
         List<String> shares = Files.readAllLines(directory.resolve("nodes.csv"));
         assertThat(shares.stream().skip(1).map(row -> columns(row, 1, 4))).containsExactlyElementsOf(nodes);
         assertThat(shares.stream().filter(row -> row.contains(",cluster,spillgate")))
@@ -51,8 +66,12 @@ final class BenchmarkTest {
                 .noneMatch(row -> columns(row, 4, 5).equals("0.0000"));
         assertThat(directory.resolve("results.md"))
                 .content()
-                .contains("## many-keys", "| **spillgate counter** |", "bucket4j 8", "| decisions in a command |");
-        for (Work work : Works.all()) {
+                .contains(
+                        "## " + works.get(0).name(),
+                        "| **spillgate counter** |",
+                        "bucket4j 8",
+                        "| decisions in a command |");
+        for (Work work : works) {
             Path chart = directory.resolve(work.kind() + ".svg");
             DocumentBuilderFactory.newInstance().newDocumentBuilder().parse(chart.toFile());
             assertThat(chart).content().contains(work.says());
