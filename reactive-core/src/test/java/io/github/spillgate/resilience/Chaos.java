@@ -48,7 +48,7 @@ final class Chaos implements AutoCloseable {
     private final ResilientStore store;
     private final RateLimiter limiter;
     private final Ledger ledger = new Ledger();
-    private final Traffic traffic;
+    private final LoadGenerator traffic;
     private @Nullable StatefulRedisConnection<String, String> connection;
     private long repairedAt;
 
@@ -85,7 +85,7 @@ final class Chaos implements AutoCloseable {
         this.local = LocalStore.bounded(100_000).share(share);
         this.store = ResilientStore.builder(redisStore).fallback(local).build();
         this.limiter = RateLimiter.builder("chaos").store(store).build();
-        this.traffic = new Traffic(limiter, ledger);
+        this.traffic = new LoadGenerator(limiter, ledger);
     }
 
     RedisForTests redis() {
@@ -228,7 +228,7 @@ final class Chaos implements AutoCloseable {
         assertThat(traffic.notOpen().longest()).isLessThan(DEADLINE.plus(BUSY));
         assertThat(traffic.open().longest()).isLessThan(DEADLINE.plus(BUSY));
         assertThat(traffic.others().longest()).isLessThan(DEADLINE.plus(BUSY));
-        assertThat(traffic.waits().longest()).isLessThan(DEADLINE.plus(BUSY).plus(Traffic.LONGEST_WAIT));
+        assertThat(traffic.waits().longest()).isLessThan(DEADLINE.plus(BUSY).plus(LoadGenerator.LONGEST_WAIT));
     }
 
     /** Redis holds what callers were granted: all of it, and nothing else. */

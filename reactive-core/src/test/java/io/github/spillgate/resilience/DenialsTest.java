@@ -56,7 +56,7 @@ class DenialsTest {
     class ToTheInstant {
 
         private final VirtualTime time = new VirtualTime();
-        private final Elsewhere elsewhere = new Elsewhere(time);
+        private final ControlledStore remote = new ControlledStore(time);
         private final List<Object> said = new ArrayList<>();
 
         @AfterEach
@@ -90,11 +90,11 @@ class DenialsTest {
         void aDenialIsCountedFromTheSendingHoweverLateItIsAnswered() {
             RateLimiter limiter = limiter(ONE);
             now(limiter.tryAcquire("a"));
-            elsewhere.hangs();
+            remote.hangs();
             listen(limiter.tryAcquire("a"));
             time.passMillis(60);
-            elsewhere.goOn();
-            elsewhere.answers();
+            remote.goOn();
+            remote.answers();
             assertThat(decision(0).retryAfter()).hasValue(Duration.ofMillis(101));
 
             time.passMillis(39);
@@ -108,11 +108,11 @@ class DenialsTest {
             Limit quick = Limit.of(1, Duration.ofMillis(20));
             RateLimiter limiter = limiter(quick);
             now(limiter.tryAcquire("a"));
-            elsewhere.hangs();
+            remote.hangs();
             listen(limiter.tryAcquire("a"));
             time.passMillis(50);
-            elsewhere.goOn();
-            elsewhere.answers();
+            remote.goOn();
+            remote.answers();
             assertThat(decision(0).isAllowed()).isFalse();
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         }
@@ -122,10 +122,10 @@ class DenialsTest {
             Limit slow = Limit.of(1, Duration.ofSeconds(10));
             RateLimiter limiter = limiter(slow);
             now(limiter.tryAcquire("a"));
-            elsewhere.hangs();
+            remote.hangs();
             limiter.tryAcquire("a").subscribe().dispose();
-            elsewhere.goOn();
-            elsewhere.answers();
+            remote.goOn();
+            remote.answers();
             assertDeniedWithoutATrip(limiter.tryAcquire("a"));
         }
 
@@ -148,15 +148,14 @@ class DenialsTest {
             now(limiter.tryAcquire("a"));
             time.passMillis(999);
             assertDeniedWithoutATrip(limiter.tryAcquire("a"));
-            end(elsewhere
-                    .asItIs("api")
+            end(remote.asItIs("api")
                     .limit(Limit.of(1, Duration.ofHours(1)))
                     .build()
                     .reset("a"));
             assertDeniedWithoutATrip(limiter.tryAcquire("a"));
             time.passMillis(1);
             assertThat(now(limiter.tryAcquire("a")).isAllowed())
-                    .as("what is freed elsewhere shows after the cap")
+                    .as("what is freed remote shows after the cap")
                     .isTrue();
         }
 
@@ -197,7 +196,7 @@ class DenialsTest {
             for (int i = 0; i < 3; i++) {
                 assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
             }
-            assertThat(elsewhere.questions()).isEqualTo(4);
+            assertThat(remote.questions()).isEqualTo(4);
         }
 
         @Test
@@ -211,7 +210,7 @@ class DenialsTest {
                 assertThat(denied.source()).isEqualTo(Source.OTHER);
                 assertThat(denied.limits().get(0).used()).isEqualTo(2 + i);
             }
-            assertThat(elsewhere.questions()).isEqualTo(4);
+            assertThat(remote.questions()).isEqualTo(4);
         }
 
         @Test
@@ -226,7 +225,7 @@ class DenialsTest {
         @ValueSource(longs = {-1, 60_001})
         void aCapThatIsOutOfRangeIsRefused(long millis) {
             assertThatIllegalArgumentException()
-                    .isThrownBy(() -> ResilientStore.builder(elsewhere).shortcut(Duration.ofMillis(millis)))
+                    .isThrownBy(() -> ResilientStore.builder(remote).shortcut(Duration.ofMillis(millis)))
                     .withMessageStartingWith("shortcut PT")
                     .withMessageContaining("for example Duration.ofSeconds(1)");
         }
@@ -328,11 +327,11 @@ class DenialsTest {
         void whoComesBackWhenHeWasToldToFits() {
             RateLimiter limiter = limiter(ONE);
             now(limiter.tryAcquire("a"));
-            elsewhere.hangs();
+            remote.hangs();
             listen(limiter.tryAcquire("a"));
             time.passMillis(30);
-            elsewhere.goOn();
-            elsewhere.answers();
+            remote.goOn();
+            remote.answers();
             time.passMillis(10);
             Decision here = deniedWithoutATrip(limiter.tryAcquire("a"));
             time.pass(here.retryAfter().orElseThrow());
@@ -385,13 +384,13 @@ class DenialsTest {
         void aDenialThatIsUnderWayWhileSomethingIsFreedDoesNotHold(Function<RateLimiter, Mono<Void>> free) {
             RateLimiter limiter = limiter(ONE);
             now(limiter.tryAcquire("a"));
-            elsewhere.hangs();
+            remote.hangs();
             listen(limiter.tryAcquire("a"));
             time.passMillis(1);
-            elsewhere.answers();
+            remote.answers();
             end(free.apply(limiter));
             time.passMillis(1);
-            elsewhere.goOn();
+            remote.goOn();
             assertThat(decision(0).isAllowed()).isFalse();
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         }
@@ -439,9 +438,9 @@ class DenialsTest {
             now(limiter.tryAcquire("a"));
             now(limiter.tryAcquire("a"));
             time.passMillis(1);
-            elsewhere.hangs();
+            remote.hangs();
             listen(free.apply(limiter));
-            elsewhere.answers();
+            remote.answers();
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         }
 
@@ -450,9 +449,9 @@ class DenialsTest {
         void whoDoesNotWaitForWhatHeGivesBackAsksTheStoreNext() {
             RateLimiter limiter = limiter(Limit.of(10, Duration.ofHours(1)));
             now(limiter.tryAcquire("a", 10));
-            elsewhere.hangs();
+            remote.hangs();
             Disposable leaves = limiter.refund("a", 1).subscribe();
-            elsewhere.answers();
+            remote.answers();
             time.passMillis(1);
             now(limiter.tryAcquire("a", 5));
             assertDeniedWithoutATrip(limiter.tryAcquire("a", 5));
@@ -465,16 +464,16 @@ class DenialsTest {
         void aRefundThatFailsWhenNobodyWaitsForItAnyMoreCountsAsGiven() {
             RateLimiter limiter = limiter(Limit.of(10, Duration.ofHours(1)));
             now(limiter.tryAcquire("a", 10));
-            elsewhere.hangs();
+            remote.hangs();
             listen(limiter.refund("a", 1).thenReturn("told in time"));
-            elsewhere.answers();
+            remote.answers();
             time.passMillis(100);
             assertThat(said).containsExactly("told in time");
             time.passMillis(1);
             now(limiter.tryAcquire("a", 5));
             assertDeniedWithoutATrip(limiter.tryAcquire("a", 5));
             time.passMillis(1);
-            elsewhere.failsToGoOn(new LimitStoreUnansweredException("lost", null));
+            remote.failsToGoOn(new LimitStoreUnansweredException("lost", null));
             assertThat(now(limiter.tryAcquire("a", 5)).source()).isEqualTo(Source.OTHER);
         }
 
@@ -483,9 +482,9 @@ class DenialsTest {
             RateLimiter limiter = limiter(ONE);
             now(limiter.tryAcquire("a"));
             now(limiter.tryAcquire("a"));
-            elsewhere.losesAnswersWith(new LimitStoreUnansweredException("lost", null));
+            remote.losesAnswersWith(new LimitStoreUnansweredException("lost", null));
             end(limiter.refund("a", 1));
-            elsewhere.answers();
+            remote.answers();
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         }
 
@@ -516,7 +515,7 @@ class DenialsTest {
         }
 
         private RateLimiter.Builder builder(Limit... limits) {
-            RateLimiter.Builder builder = RateLimiter.builder("api").store(elsewhere);
+            RateLimiter.Builder builder = RateLimiter.builder("api").store(remote);
             Stream.of(limits).forEach(builder::limit);
             return builder;
         }
@@ -526,11 +525,11 @@ class DenialsTest {
         }
 
         private Decision deniedWithoutATrip(Mono<Decision> question) {
-            int before = elsewhere.questions();
+            int before = remote.questions();
             Decision decision = now(question);
             assertThat(decision.isAllowed()).isFalse();
             assertThat(decision.source()).isEqualTo(Source.SHORTCUT);
-            assertThat(elsewhere.questions()).isEqualTo(before);
+            assertThat(remote.questions()).isEqualTo(before);
             return decision;
         }
 

@@ -20,7 +20,7 @@ class DocumentedFailuresTest {
         String page = Files.readString(Path.of("..", "docs", "when-redis-fails.md"));
         List<String> rows = ROW.matcher(page).results().map(row -> row.group(1)).toList();
         assertThat(rows)
-                .containsExactlyInAnyOrderElementsOf(Stream.of(ChaosTest.class.getDeclaredMethods())
+                .containsExactlyInAnyOrderElementsOf(Stream.of(ResilientStoreChaosTest.class.getDeclaredMethods())
                         .filter(method -> method.isAnnotationPresent(Test.class))
                         .map(java.lang.reflect.Method::getName)
                         .toList());

@@ -11,7 +11,7 @@ import io.github.spillgate.local.LocalStore;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** For how long a count is in doubt. */
+/** How long a count is in doubt. */
 class DoubtsTest {
 
     private static final RateLimiter LIMITER = RateLimiter.builder("api")

@@ -19,7 +19,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import reactor.core.publisher.Mono;
 
-/** What can be fallen back on, asked by itself: a service may be run without any store. */
+/** The fallbacks that count nothing, used as stores: a service may run without any other. */
 class FallbackTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);

@@ -84,7 +84,7 @@ class SettlersTest {
     class PartsOfWhichEachHasASettler {
 
         private final VirtualTime time = new VirtualTime();
-        private final Elsewhere elsewhere = new Elsewhere(time);
+        private final ControlledStore remote = new ControlledStore(time);
         private final Map<String, String> parts = new HashMap<>();
         private final Set<String> prepared = new HashSet<>();
         private final RateLimiter limiter = RateLimiter.builder("api")
@@ -102,14 +102,14 @@ class SettlersTest {
         @Test
         void eachIsSettledByItself() {
             parts.putAll(Map.of("a", "one", "b", "one", "c", "other", "d", ""));
-            elsewhere.fails();
+            remote.fails();
             for (String key : List.of("a", "b", "c", "d")) {
                 take(key);
             }
-            elsewhere.answers();
+            remote.answers();
             time.pass(Duration.ofSeconds(5));
             assertThat(limiter.state().settled()).isEqualTo(4);
-            assertThat(elsewhere.batches())
+            assertThat(remote.batches())
                     .extracting(SettlersTest::keys)
                     .containsExactlyInAnyOrder(Set.of("a", "b"), Set.of("c"), Set.of("d"));
             assertThat(prepared).containsExactlyInAnyOrder("one", "other", "");
@@ -119,10 +119,10 @@ class SettlersTest {
         @ValueSource(strings = {"other", ""})
         void whatHasMovedIsSettledByThePartThatHasItNow(String to) {
             parts.put("a", "one");
-            elsewhere.fails();
+            remote.fails();
             take("a");
             parts.put("a", to);
-            elsewhere.answers();
+            remote.answers();
             time.pass(Duration.ofSeconds(5));
             assertThat(limiter.state().settled()).isEqualTo(1);
             assertThat(prepared).contains(to);
@@ -131,28 +131,28 @@ class SettlersTest {
         @Test
         void aPartThatHasNotGotTheSettlementDoesNotDecide() {
             parts.putAll(Map.of("a", "one", "b", "other"));
-            elsewhere.fails();
+            remote.fails();
             take("a");
-            elsewhere.answers();
-            elsewhere.settles(charged -> Mono.error(new LimitStoreUnavailableException("not yet", null)));
+            remote.answers();
+            remote.settles(charged -> Mono.error(new LimitStoreUnavailableException("not yet", null)));
             time.passMillis(1_010);
-            assertThat(elsewhere.batches()).hasSize(1);
+            assertThat(remote.batches()).hasSize(1);
             assertThat(take("a").source()).isEqualTo(Source.LOCAL);
             assertThat(take("b").source()).isEqualTo(Source.OTHER);
         }
 
         @Test
         void thoseThatAreMoreThanAThousandAreSettledTogether() {
-            elsewhere.fails();
+            remote.fails();
             for (int i = 0; i < 1_005; i++) {
                 parts.put("key-" + i, "part-" + i);
                 take("key-" + i);
             }
-            elsewhere.answers();
+            remote.answers();
             time.pass(Duration.ofSeconds(5));
             assertThat(limiter.state().settled()).isEqualTo(1_005);
             assertThat(prepared).hasSize(1_001).contains("");
-            assertThat(elsewhere.batches()).extracting(List::size).containsOnlyOnce(5);
+            assertThat(remote.batches()).extracting(List::size).containsOnlyOnce(5);
         }
 
         private Decision take(String key) {
@@ -163,7 +163,7 @@ class SettlersTest {
         private final class InParts extends Unprotected {
 
             InParts() {
-                super(elsewhere);
+                super(remote);
             }
 
             @Override

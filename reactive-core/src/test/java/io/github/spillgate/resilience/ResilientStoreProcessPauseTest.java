@@ -21,8 +21,8 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.scheduler.Schedulers;
 
-/** A process that stands still for a while, as for a collection of garbage, does not take Redis for broken. */
-class StandstillTest {
+/** A pause of this process, such as one for garbage collection, does not count as a failure of Redis. */
+class ResilientStoreProcessPauseTest {
 
     private static final Duration DEADLINE = Duration.ofMillis(500);
     private static final int ASKED = 100;

@@ -19,10 +19,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInfo;
 
 /**
- * Redis fails in every way that we know of, while 200 callers do not pause: none of them notices, and afterwards Redis knows of
- * all that they were granted.
+ * Redis fails in every way that we know of under the load of 200 callers. No caller gets an error or waits past the deadline, and
+ * afterwards all that was granted is charged in Redis.
  */
-class ChaosTest {
+class ResilientStoreChaosTest {
 
     private Chaos chaos;
 

@@ -28,7 +28,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  * new one holds all that was replicated, all that it has granted, and all that was granted in its place after the old one was
  * out of reach.
  */
-class SentinelTest {
+class ResilientStoreSentinelTest {
 
     private static final String ALL = "io.github.spillgate.testkit.RedisBinary#all";
     private static final int REPLICAS = 2;

@@ -27,40 +27,40 @@ import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 
 /**
- * A store that does as it is told: it answers at once, or holds what it is asked until it is told to go on, or fails. What it is
- * asked takes effect when it is asked, as in a Redis that hangs after it has read the command.
+ * A store whose answers a test controls: it answers at once, or after {@link #goOn()}, or fails. An operation takes effect when it
+ * is requested, as in a Redis that hangs after it has read the command.
  */
-final class Elsewhere implements LimitStore {
+final class ControlledStore implements LimitStore {
 
     private final LocalStore counts;
     private final List<Held<?>> held = new ArrayList<>();
     private final Set<String> settled = new HashSet<>();
     private final List<List<Settlement>> batches = new ArrayList<>();
-    private Function<Supplier<Mono<?>>, Mono<?>> mood = Elsewhere::atOnce;
+    private Function<Supplier<Mono<?>>, Mono<?>> mood = ControlledStore::atOnce;
     private boolean settles = true;
     private int questions;
     private int refusals;
     private UnaryOperator<Mono<Decision>> settlesHow = UnaryOperator.identity();
 
-    Elsewhere(InstantSource clock) {
+    ControlledStore(InstantSource clock) {
         this.counts = LocalStore.bounded(10_000, clock);
     }
 
     void answers() {
-        mood = Elsewhere::atOnce;
+        mood = ControlledStore::atOnce;
     }
 
-    /** Decides, and keeps the answer until {@link #goOn()}. */
+    /** Executes operations at once, and holds their answers until {@link #goOn()}. */
     void hangs() {
         mood = this::hold;
     }
 
-    /** Does nothing of what it is asked, and keeps silent for ever. */
+    /** Executes nothing, and never answers. */
     void isDeaf() {
         mood = ignored -> Mono.never();
     }
 
-    /** Does what it is asked at once, and answers so much later. */
+    /** Executes operations at once, and answers this much later. */
     void isLateBy(Duration time) {
         mood = asked -> {
             Mono<?> done = asked.get().cache();
@@ -69,12 +69,12 @@ final class Elsewhere implements LimitStore {
         };
     }
 
-    /** Is not able to answer, and has done nothing. */
+    /** Executes nothing, and answers every operation with an error. */
     void fails() {
         mood = ignored -> Mono.error(new LimitStoreUnavailableException("told to fail", null));
     }
 
-    /** Ends without an answer. */
+    /** Completes every operation without a value. */
     void saysNothing() {
         mood = ignored -> Mono.empty();
     }
@@ -87,17 +87,17 @@ final class Elsewhere implements LimitStore {
         mood = ignored -> Mono.error(new LimitStoreUnreachableException("nothing listens there", null));
     }
 
-    /** Does what it is asked, and the answer gets lost. */
+    /** Executes operations, and answers them with this error. */
     void losesAnswersWith(Throwable error) {
         mood = asked -> asked.get().then(Mono.error(error));
     }
 
-    /** Changes what becomes of settlements, whatever else is asked. */
+    /** Changes the replies to settlements, whatever the other operations answer. */
     void settles(UnaryOperator<Mono<Decision>> how) {
         settlesHow = how;
     }
 
-    /** Refuses so many batches for good. */
+    /** Rejects the next batches of settlements; a retry would not help. */
     void refusesToSettle(int batches) {
         refusals = batches;
     }
@@ -106,14 +106,14 @@ final class Elsewhere implements LimitStore {
         settles = false;
     }
 
-    /** Gives all answers that were kept. */
+    /** Emits all answers that are held. */
     void goOn() {
         List<Held<?>> now = List.copyOf(held);
         held.clear();
         now.forEach(Held::answer);
     }
 
-    /** Fails all that was kept. */
+    /** Emits an error for every answer that is held. */
     void failsToGoOn(Throwable error) {
         List<Held<?>> now = List.copyOf(held);
         held.clear();
@@ -124,7 +124,7 @@ final class Elsewhere implements LimitStore {
         return held.size();
     }
 
-    /** How many questions have come, of whatever kind, settlements included. */
+    /** Returns the number of operations so far, settlements included. */
     int questions() {
         return questions;
     }
@@ -133,7 +133,7 @@ final class Elsewhere implements LimitStore {
         return batches;
     }
 
-    /** A limiter that sees what is counted here. */
+    /** Returns a limiter on the counts of this store. */
     RateLimiter.Builder asItIs(String name) {
         return RateLimiter.builder(name).store(new Unprotected(counts));
     }
@@ -197,7 +197,7 @@ final class Elsewhere implements LimitStore {
                 .map(decision -> remade(decision, false));
     }
 
-    /** However far above the limit: the permits of a limit are not in the name of its count. */
+    /** Charges even far above the limit: the count does not depend on the number of permits. */
     private void charge(Settlement one) {
         Limit limit = one.claim().limit();
         Limit higher = Limit.of(1_000 * limit.permits(), limit.window());
@@ -212,10 +212,10 @@ final class Elsewhere implements LimitStore {
 
     @Override
     public String toString() {
-        return "Elsewhere";
+        return "ControlledStore";
     }
 
-    @SuppressWarnings("unchecked") // every mood answers what it was asked
+    @SuppressWarnings("unchecked") // every mood returns a Mono of the type it was given
     private <T> Mono<T> ask(Supplier<Mono<T>> asked) {
         return Mono.defer(() -> {
             questions++;

@@ -29,13 +29,13 @@ import reactor.core.publisher.Flux;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Redis stops for about as long as the deadline, again and again, so that of those who ask in one moment some are answered by it
- * just in time, and some by the fallback: of one instance all together get no more than the limit. Nor do they where counts are reset
- * meanwhile, and what was decided before and after that is given back.
+ * Redis stalls for about as long as the deadline, again and again, so that it answers some of the concurrent callers in time and the
+ * fallback answers the others. One instance never grants more than the limit, even if counts are reset and decisions refunded during
+ * the stall.
  *
- * <p>A few rounds; {@code -Dspillgate.stops=1000} makes it a thousand. Each has a seed that a failure tells.
+ * <p>Each round has a seed of its own, which a failure reports. {@code -Dspillgate.stops=1000} runs a thousand rounds.
  */
-class StopAndGoTest {
+class ResilientStoreStallTest {
 
     private static final int ROUNDS = Integer.getInteger("spillgate.stops", 25);
     private static final int ASKED = 150;
@@ -115,7 +115,7 @@ class StopAndGoTest {
         Limit limit = Limit.parse(text);
         for (int round = 0; round < ROUNDS; round++) {
             long seed = new Random().nextLong();
-            AfterReset counted = stopAndGoWithResets(new Random(seed), Charge.of("reset-" + round, limit));
+            ResetLedger counted = stopAndGoWithResets(new Random(seed), Charge.of("reset-" + round, limit));
             assertThat(errors).as("seed %d", seed).isEmpty();
             try {
                 counted.assertNeverGrantedMoreThan(limit);
@@ -125,8 +125,8 @@ class StopAndGoTest {
         }
     }
 
-    private AfterReset stopAndGoWithResets(Random random, Charge charge) throws InterruptedException {
-        AfterReset counted = new AfterReset();
+    private ResetLedger stopAndGoWithResets(Random random, Charge charge) throws InterruptedException {
+        ResetLedger counted = new ResetLedger();
         CountDownLatch open = new CountDownLatch(ASKED + GIVEN_BACK + RESETS + 1);
         stopAndGo(random, open);
         for (int i = 0; i < ASKED; i++) {
@@ -149,7 +149,7 @@ class StopAndGoTest {
         }
         for (int i = 0; i < RESETS; i++) {
             sometime(random, () -> {
-                AfterReset.Reset reset = counted.resetBegins();
+                ResetLedger.Reset reset = counted.resetBegins();
                 limiter.reset(charge)
                         .doFinally(end -> {
                             reset.ends();

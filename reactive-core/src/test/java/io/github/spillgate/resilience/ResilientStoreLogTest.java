@@ -19,15 +19,15 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** One line for each change of who decides, and none for each request. */
-class LogLinesTest {
+/** One log line for each change between the store and the fallback, and none for each request. */
+class ResilientStoreLogTest {
 
     private final ByteArrayOutputStream written = new ByteArrayOutputStream();
     private final PrintStream before = System.err;
     private final VirtualTime time = new VirtualTime();
-    private final Elsewhere elsewhere = new Elsewhere(time);
+    private final ControlledStore remote = new ControlledStore(time);
     private final RateLimiter limiter = RateLimiter.builder("api")
-            .store(elsewhere)
+            .store(remote)
             .fallback(LocalStore.bounded(1_000, time))
             .limit(Limit.perMinute(10_000))
             .build();
@@ -45,44 +45,44 @@ class LogLinesTest {
 
     @Test
     void anOutageIsTwoLinesHoweverLongItTakesAndHoweverManyAsk() {
-        elsewhere.isNotThere();
+        remote.isNotThere();
         for (int second = 0; second < 60; second++) {
             ask(100);
             time.passMillis(1_000);
         }
-        elsewhere.answers();
+        remote.answers();
         for (int second = 0; second < 10; second++) {
             ask(100);
             time.passMillis(1_000);
         }
         assertThat(lines())
                 .containsExactly(
-                        "WARN Falling back to LocalStore; Elsewhere is unavailable: nothing listens there",
-                        "INFO Elsewhere is available again; LocalStore no longer decides");
+                        "WARN Falling back to LocalStore; ControlledStore is unavailable: nothing listens there",
+                        "INFO ControlledStore is available again; LocalStore no longer decides");
     }
 
     @Test
     void aQuestionThatIsNotAnsweredInTimeIsNoLine() {
-        elsewhere.hangs();
+        remote.hangs();
         ask(3);
         time.passMillis(200);
-        elsewhere.goOn();
+        remote.goOn();
         assertThat(limiter.state().fellBack()).isEqualTo(3);
         assertThat(lines()).isEmpty();
     }
 
     @Test
     void whyAStoreCannotBeReachedIsSaidAlsoWhenItIsKnownLate() {
-        elsewhere.hangs();
+        remote.hangs();
         for (int i = 0; i < 20; i++) {
             limiter.tryAcquire("key-" + i).subscribe();
         }
         time.passMillis(150);
         assertThat(lines()).hasSize(1);
-        elsewhere.failsToGoOn(new LimitStoreUnreachableException("WRONGPASS", null));
+        remote.failsToGoOn(new LimitStoreUnreachableException("WRONGPASS", null));
         assertThat(lines()).hasSize(2);
-        assertThat(lines().get(1)).isEqualTo("WARN Elsewhere cannot be reached: WRONGPASS");
-        elsewhere.isDeaf();
+        assertThat(lines().get(1)).isEqualTo("WARN ControlledStore cannot be reached: WRONGPASS");
+        remote.isDeaf();
         for (int second = 0; second < 20; second++) {
             ask(10);
             time.passMillis(1_000);
@@ -94,13 +94,13 @@ class LogLinesTest {
     @Test
     void whyIsSaidInEachOutageAndOnceInEach() {
         for (int outage = 1; outage <= 2; outage++) {
-            elsewhere.hangs();
+            remote.hangs();
             for (int i = 0; i < 20; i++) {
                 limiter.tryAcquire("key-" + i).subscribe();
             }
             time.passMillis(150);
-            elsewhere.failsToGoOn(new LimitStoreUnreachableException("WRONGPASS", null));
-            elsewhere.answers();
+            remote.failsToGoOn(new LimitStoreUnreachableException("WRONGPASS", null));
+            remote.answers();
             for (int second = 0; second < 5; second++) {
                 ask(10);
                 time.passMillis(1_000);
@@ -108,65 +108,67 @@ class LogLinesTest {
         }
         assertThat(lines())
                 .containsExactly(
-                        "WARN Falling back to LocalStore; Elsewhere is unavailable: Elsewhere has not answered within 100 ms",
-                        "WARN Elsewhere cannot be reached: WRONGPASS",
-                        "INFO Elsewhere is available again; LocalStore no longer decides",
-                        "WARN Falling back to LocalStore; Elsewhere is unavailable: Elsewhere has not answered within 100 ms",
-                        "WARN Elsewhere cannot be reached: WRONGPASS",
-                        "INFO Elsewhere is available again; LocalStore no longer decides");
+                        "WARN Falling back to LocalStore; ControlledStore is unavailable: ControlledStore has not answered within 100 ms",
+                        "WARN ControlledStore cannot be reached: WRONGPASS",
+                        "INFO ControlledStore is available again; LocalStore no longer decides",
+                        "WARN Falling back to LocalStore; ControlledStore is unavailable: ControlledStore has not answered within 100 ms",
+                        "WARN ControlledStore cannot be reached: WRONGPASS",
+                        "INFO ControlledStore is available again; LocalStore no longer decides");
     }
 
     @Test
     void whatIsKnownWhenTheStoreIsGivenUpIsNotSaidAgain() {
-        elsewhere.hangs();
+        remote.hangs();
         for (int i = 0; i < 5; i++) {
             limiter.tryAcquire("key-" + i).subscribe();
         }
         time.passMillis(150);
-        elsewhere.isNotThere();
+        remote.isNotThere();
         ask(1);
-        elsewhere.failsToGoOn(new LimitStoreUnreachableException("nothing listens there", null));
+        remote.failsToGoOn(new LimitStoreUnreachableException("nothing listens there", null));
         assertThat(lines())
-                .containsExactly("WARN Falling back to LocalStore; Elsewhere is unavailable: nothing listens there");
+                .containsExactly(
+                        "WARN Falling back to LocalStore; ControlledStore is unavailable: nothing listens there");
     }
 
     @Test
     void aBreakerThatOpensAtASuccessIsALineToo() {
-        elsewhere.fails();
+        remote.fails();
         for (int i = 0; i < 9; i++) {
             limiter.tryAcquire("key-" + i).subscribe();
         }
-        elsewhere.answers();
+        remote.answers();
         limiter.tryAcquire("other").subscribe();
-        assertThat(lines()).containsExactly("WARN Falling back to LocalStore; Elsewhere is unavailable: told to fail");
+        assertThat(lines())
+                .containsExactly("WARN Falling back to LocalStore; ControlledStore is unavailable: told to fail");
         assertThat(limiter.state().problem()).hasValue("told to fail");
     }
 
     @Test
     void foreignValuesAreOneLine() {
-        elsewhere.failsWith(new ForeignValueException("the value under a key is not ours", null));
+        remote.failsWith(new ForeignValueException("the value under a key is not ours", null));
         ask(100);
         assertThat(lines())
                 .containsExactly(
-                        "WARN Elsewhere cannot decide on a key; falling back to LocalStore for it: the value under a key is not ours");
+                        "WARN ControlledStore cannot decide on a key; falling back to LocalStore for it: the value under a key is not ours");
     }
 
     @Test
     void whatCannotBeSettledAtTheEndIsALine() {
-        elsewhere.isNotThere();
+        remote.isNotThere();
         ask(4);
         limiter.close();
         time.passMillis(2_000);
         assertThat(lines()).hasSize(2);
         assertThat(lines().get(1))
-                .isEqualTo("WARN 4 permits that LocalStore has granted will not be charged in Elsewhere");
+                .isEqualTo("WARN 4 permits that LocalStore has granted will not be charged in ControlledStore");
     }
 
     @Test
     void whereAllIsSettledTheEndIsNoLine() {
-        elsewhere.isNotThere();
+        remote.isNotThere();
         ask(4);
-        elsewhere.answers();
+        remote.answers();
         time.passMillis(5_000);
         assertThat(limiter.state().settled()).isEqualTo(4);
         int before = lines().size();
@@ -178,20 +180,20 @@ class LogLinesTest {
     @Test
     void aStoreThatHangsIsALineWithinASecondAlsoIfOneKeyIsAskedFor() {
         decideElsewhere();
-        elsewhere.hangs();
+        remote.hangs();
         askForTenths(9);
         assertThat(lines())
                 .containsExactly(
-                        "WARN Falling back to LocalStore; Elsewhere is unavailable: Elsewhere has not answered within 100 ms");
+                        "WARN Falling back to LocalStore; ControlledStore is unavailable: ControlledStore has not answered within 100 ms");
         assertThat(limiter.state().breaker()).as("it has heard of one question").isEqualTo(Breaker.CLOSED);
         assertThat(limiter.state().decides()).isEqualTo(Source.LOCAL);
         assertThat(limiter.state().isFallenBack()).isTrue();
-        assertThat(limiter.state().problem()).hasValue("Elsewhere has not answered within 100 ms");
-        elsewhere.answers();
-        elsewhere.goOn();
+        assertThat(limiter.state().problem()).hasValue("ControlledStore has not answered within 100 ms");
+        remote.answers();
+        remote.goOn();
         askForTenths(50);
         assertThat(lines()).hasSize(2);
-        assertThat(lines().get(1)).isEqualTo("INFO Elsewhere is available again; LocalStore no longer decides");
+        assertThat(lines().get(1)).isEqualTo("INFO ControlledStore is available again; LocalStore no longer decides");
         assertThat(limiter.state().decides()).isEqualTo(Source.OTHER);
         assertThat(limiter.state().isFallenBack()).isFalse();
         assertThat(limiter.state().problem()).isEmpty();
@@ -200,11 +202,11 @@ class LogLinesTest {
     @Test
     void aSingleTimeoutIsNoLineHoweverFewAsk() {
         decideElsewhere();
-        elsewhere.hangs();
+        remote.hangs();
         ask(1);
         time.passMillis(150);
-        elsewhere.answers();
-        elsewhere.goOn();
+        remote.answers();
+        remote.goOn();
         for (int second = 0; second < 10; second++) {
             time.passMillis(1_000);
             ask(1);
@@ -217,7 +219,7 @@ class LogLinesTest {
     @Test
     void aStoreThatIsAlwaysSlowerThanTheDeadlineIsOneLine() {
         decideElsewhere();
-        elsewhere.isLateBy(Duration.ofMillis(150));
+        remote.isLateBy(Duration.ofMillis(150));
         for (int i = 0; i < 100; i++) {
             ask(1);
             time.passMillis(101);

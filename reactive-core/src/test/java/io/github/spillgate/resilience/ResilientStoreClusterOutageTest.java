@@ -24,8 +24,8 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/** Decisions while nodes of a cluster come and go: whose keys are decided on by others, and for how long. */
-class ClusterFailoverDoubtsTest {
+/** Nodes of a cluster hang, die or forget their cluster: which keys the fallback decides on, and for how long. */
+class ResilientStoreClusterOutageTest {
 
     private static final Duration LONG = Duration.ofSeconds(60);
     private static final Limit LIMIT = Limit.perHour(100_000);

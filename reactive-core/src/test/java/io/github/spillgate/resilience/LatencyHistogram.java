@@ -5,8 +5,8 @@ import java.util.Locale;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.LongAccumulator;
 
-/** How long many things took, to a sixteenth; the longest exactly. */
-final class Distribution {
+/** A histogram of durations, with buckets a sixteenth wide and an exact maximum. */
+final class LatencyHistogram {
 
     private static final int PARTS = 16;
 
@@ -30,7 +30,7 @@ final class Distribution {
         return Duration.ofNanos(longest.get());
     }
 
-    /** The time within which so much of a hundred was over. */
+    /** Returns the duration that this percentage of all durations does not exceed. */
     Duration percentile(double percent) {
         long wanted = (long) Math.ceil(size() * percent / 100);
         long seen = 0;

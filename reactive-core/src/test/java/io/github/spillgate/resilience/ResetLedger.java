@@ -10,10 +10,10 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
- * What was granted of one count that is reset now and then, and what of it was given back. Of what is not certain, because two things
- * happened at the same time, the kinder holds: who asked before a reset was through may have been forgotten by it.
+ * A record of the grants, refunds and resets of one count. Where a grant and a reset overlap, it assumes that the reset removed the
+ * grant.
  */
-final class AfterReset {
+final class ResetLedger {
 
     private final Queue<Grant> grants = new ConcurrentLinkedQueue<>();
     private final Queue<Reset> resets = new ConcurrentLinkedQueue<>();
@@ -22,7 +22,7 @@ final class AfterReset {
         grants.add(new Grant(decision, asked, System.nanoTime()));
     }
 
-    /** Returns a decision that nobody has given back before, of those that there are now; empty if there is none. */
+    /** Returns a decision that has not been refunded yet, and marks it as refunded; empty if there is none. */
     List<Decision> giveBackOneOf(int which) {
         List<Grant> left = grants.stream()
                 .filter(grant -> grant.givenBack == Long.MAX_VALUE)
@@ -81,7 +81,7 @@ final class AfterReset {
         }
     }
 
-    /** One that begins now. */
+    /** A reset that begins when it is created. */
     static final class Reset {
 
         private final long began;

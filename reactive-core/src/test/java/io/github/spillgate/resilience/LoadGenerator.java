@@ -23,10 +23,10 @@ import reactor.core.publisher.SignalType;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * So many callers of a limiter, none of whom pauses: each has one question open, and when that ends, asks the next. Nearly all
- * ask for decisions, which are entered in the ledger; a few peek, give back, reset and wait, on keys of their own.
+ * Callers of a limiter that never pause: each has one operation in flight, and starts the next when that ends. Nearly all take
+ * permits, which are entered in the ledger; a few peek, refund, reset and wait, on keys of their own.
  */
-final class Traffic {
+final class LoadGenerator {
 
     static final Duration LONGEST_WAIT = Duration.ofMillis(50);
 
@@ -44,15 +44,15 @@ final class Traffic {
     private final Ledger ledger;
     private final AtomicInteger callers = new AtomicInteger();
     private final Map<Source, LongAdder> decisions = new ConcurrentHashMap<>();
-    private final Distribution open = new Distribution();
-    private final Distribution notOpen = new Distribution();
-    private final Distribution others = new Distribution();
-    private final Distribution waits = new Distribution();
+    private final LatencyHistogram open = new LatencyHistogram();
+    private final LatencyHistogram notOpen = new LatencyHistogram();
+    private final LatencyHistogram others = new LatencyHistogram();
+    private final LatencyHistogram waits = new LatencyHistogram();
     private final Map<String, Decision> toGiveBack = new ConcurrentHashMap<>();
     private final Queue<Throwable> errors = new ConcurrentLinkedQueue<>();
     private volatile boolean stopping;
 
-    Traffic(RateLimiter limiter, Ledger ledger) {
+    LoadGenerator(RateLimiter limiter, Ledger ledger) {
         this.limiter = limiter;
         this.ledger = ledger;
     }
@@ -65,7 +65,7 @@ final class Traffic {
         }
     }
 
-    /** Lets everybody have his last answer. */
+    /** Starts no further operations. */
     void stop() {
         stopping = true;
     }
@@ -74,7 +74,7 @@ final class Traffic {
         return callers.get() == 0;
     }
 
-    /** How many decisions have been made there. */
+    /** Returns the number of decisions of this source. */
     long decidedBy(Source source) {
         LongAdder number = decisions.get(source);
         return number == null ? 0 : number.sum();
@@ -84,27 +84,27 @@ final class Traffic {
         return List.copyOf(errors);
     }
 
-    /** The decisions that were asked for while the breaker was open. */
-    Distribution open() {
+    /** Returns the latencies of decisions requested while the breaker was open. */
+    LatencyHistogram open() {
         return open;
     }
 
-    /** The decisions that were asked for while it was not. */
-    Distribution notOpen() {
+    /** Returns the latencies of decisions requested while the breaker was not open. */
+    LatencyHistogram notOpen() {
         return notOpen;
     }
 
-    /** All that was no decision, and did not wait for permits. */
-    Distribution others() {
+    /** Returns the latencies of peeks, refunds and resets. */
+    LatencyHistogram others() {
         return others;
     }
 
-    /** All that waited for permits, for at most {@link #LONGEST_WAIT}. */
-    Distribution waits() {
+    /** Returns the latencies of calls that waited for permits, for at most {@link #LONGEST_WAIT}. */
+    LatencyHistogram waits() {
         return waits;
     }
 
-    /** Elsewhere, for an answer may be there at once, and a thread has only so much stack. */
+    /** Switches threads, because a synchronous answer would recurse until the stack overflows. */
     private void next() {
         if (stopping) {
             callers.decrementAndGet();
@@ -117,7 +117,7 @@ final class Traffic {
         ThreadLocalRandom random = ThreadLocalRandom.current();
         int which = random.nextInt(100);
         if (which < 97) {
-            Distribution times = limiter.state().breaker() == Breaker.OPEN ? open : notOpen;
+            LatencyHistogram times = limiter.state().breaker() == Breaker.OPEN ? open : notOpen;
             decision(which, random).subscribe(new Caller<>(times, true));
         } else {
             other(random);
@@ -167,15 +167,15 @@ final class Traffic {
         }
     }
 
-    /** Has one question open. */
+    /** A caller with one operation in flight. */
     private final class Caller<T> extends BaseSubscriber<T> {
 
-        private final Distribution times;
+        private final LatencyHistogram times;
         private final boolean decides;
         private final long asked = System.nanoTime();
         private @Nullable Decision decision;
 
-        Caller(Distribution times, boolean decides) {
+        Caller(LatencyHistogram times, boolean decides) {
             this.times = times;
             this.decides = decides;
         }

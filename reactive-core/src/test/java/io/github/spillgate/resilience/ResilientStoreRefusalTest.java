@@ -27,8 +27,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** A Redis user who lacks a right that only some operations need: those are refused, and decisions go on in Redis. */
-class RefusedOperationTest {
+/** The Redis user lacks a right that only some operations need: Redis refuses those, and goes on deciding. */
+class ResilientStoreRefusalTest {
 
     private static final String KEY = "a";
     private static final Duration PATIENCE = Duration.ofSeconds(30);

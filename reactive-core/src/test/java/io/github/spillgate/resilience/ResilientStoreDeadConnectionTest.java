@@ -18,8 +18,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** A connection that dies without a sign while new ones work: every key has to return to Redis, and everything be reconciled. */
-class SilentConnectionTest {
+/** A connection dies silently while new ones work: Redis must decide on every key again, and everything must be reconciled. */
+class ResilientStoreDeadConnectionTest {
 
     private static final Limit LIMIT = Limit.parse("10000/1m");
     private static final int KEYS = 5;

@@ -35,17 +35,17 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * A primary goes while decisions are made. What its replica has not heard of is lost with it, that is Redis's to say; so where permits
- * are counted here, the replica has been waited for.
+ * A primary of a cluster fails while decisions are made. Writes that have not reached its replica are lost, as always in Redis; so a
+ * test that counts permits first waits for replication.
  */
-class ClusterFailoverTest {
+class ResilientStoreClusterFailoverTest {
 
     private static final Duration LONG = Duration.ofSeconds(60);
     private static final Duration BOUND = Duration.ofSeconds(10);
     private static final List<String> KEYS =
             IntStream.range(0, 60).mapToObj(i -> "key-" + i).toList();
 
-    /** So that the others go on while nobody has the slots of the one that has gone. */
+    /** Without full coverage, the other nodes serve their slots while those of the failed node have no primary. */
     private final RedisClusterForTests cluster =
             RedisClusterForTests.start(RedisBinary.first(), 3, 1, "--cluster-require-full-coverage", "no");
 
@@ -59,7 +59,7 @@ class ClusterFailoverTest {
         client = RedisClusterClient.create(cluster.uris());
         limiter = RateLimiter.builder("failover")
                 .store(RedisStore.create(client))
-                // The machine may be busy, and nobody is to be taken for dead who is not.
+                // On a busy machine a node that works may be slow.
                 .deadline(Duration.ofSeconds(1))
                 .limit(Limit.perHour(1_000_000))
                 .build();
@@ -132,7 +132,7 @@ class ClusterFailoverTest {
                 .shortcut(Duration.ZERO)
                 .build();
         String key = KEYS.stream()
-                .filter(ClusterFailoverTest::isOfTheOneThatGoes)
+                .filter(ResilientStoreClusterFailoverTest::isOfTheOneThatGoes)
                 .findFirst()
                 .orElseThrow();
         await().atMost(LONG).until(() -> few.peek(key).block(LONG).source() == Source.REDIS);
@@ -154,7 +154,7 @@ class ClusterFailoverTest {
     @Test
     void whatWasGrantedInPlaceOfADeadPrimaryIsChargedAtTheNext() {
         String key = KEYS.stream()
-                .filter(ClusterFailoverTest::isOfTheOneThatGoes)
+                .filter(ResilientStoreClusterFailoverTest::isOfTheOneThatGoes)
                 .findFirst()
                 .orElseThrow();
         long before = limiter.peek(key).block(LONG).limits().get(0).used();

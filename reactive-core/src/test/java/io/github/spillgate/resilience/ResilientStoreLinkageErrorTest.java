@@ -17,8 +17,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import reactor.core.publisher.Mono;
 
-/** A store that misses a class or a method: the fallback decides, and state and log name what is missing. */
-class UnusableStoreTest {
+/** A store fails because a class or a method is missing: the fallback decides, and the state and the log name what is missing. */
+class ResilientStoreLinkageErrorTest {
 
     private static final String MISSING = "io.netty.missing.Method";
 
@@ -53,7 +53,7 @@ class UnusableStoreTest {
 
     private static LimitStore store(Supplier<Mono<Decision>> how) {
         return (LimitStore) Proxy.newProxyInstance(
-                UnusableStoreTest.class.getClassLoader(),
+                ResilientStoreLinkageErrorTest.class.getClassLoader(),
                 new Class<?>[] {LimitStore.class},
                 (proxy, method, arguments) -> {
                     return switch (method.getName()) {

@@ -22,11 +22,11 @@ import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-/** A refund of a key's permits takes effect at most once, and frees nothing that was taken after it. */
-class RefundTest {
+/** A refund of a key's permits takes effect at most once, and frees no permit that was taken after it. */
+class ResilientStoreRefundTest {
 
     private final VirtualTime time = new VirtualTime();
-    private final Elsewhere elsewhere = new Elsewhere(time);
+    private final ControlledStore remote = new ControlledStore(time);
 
     @AfterEach
     void close() {
@@ -37,7 +37,7 @@ class RefundTest {
     void aRefundThatProbesTheStoreIsMadeOnce() {
         RateLimiter limiter = limiter("10/1m");
         assertThat(granted(limiter, 10)).isEqualTo(10);
-        elsewhere.isNotThere();
+        remote.isNotThere();
         limiter.peek("a").subscribe();
         time.passMillis(2_000);
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
@@ -49,18 +49,18 @@ class RefundTest {
     void aRefundThatIsRefusedLateIsNotMadeHere() {
         RateLimiter limiter = limiter("10/1m");
         assertThat(granted(limiter, 10)).isEqualTo(10);
-        elsewhere.hangs();
+        remote.hangs();
         limiter.refund("a", 3).subscribe();
         time.passMillis(150);
-        elsewhere.failsToGoOn(new LimitStoreRefusedException("NOPERM", null));
-        elsewhere.isNotThere();
+        remote.failsToGoOn(new LimitStoreRefusedException("NOPERM", null));
+        remote.isNotThere();
         assertThat(granted(limiter, 10)).isZero();
     }
 
     @Test
     void aRefundBeforeAResetFreesNothingThatWasTakenAfterIt() {
         RateLimiter limiter = limiter("5/1m");
-        elsewhere.hangs();
+        remote.hangs();
         limiter.refund("a", 5).subscribe();
         time.passMillis(150);
         limiter.reset("a").subscribe();
@@ -68,22 +68,22 @@ class RefundTest {
         granted(limiter, 5);
         time.passMillis(150);
         long before = limiter.state().toSettle();
-        elsewhere.failsToGoOn(new LimitStoreUnreachableException("no connection", null));
+        remote.failsToGoOn(new LimitStoreUnreachableException("no connection", null));
         assertThat(before + granted(limiter, 10)).isLessThanOrEqualTo(5);
     }
 
     @Test
     void whatIsNotGrantedHereIsRefundedInTheStore() {
-        RateLimiter other = elsewhere.asItIs("api").limit(Limit.parse("100/1m")).build();
+        RateLimiter other = remote.asItIs("api").limit(Limit.parse("100/1m")).build();
         other.tryAcquire("a", 5).block();
         RateLimiter limiter = limiter("100/1m");
-        elsewhere.hangs();
+        remote.hangs();
         granted(limiter, 1);
         time.passMillis(150);
         limiter.refund("a", 3).subscribe();
         time.passMillis(150);
-        elsewhere.answers();
-        elsewhere.goOn();
+        remote.answers();
+        remote.goOn();
         time.passMillis(5_000);
         assertThat(limiter.state().toSettle()).isZero();
         assertThat(other.peek("a").block().limits().get(0).used()).isEqualTo(3);
@@ -92,7 +92,7 @@ class RefundTest {
     @Test
     void aRefundKeepsTheDeadlineOfACallerThatHasWaitedBefore() {
         RateLimiter limiter = limiter("5/1m");
-        elsewhere.hangs();
+        remote.hangs();
         granted(limiter, 1);
         time.passMillis(1_000);
         AtomicLong end = new AtomicLong();
@@ -108,7 +108,7 @@ class RefundTest {
 
     @Test
     void eachSubscriptionIsARefundOfItsOwn() {
-        ResilientStore store = ResilientStore.builder(elsewhere)
+        ResilientStore store = ResilientStore.builder(remote)
                 .fallback(LocalStore.bounded(1_000, time))
                 .build();
         RateLimiter limiter = RateLimiter.builder("api")
@@ -121,10 +121,10 @@ class RefundTest {
                 .map(claim -> claim.asking(2))
                 .toList();
         Mono<Void> refund = store.refund(claims);
-        elsewhere.isDeaf();
+        remote.isDeaf();
         refund.subscribe();
         time.passMillis(150);
-        elsewhere.isNotThere();
+        remote.isNotThere();
         limiter.tryAcquire("x").subscribe();
         refund.subscribe();
         time.passMillis(1);
@@ -133,7 +133,7 @@ class RefundTest {
 
     private RateLimiter limiter(String limit) {
         return RateLimiter.builder("api")
-                .store(elsewhere)
+                .store(remote)
                 .fallback(LocalStore.bounded(1_000, time))
                 .limit(Limit.parse(limit))
                 .build();

@@ -15,8 +15,8 @@ import java.util.Deque;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/** A refund of a key's oldest permits takes effect once, in Redis or here, also while the first connection is being opened. */
-class RefundWhileConnectingTest {
+/** A refund while the first connection is being opened takes effect once, in Redis or in the fallback. */
+class ResilientStoreConnectingRefundTest {
 
     private static final String KEY = "a";
     private static final Limit LIMIT = Limit.parse("100/1m");

@@ -15,11 +15,11 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /**
- * Redis fails again and again, while 200 callers do not pause, and nothing is left of it: no thread, no memory, no open question.
+ * Redis fails again and again under the load of 200 callers, and nothing leaks: no thread, no memory, no operation in flight.
  *
- * <p>A few rounds; {@code -Dspillgate.soak=100} makes it a hundred.
+ * <p>Five rounds by default; {@code -Dspillgate.soak=100} runs a hundred.
  */
-class ChaosSoakTest {
+class ResilientStoreSoakTest {
 
     private static final int ROUNDS = Integer.getInteger("spillgate.soak", 5);
     private static final long MEGABYTE = 1 << 20;
