@@ -13,6 +13,7 @@ import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisNode;
+import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.SlotHash;
@@ -38,6 +39,7 @@ import reactor.core.publisher.Mono;
  * A primary of a cluster fails while decisions are made. Writes that have not reached its replica are lost, as always in Redis; so a
  * test that counts permits first waits for replication.
  */
+@Thorough
 class ResilientStoreClusterFailoverTest {
 
     private static final Duration LONG = Duration.ofSeconds(60);

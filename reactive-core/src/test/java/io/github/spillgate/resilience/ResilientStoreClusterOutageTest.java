@@ -13,6 +13,7 @@ import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisNode;
+import io.github.spillgate.testkit.Thorough;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.SlotHash;
 import java.time.Duration;
@@ -25,6 +26,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /** Nodes of a cluster hang, die or forget their cluster: which keys the fallback decides on, and for how long. */
+@Thorough
 class ResilientStoreClusterOutageTest {
 
     private static final Duration LONG = Duration.ofSeconds(60);

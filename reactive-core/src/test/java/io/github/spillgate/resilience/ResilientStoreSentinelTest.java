@@ -6,6 +6,7 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisNode;
 import io.github.spillgate.testkit.SentinelForTests;
+import io.github.spillgate.testkit.Thorough;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.SetArgs;
 import io.lettuce.core.api.sync.RedisCommands;
@@ -28,6 +29,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  * new one holds all that was replicated, all that it has granted, and all that was granted in its place after the old one was
  * out of reach.
  */
+@Thorough
 class ResilientStoreSentinelTest {
 
     private static final String ALL = "io.github.spillgate.testkit.RedisBinary#all";
