@@ -8,34 +8,49 @@ import io.github.spillgate.Settlement;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.LimitStoreContract;
+import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
-import io.lettuce.core.RedisURI;
 import java.time.Duration;
 import java.util.List;
+import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Nested;
 import reactor.core.publisher.Mono;
 
-/** Whoever decides, the store or the fallback: a resilient store keeps what every store keeps. */
+/** A resilient store keeps the contract of every store, whether Redis decides or the fallback does. */
 class ResilientStoreContractTest {
 
-    private static RedisURI gone;
+    private static RedisClient answering;
+    private static RedisClient refused;
+
+    @BeforeAll
+    static void createClients() {
+        answering = RedisClient.create(RedisForTests.first().uri());
+        // The port was a Redis's a moment ago, so it is not assigned again soon.
+        try (RedisForTests redis = RedisForTests.startOwn()) {
+            refused = RedisClient.create(redis.uri());
+        }
+    }
+
+    @AfterAll
+    static void shutdown() {
+        answering.shutdown();
+        refused.shutdown();
+    }
 
     @Nested
     class AroundARedisThatAnswers extends LimitStoreContract {
 
-        private final RedisClient client =
-                RedisClient.create(RedisForTests.first().uri());
-        private final ResilientStore store = ResilientStore.builder(RedisStore.create(client))
-                .deadline(Duration.ofSeconds(30))
-                .build();
+        private final RedisStore redis = RedisStore.create(answering);
+        private final ResilientStore store =
+                ResilientStore.builder(redis).deadline(Duration.ofSeconds(30)).build();
 
         @AfterEach
-        void shutdown() {
+        void close() {
             store.close();
-            client.shutdown();
+            redis.close();
         }
 
         @Override
@@ -47,28 +62,35 @@ class ResilientStoreContractTest {
     @Nested
     class AroundARedisThatIsNotThere extends LimitStoreContract {
 
-        private final RedisClient client = RedisClient.create(gone);
-        private final ResilientStore store = ResilientStore.builder(RedisStore.create(client))
-                .fallback(LocalStore.bounded(10_000))
+        private final ManualClock clock = new ManualClock();
+        private final RedisStore redis = RedisStore.create(refused);
+        private final ResilientStore store = ResilientStore.builder(redis)
+                .fallback(LocalStore.bounded(10_000, clock))
                 .build();
 
         @AfterEach
-        void shutdown() {
+        void close() {
             store.close();
-            client.shutdown();
+            redis.close();
         }
 
         @Override
         protected LimitStore store() {
             return store;
         }
+
+        @Override
+        protected void tick() {
+            clock.advanceMillis(1);
+        }
     }
 
     @Nested
     class AroundAStoreThatHangs extends LimitStoreContract {
 
+        private final ManualClock clock = new ManualClock();
         private final ResilientStore store = ResilientStore.builder(new Hanging())
-                .fallback(LocalStore.bounded(10_000))
+                .fallback(LocalStore.bounded(10_000, clock))
                 .deadline(Duration.ofMillis(1))
                 .build();
 
@@ -81,13 +103,10 @@ class ResilientStoreContractTest {
         protected LimitStore store() {
             return store;
         }
-    }
 
-    /** A port that was a Redis's a moment ago; nobody else is given it soon. */
-    @BeforeAll
-    static void aPortWhereNobodyListens() {
-        try (RedisForTests redis = RedisForTests.startOwn()) {
-            gone = redis.uri();
+        @Override
+        protected void tick() {
+            clock.advanceMillis(1);
         }
     }
 
@@ -108,7 +127,7 @@ class ResilientStoreContractTest {
             return Mono.never();
         }
 
-        /** This one is refused. While it is in doubt, nothing is given back here either, or it might be given back twice. */
+        /** Fails at once: while it is unknown whether the store made a refund, the fallback must not make it too. */
         @Override
         public Mono<Void> refund(List<Claim> claims) {
             return Mono.error(new LimitStoreUnavailableException("busy: expected it to be asked again later", null));
