@@ -3,6 +3,7 @@ package io.github.spillgate.resilience;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.resilience4j.core.IntervalFunction;
 import io.github.spillgate.Charge;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -23,10 +24,11 @@ import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A limiter on a Redis of its own, with 200 callers who never pause, for tests that break the one and watch the others. What the
- * callers were granted is in a ledger, and at the end it is compared with what Redis says.
+ * A limiter on a Redis of its own, with 200 callers that never pause, for tests that break Redis and watch the callers. A ledger
+ * records every grant; at the end it is compared with the counts in Redis.
  *
- * <p>{@code -Dspillgate.chaos.tell=true} tells how long decisions took, and how long it took until Redis decided again.
+ * <p>The breaker waits about 200 ms before it tries Redis again, so that tests are short. With {@code -Dspillgate.chaos.tell=true} it
+ * waits the default of 1 s, and the test prints how long decisions took and how long it took until Redis decided again.
  */
 final class Chaos implements AutoCloseable {
 
@@ -38,6 +40,8 @@ final class Chaos implements AutoCloseable {
     static final Duration PATIENCE = Duration.ofSeconds(60);
 
     private static final int CALLERS = 200;
+    private static final boolean TELLS = Boolean.getBoolean("spillgate.chaos.tell");
+    private static final IntervalFunction SHORT_WAIT = IntervalFunction.ofRandomized(Duration.ofMillis(200), 0.3);
 
     private final @Nullable RedisForTests redis;
     private final @Nullable BadNetwork network;
@@ -83,7 +87,10 @@ final class Chaos implements AutoCloseable {
         this.ofTheTest = RedisClient.create(redis == null ? asked : redis.uri());
         this.redisStore = RedisStore.create(client);
         this.local = LocalStore.bounded(100_000).share(share);
-        this.store = ResilientStore.builder(redisStore).fallback(local).build();
+        this.store = ResilientStore.builder(redisStore)
+                .fallback(local)
+                .breaker(settings -> TELLS ? settings : settings.waitIntervalFunctionInOpenState(SHORT_WAIT))
+                .build();
         this.limiter = RateLimiter.builder("chaos").store(store).build();
         this.traffic = new LoadGenerator(limiter, ledger);
     }
@@ -109,7 +116,7 @@ final class Chaos implements AutoCloseable {
     /** Lets the callers come, and waits until Redis has decided for them for a while. */
     Chaos begin() {
         traffic.start(CALLERS);
-        awaitMoreFrom(Source.REDIS, 5_000);
+        awaitMoreFrom(Source.REDIS, 2_000);
         return this;
     }
 
@@ -128,18 +135,14 @@ final class Chaos implements AutoCloseable {
     /** Waits until so many more decisions have been made there. */
     void awaitMoreFrom(Source source, int decisions) {
         long before = traffic.decidedBy(source);
-        await().atMost(PATIENCE)
-                .pollInterval(Duration.ofMillis(5))
-                .until(() -> traffic.decidedBy(source) >= before + decisions);
+        await().atMost(PATIENCE).until(() -> traffic.decidedBy(source) >= before + decisions);
     }
 
     /** Waits until Redis is given up, and has been for so long. */
     void awaitOutage(Duration atLeast) {
-        await().atMost(PATIENCE).pollInterval(Duration.ofMillis(5)).until(() -> state().isFallenBack());
+        await().atMost(PATIENCE).until(() -> state().isFallenBack());
         long from = System.nanoTime();
-        await().atMost(PATIENCE)
-                .pollInterval(Duration.ofMillis(5))
-                .until(() -> System.nanoTime() - from >= atLeast.toNanos());
+        await().atMost(PATIENCE).until(() -> System.nanoTime() - from >= atLeast.toNanos());
         awaitMoreFrom(Source.LOCAL, 1_000);
     }
 
@@ -164,7 +167,6 @@ final class Chaos implements AutoCloseable {
     void awaitRedisDecides() {
         long before = traffic.decidedBy(Source.REDIS);
         await().atMost(PATIENCE)
-                .pollInterval(Duration.ofMillis(5))
                 .until(() -> traffic.decidedBy(Source.REDIS) > before && state().breaker() == Breaker.CLOSED);
         tell("Redis decides again after", Duration.ofNanos(System.nanoTime() - repairedAt));
         awaitMoreFrom(Source.REDIS, 1_000);
@@ -274,7 +276,7 @@ final class Chaos implements AutoCloseable {
     }
 
     static void tell(String what, Object value) {
-        if (Boolean.getBoolean("spillgate.chaos.tell")) {
+        if (TELLS) {
             System.out.println(String.format(Locale.ROOT, "[chaos] %s: %s", what, value));
         }
     }

@@ -5,6 +5,7 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Source;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Thorough;
 import io.lettuce.core.KillArgs;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCredentials;
@@ -23,6 +24,9 @@ import org.junit.jupiter.api.TestInfo;
  * afterwards all that was granted is charged in Redis.
  */
 class ResilientStoreChaosTest {
+
+    /** Four times the deadline and longer than the breaker waits, so that it tries a Redis that still fails. */
+    private static final Duration OUTAGE = Duration.ofMillis(400);
 
     private Chaos chaos;
 
@@ -47,10 +51,11 @@ class ResilientStoreChaosTest {
     }
 
     @Test
+    @Thorough
     void redisIsGoneForLongerAndComesBackEmpty() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
         chaos.kill();
-        chaos.awaitOutage(Duration.ofSeconds(1));
+        chaos.awaitOutage(OUTAGE);
         chaos.restart();
         chaos.repaired();
         chaos.awaitRedisDecides();
@@ -58,11 +63,12 @@ class ResilientStoreChaosTest {
     }
 
     @Test
+    @Thorough
     void redisIsKilledWithWhatWasSettledInIt() {
         RedisForTests redis = RedisForTests.startOwn();
         redis.kill();
         chaos = new Chaos(redis).beginWithoutRedis();
-        chaos.awaitOutage(Duration.ofMillis(500));
+        chaos.awaitOutage(OUTAGE);
         redis.restart();
         chaos.repaired();
         chaos.awaitRedisDecides();
@@ -76,6 +82,7 @@ class ResilientStoreChaosTest {
     }
 
     @Test
+    @Thorough
     void redisHangsForLessThanTheDeadline() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
         for (int i = 0; i < 20; i++) {
@@ -90,7 +97,7 @@ class ResilientStoreChaosTest {
     void redisHangsForManyTimesTheDeadline() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
         chaos.redis().pause();
-        chaos.awaitOutage(Duration.ofSeconds(1));
+        chaos.awaitOutage(OUTAGE);
         chaos.redis().resume();
         chaos.repaired();
         chaos.awaitRedisDecides();
@@ -103,7 +110,7 @@ class ResilientStoreChaosTest {
         BadNetwork network = new BadNetwork(redis.uri().getPort());
         chaos = new Chaos(redis, network).begin();
         network.delayReplies(() -> 150);
-        chaos.awaitOutage(Duration.ofSeconds(1));
+        chaos.awaitOutage(OUTAGE);
         network.delayReplies(() -> 0);
         chaos.repaired();
         chaos.awaitRedisDecides();
@@ -111,12 +118,13 @@ class ResilientStoreChaosTest {
     }
 
     @Test
+    @Thorough
     void redisIsNowAndThenSlowerThanTheDeadline() {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
         chaos = new Chaos(redis, network).begin();
-        // Up slowly, for replies stay in their order, and each would else be as late as the latest before it.
-        network.delayReplies(() -> 60 + TimeUnit.NANOSECONDS.toMillis(System.nanoTime()) / 16 % 60);
+        // The delay must rise slowly: replies stay in order, so each is at least as late as those before it.
+        network.delayReplies(() -> 60 + TimeUnit.NANOSECONDS.toMillis(System.nanoTime()) / 8 % 60);
         chaos.awaitMoreFrom(Source.LOCAL, 1_000);
         chaos.awaitMoreFrom(Source.REDIS, 200);
         chaos.awaitMoreFrom(Source.LOCAL, 1_000);
@@ -127,12 +135,13 @@ class ResilientStoreChaosTest {
     }
 
     @Test
+    @Thorough
     void theNetworkSwallowsEverythingForAWhile() {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
         chaos = new Chaos(redis, network).begin();
         network.swallow();
-        chaos.awaitOutage(Duration.ofSeconds(1));
+        chaos.awaitOutage(OUTAGE);
         network.passOn();
         chaos.repaired();
         chaos.awaitRedisDecides();
@@ -140,6 +149,7 @@ class ResilientStoreChaosTest {
     }
 
     @Test
+    @Thorough
     void theConnectionIsDeadAndNobodyIsTold() {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
@@ -157,7 +167,7 @@ class ResilientStoreChaosTest {
         RedisForTests redis = RedisForTests.startOwn();
         redis.kill();
         chaos = new Chaos(redis).beginWithoutRedis();
-        chaos.awaitOutage(Duration.ofMillis(500));
+        chaos.awaitOutage(OUTAGE);
         assertThat(chaos.state().decides()).isEqualTo(Source.LOCAL);
         assertThat(chaos.state().problem()).get().asString().contains("no connection");
         redis.restart();
@@ -175,7 +185,7 @@ class ResilientStoreChaosTest {
             chaos = new Chaos(RedisForTests.startOwn()).begin();
             RedisURI uri = primary.uri();
             chaos.command(redis -> redis.replicaof(uri.getHost(), uri.getPort()));
-            chaos.awaitOutage(Duration.ofSeconds(1));
+            chaos.awaitOutage(OUTAGE);
             // As it says of a write, and a moment later of a new connection.
             await().until(() -> chaos.state()
                     .problem()
@@ -189,6 +199,7 @@ class ResilientStoreChaosTest {
     }
 
     @Test
+    @Thorough
     void redisIsFull() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
         chaos.command(redis -> redis.configSet("maxmemory", "1"));
@@ -201,10 +212,11 @@ class ResilientStoreChaosTest {
     }
 
     @Test
+    @Thorough
     void redisIsPaused() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
-        chaos.command(redis -> redis.clientPause(1_500));
-        chaos.awaitOutage(Duration.ofSeconds(1));
+        chaos.command(redis -> redis.clientPause(600));
+        chaos.awaitOutage(OUTAGE);
         chaos.repaired();
         chaos.awaitRedisDecides();
         chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
@@ -213,7 +225,7 @@ class ResilientStoreChaosTest {
     @Test
     void theScriptsAreFlushedAgainAndAgain() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
-        for (int i = 0; i < 100; i++) {
+        for (int i = 0; i < 30; i++) {
             chaos.command(RedisCommands::scriptFlush);
             chaos.awaitMoreFrom(Source.REDIS, 100);
         }
@@ -234,6 +246,7 @@ class ResilientStoreChaosTest {
     }
 
     @Test
+    @Thorough
     void repliesAreLostWithTheirConnection() {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
@@ -249,6 +262,7 @@ class ResilientStoreChaosTest {
     }
 
     @Test
+    @Thorough
     void redisDoesNotKnowThePassword() {
         RedisForTests redis = RedisForTests.startOwn();
         RedisURI asked = redis.uri();
@@ -258,7 +272,7 @@ class ResilientStoreChaosTest {
         RedisCommands<String, String> commands = administrator.connect().sync();
         commands.configSet("requirepass", "right");
         chaos = new Chaos(redis, asked);
-        chaos.beginWithoutRedis().awaitOutage(Duration.ofMillis(500));
+        chaos.beginWithoutRedis().awaitOutage(OUTAGE);
         await().untilAsserted(() -> assertThat(chaos.state().problem())
                 .get()
                 .asString()
@@ -273,11 +287,12 @@ class ResilientStoreChaosTest {
     }
 
     @Test
+    @Thorough
     void ofFourInstancesEachGrantsAQuarterMeanwhile() {
         RedisForTests redis = RedisForTests.startOwn();
         redis.kill();
         chaos = new Chaos(redis, 0.25).beginWithoutRedis();
-        chaos.awaitOutage(Duration.ofMillis(500));
+        chaos.awaitOutage(OUTAGE);
         chaos.repaired();
         redis.restart();
         chaos.awaitRedisDecides();

@@ -3,6 +3,7 @@ package io.github.spillgate.resilience;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.resilience4j.core.IntervalFunction;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -20,6 +21,7 @@ class ResilientStoreConnectingRefundTest {
 
     private static final String KEY = "a";
     private static final Limit LIMIT = Limit.parse("100/1m");
+    private static final IntervalFunction SHORT_WAIT = IntervalFunction.of(100);
     private static final Duration PATIENCE = Duration.ofSeconds(30);
 
     private final RedisForTests redis = RedisForTests.startOwn();
@@ -104,10 +106,14 @@ class ResilientStoreConnectingRefundTest {
     private RateLimiter limiter() {
         RedisClient client = RedisClient.create(redis.uri());
         RedisStore store = RedisStore.create(client);
+        ResilientStore resilient = ResilientStore.builder(store)
+                .breaker(settings -> settings.waitIntervalFunctionInOpenState(SHORT_WAIT))
+                .build();
         RateLimiter limiter =
-                RateLimiter.builder("refunds").store(store).limit(LIMIT).build();
+                RateLimiter.builder("refunds").store(resilient).limit(LIMIT).build();
         closing.push(() -> {
             limiter.close();
+            resilient.close();
             store.close();
             client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
         });

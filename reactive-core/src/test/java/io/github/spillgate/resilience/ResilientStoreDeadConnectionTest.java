@@ -9,6 +9,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Thorough;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.time.Duration;
@@ -19,6 +20,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** A connection dies silently while new ones work: Redis must decide on every key again, and everything must be reconciled. */
+@Thorough
 class ResilientStoreDeadConnectionTest {
 
     private static final Limit LIMIT = Limit.parse("10000/1m");

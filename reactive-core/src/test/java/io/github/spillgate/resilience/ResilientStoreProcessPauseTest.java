@@ -24,7 +24,7 @@ import reactor.core.scheduler.Schedulers;
 /** A pause of this process, such as one for garbage collection, does not count as a failure of Redis. */
 class ResilientStoreProcessPauseTest {
 
-    private static final Duration DEADLINE = Duration.ofMillis(500);
+    private static final Duration DEADLINE = Duration.ofMillis(200);
     private static final int ASKED = 100;
 
     private final RedisForTests redis = RedisForTests.startOwn();
@@ -73,7 +73,7 @@ class ResilientStoreProcessPauseTest {
         await().until(() -> heard.size() == ASKED);
         await().until(() -> limiter.state().breaker() == Breaker.OPEN);
         assertThat(limiter.state().problem())
-                .hasValueSatisfying(problem -> assertThat(problem).contains("has not answered within 500 ms"));
+                .hasValueSatisfying(problem -> assertThat(problem).contains("has not answered within 200 ms"));
         assertThat(limiter.tryAcquire("b").block().source()).isEqualTo(Source.LOCAL);
     }
 

@@ -4,7 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Source;
+import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Thorough;
 import io.lettuce.core.api.sync.RedisCommands;
 import java.lang.management.ManagementFactory;
 import java.time.Duration;
@@ -17,11 +19,12 @@ import org.junit.jupiter.api.Timeout;
 /**
  * Redis fails again and again under the load of 200 callers, and nothing leaks: no thread, no memory, no operation in flight.
  *
- * <p>Five rounds by default; {@code -Dspillgate.soak=100} runs a hundred.
+ * <p>{@code -Dspillgate.soak=1000} runs a thousand rounds instead of a hundred.
  */
 class ResilientStoreSoakTest {
 
-    private static final int ROUNDS = Integer.getInteger("spillgate.soak", 5);
+    private static final int ROUNDS = Integer.getInteger("spillgate.soak", 100);
+    private static final int FEW_ROUNDS = 5;
     private static final long MEGABYTE = 1 << 20;
     private static final int A_FEW = 1;
     private static final List<String> OF_OTHERS = List.of(
@@ -45,8 +48,19 @@ class ResilientStoreSoakTest {
     }
 
     @Test
+    @Thorough
+    void nothingIsLeftOfAFewFailures() {
+        assertNothingIsLeft(FEW_ROUNDS);
+    }
+
+    @Test
+    @Proof
     @Timeout(value = 4, unit = TimeUnit.HOURS)
     void nothingIsLeftOfManyFailures() {
+        assertNothingIsLeft(ROUNDS);
+    }
+
+    private void assertNothingIsLeft(int rounds) {
         chaos.begin();
         kill();
         chaos.end();
@@ -54,7 +68,7 @@ class ResilientStoreSoakTest {
         long used = usedAfterCollection();
 
         chaos.begin();
-        for (int round = 0; round < ROUNDS; round++) {
+        for (int round = 0; round < rounds; round++) {
             failures.get(round % failures.size()).run();
         }
         chaos.end().assertAllWereAnsweredInTime();

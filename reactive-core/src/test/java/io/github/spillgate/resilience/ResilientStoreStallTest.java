@@ -12,17 +12,22 @@ import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Queue;
 import java.util.Random;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Flux;
@@ -38,6 +43,7 @@ import reactor.core.scheduler.Schedulers;
 class ResilientStoreStallTest {
 
     private static final int ROUNDS = Integer.getInteger("spillgate.stops", 25);
+    private static final int FEW_ROUNDS = 4;
     private static final int ASKED = 150;
     private static final int GIVEN_BACK = 60;
     private static final int RESETS = 3;
@@ -48,6 +54,10 @@ class ResilientStoreStallTest {
     private static final Limit OTHER = Limit.perDay(50);
     private static final Limit COUNTER = Limit.perHour(30).counter();
     private static final Limit ALIGNED = Limit.perDay(30).counter().alignedToClock();
+    private static final List<Limit> RESET = Stream.of(
+                    "10/1d", "10/1d resolution=1m", "10/1d counter", "10/1d counter aligned")
+            .map(Limit::parse)
+            .toList();
     private static final Limit SHORT = Limit.of(15, Duration.ofMillis(400));
 
     private final RedisForTests redis = RedisForTests.startOwn();
@@ -78,20 +88,37 @@ class ResilientStoreStallTest {
         redis.close();
     }
 
-    /** Those who ask for one permit each are put together on their way to Redis; those who ask for some are not. */
+    @Test
+    void aFewStallsNeverLetOneInstanceGrantMoreThanTheLimit() throws InterruptedException {
+        for (int round = 0; round < FEW_ROUNDS || (round < ROUNDS && !sources.contains(Source.LOCAL)); round++) {
+            stopAndGo(round, round % 2 == 0 ? 1 : 4);
+        }
+        assertAllIsSettledAndCharged();
+    }
+
+    /** Decisions over one permit are batched on their way to Redis; decisions over several permits are not. */
+    @Thorough
     @ParameterizedTest
     @ValueSource(ints = {1, 4})
     void oneInstanceLetsInNoMoreThanTheLimitHoweverOftenRedisStops(int mostPermits) throws InterruptedException {
         for (int round = 0; round < ROUNDS; round++) {
-            long seed = new Random().nextLong();
-            stopAndGo(new Random(seed), "-" + round, mostPermits);
-            assertThat(errors).as("seed %d", seed).isEmpty();
-            try {
-                ledger.assertTogetherTheyHaveNeverGrantedTooMuch();
-            } catch (AssertionError e) {
-                throw new AssertionError("seed " + seed, e);
-            }
+            stopAndGo(round, mostPermits);
         }
+        assertAllIsSettledAndCharged();
+    }
+
+    private void stopAndGo(int round, int mostPermits) throws InterruptedException {
+        long seed = new Random().nextLong();
+        stopAndGo(new Random(seed), "-" + round, mostPermits);
+        assertThat(errors).as("seed %d", seed).isEmpty();
+        try {
+            ledger.assertTogetherTheyHaveNeverGrantedTooMuch();
+        } catch (AssertionError e) {
+            throw new AssertionError("seed " + seed, e);
+        }
+    }
+
+    private void assertAllIsSettledAndCharged() {
         assertThat(sources).contains(Source.REDIS, Source.LOCAL);
         awaitThatAllIsSettled();
         assertThat(limiter.state().lost()).isZero();
@@ -99,7 +126,7 @@ class ResilientStoreStallTest {
         assertRedisHoldsExactlyWhatWasGranted();
     }
 
-    /** Who has asked Redis and never heard of it holds up what is to be settled for a minute; then it is told as unknown. */
+    /** An operation that Redis never answers holds up its settlement for a minute; then it is reported as unknown. */
     private void awaitThatAllIsSettled() {
         await().atMost(PATIENCE.plusSeconds(15))
                 .untilAsserted(() -> assertThat(limiter.state().toSettle())
@@ -109,26 +136,47 @@ class ResilientStoreStallTest {
                         .isZero());
     }
 
-    @ParameterizedTest
-    @ValueSource(strings = {"10/1d", "10/1d resolution=1m", "10/1d counter", "10/1d counter aligned"})
-    void nobodyIsLetInForWhatAResetHasForgotten(String text) throws InterruptedException {
-        Limit limit = Limit.parse(text);
-        for (int round = 0; round < ROUNDS; round++) {
+    @Test
+    void aFewStallsAndResetsNeverLetOneInstanceGrantMoreThanTheLimit() throws InterruptedException {
+        stopAndGoWithResets(FEW_ROUNDS);
+    }
+
+    @Test
+    @Thorough
+    void nobodyIsLetInForWhatAResetHasForgotten() throws InterruptedException {
+        stopAndGoWithResets(ROUNDS);
+    }
+
+    private void stopAndGoWithResets(int rounds) throws InterruptedException {
+        for (int round = 0; round < rounds; round++) {
             long seed = new Random().nextLong();
-            ResetLedger counted = stopAndGoWithResets(new Random(seed), Charge.of("reset-" + round, limit));
+            Map<Limit, ResetLedger> counted = stopAndGoWithResets(new Random(seed), "reset-" + round);
             assertThat(errors).as("seed %d", seed).isEmpty();
-            try {
-                counted.assertNeverGrantedMoreThan(limit);
-            } catch (AssertionError e) {
-                throw new AssertionError("seed " + seed, e);
-            }
+            counted.forEach((limit, ledger) -> {
+                try {
+                    ledger.assertNeverGrantedMoreThan(limit);
+                } catch (AssertionError e) {
+                    throw new AssertionError("seed " + seed, e);
+                }
+            });
         }
     }
 
-    private ResetLedger stopAndGoWithResets(Random random, Charge charge) throws InterruptedException {
-        ResetLedger counted = new ResetLedger();
-        CountDownLatch open = new CountDownLatch(ASKED + GIVEN_BACK + RESETS + 1);
+    /** Asks about one key under each of {@link #RESET}, all during the same stall. */
+    private Map<Limit, ResetLedger> stopAndGoWithResets(Random random, String key) throws InterruptedException {
+        Map<Limit, ResetLedger> counted = new HashMap<>();
+        CountDownLatch open = new CountDownLatch(RESET.size() * (ASKED + GIVEN_BACK + RESETS) + 1);
         stopAndGo(random, open);
+        for (Limit limit : RESET) {
+            ResetLedger grants = new ResetLedger();
+            counted.put(limit, grants);
+            askGiveBackAndReset(random, Charge.of(key, limit), grants, open);
+        }
+        assertThat(open.await(PATIENCE.toSeconds(), TimeUnit.SECONDS)).isTrue();
+        return counted;
+    }
+
+    private void askGiveBackAndReset(Random random, Charge charge, ResetLedger counted, CountDownLatch open) {
         for (int i = 0; i < ASKED; i++) {
             sometime(random, () -> {
                 long asked = System.nanoTime();
@@ -158,11 +206,9 @@ class ResilientStoreStallTest {
                         .subscribe(done -> {}, errors::add);
             });
         }
-        assertThat(open.await(PATIENCE.toSeconds(), TimeUnit.SECONDS)).isTrue();
-        return counted;
     }
 
-    /** Everything that happens in a round is set down beforehand, by when it happens. */
+    /** Draws all times of a round from the random numbers before it starts. */
     private void stopAndGo(Random random, String round, int mostPermits) throws InterruptedException {
         CountDownLatch open = new CountDownLatch(ASKED + 1);
         stopAndGo(random, open);
