@@ -43,7 +43,7 @@ import reactor.core.scheduler.Schedulers;
 class ResilientStoreStallTest {
 
     private static final int ROUNDS = Integer.getInteger("spillgate.stops", 25);
-    private static final int FEW_ROUNDS = 4;
+    private static final int FEW_ROUNDS = 8;
     private static final int ASKED = 150;
     private static final int GIVEN_BACK = 60;
     private static final int RESETS = 3;
