@@ -12,6 +12,7 @@ import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisNode;
 import io.github.spillgate.testkit.Snippets;
+import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
@@ -25,6 +26,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import reactor.core.publisher.Flux;
@@ -36,71 +38,80 @@ class ClusterAclTest {
     private static final String SET_USER = "ACL SETUSER app on >password ";
     private static final Duration LONG = Duration.ofSeconds(60);
 
-    @ParameterizedTest
-    @MethodSource("io.github.spillgate.testkit.RedisBinary#all")
+    @Test
+    void theDocumentedUserMayDoAllThatTheStoreDoes() throws IOException {
+        assertDocumentedUserIsEnough(RedisClusterForTests.shared());
+    }
+
+    @Thorough
+    @ParameterizedTest(allowZeroInvocations = true)
+    @MethodSource("io.github.spillgate.redis.OtherServersTest#binaries")
     void theDocumentedUserMayDoAllThatTheStoreDoes(RedisBinary binary) throws IOException {
         try (RedisClusterForTests cluster = RedisClusterForTests.start(binary, 3, 0)) {
-            String rights = documented();
-            allow(cluster, rights);
-            List<RedisURI> uris = cluster.uris().stream()
-                    .map(uri -> RedisURI.builder(uri)
-                            .withAuthentication("app", "password".toCharArray())
-                            .build())
-                    .toList();
-            RedisClusterClient client = RedisClusterClient.create(uris);
-            RedisStore store = RedisStore.builder(client).nodes(uris).build();
-            RateLimiter limiter = RateLimiter.builder("acl")
-                    .store(new Unprotected(store))
-                    .limit(Limit.perHour(1_000))
-                    .build();
-
-            Charge[] charges = {Charge.of("a"), Charge.of("b"), Charge.of("c")};
-            Decision decision = limiter.tryAcquire(charges).block(LONG);
-            assertThat(decision.isAllowed()).isTrue();
-            assertThat(decision.source()).isEqualTo(Source.REDIS);
-            limiter.refund(decision).block(LONG);
-            limiter.refund("a", 1).block(LONG);
-            limiter.reset("a").block(LONG);
-            assertThat(limiter.peek(charges).block(LONG).limits())
-                    .extracting(Decision.Usage::used)
-                    .containsOnly(0L);
-
-            assertThat(cluster.nodes())
-                    .allSatisfy(node -> assertThat(node.commands().clientList().lines())
-                            .filteredOn(line -> line.contains("cmd=evalsha") || line.contains("cmd=unlink"))
-                            .isNotEmpty()
-                            .allMatch(line -> line.contains("user=app")));
-
-            // A count that is on its way from one node to another.
-            int slot = SlotHash.getSlot("a");
-            RedisNode target = cluster.nodes().stream()
-                    .filter(node -> node != cluster.primaryOf(slot))
-                    .findFirst()
-                    .orElseThrow();
-            cluster.beginMigration(slot, target);
-            assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
-            allow(cluster, rights.replace(" +asking", ""));
-            assertThat(limiter.tryAcquire("a")
-                            .onErrorResume(
-                                    LimitStoreException.class,
-                                    e -> Flux.<Decision>empty().next())
-                            .block(LONG))
-                    .as("without +asking")
-                    .isNull();
-            allow(cluster, rights);
-            cluster.moveKeys(slot, target);
-            cluster.endMigration(slot, target);
-            assertThat(limiter.tryAcquire("a").block(LONG).limits().get(0).used())
-                    .isEqualTo(2);
-
-            assertThat(Flux.range(0, 100)
-                            .flatMap(i -> limiter.tryAcquire("key-" + i))
-                            .all(Decision::isAllowed)
-                            .block(LONG))
-                    .isTrue();
-            store.close();
-            client.shutdown(0, 1, TimeUnit.SECONDS);
+            assertDocumentedUserIsEnough(cluster);
         }
+    }
+
+    private static void assertDocumentedUserIsEnough(RedisClusterForTests cluster) throws IOException {
+        String rights = documented();
+        allow(cluster, rights);
+        List<RedisURI> uris = cluster.uris().stream()
+                .map(uri -> RedisURI.builder(uri)
+                        .withAuthentication("app", "password".toCharArray())
+                        .build())
+                .toList();
+        RedisClusterClient client = RedisClusterClient.create(uris);
+        RedisStore store = RedisStore.builder(client).nodes(uris).build();
+        RateLimiter limiter = RateLimiter.builder("acl")
+                .store(new Unprotected(store))
+                .limit(Limit.perHour(1_000))
+                .build();
+
+        Charge[] charges = {Charge.of("a"), Charge.of("b"), Charge.of("c")};
+        Decision decision = limiter.tryAcquire(charges).block(LONG);
+        assertThat(decision.isAllowed()).isTrue();
+        assertThat(decision.source()).isEqualTo(Source.REDIS);
+        limiter.refund(decision).block(LONG);
+        limiter.refund("a", 1).block(LONG);
+        limiter.reset("a").block(LONG);
+        assertThat(limiter.peek(charges).block(LONG).limits())
+                .extracting(Decision.Usage::used)
+                .containsOnly(0L);
+
+        assertThat(cluster.nodes())
+                .allSatisfy(node -> assertThat(node.commands().clientList().lines())
+                        .filteredOn(line -> line.contains("cmd=evalsha") || line.contains("cmd=unlink"))
+                        .isNotEmpty()
+                        .allMatch(line -> line.contains("user=app")));
+
+        // A count that is on its way from one node to another.
+        int slot = SlotHash.getSlot("a");
+        RedisNode target = cluster.nodes().stream()
+                .filter(node -> node != cluster.primaryOf(slot))
+                .findFirst()
+                .orElseThrow();
+        cluster.beginMigration(slot, target);
+        assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
+        allow(cluster, rights.replace(" +asking", ""));
+        assertThat(limiter.tryAcquire("a")
+                        .onErrorResume(
+                                LimitStoreException.class,
+                                e -> Flux.<Decision>empty().next())
+                        .block(LONG))
+                .as("without +asking")
+                .isNull();
+        allow(cluster, rights);
+        cluster.moveKeys(slot, target);
+        cluster.endMigration(slot, target);
+        assertThat(limiter.tryAcquire("a").block(LONG).limits().get(0).used()).isEqualTo(2);
+
+        assertThat(Flux.range(0, 100)
+                        .flatMap(i -> limiter.tryAcquire("key-" + i))
+                        .all(Decision::isAllowed)
+                        .block(LONG))
+                .isTrue();
+        store.close();
+        client.shutdown(0, 1, TimeUnit.SECONDS);
     }
 
     private static String documented() throws IOException {

@@ -13,6 +13,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisNode;
+import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.SlotHash;
@@ -33,13 +34,12 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.CsvSource;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
@@ -58,12 +58,7 @@ class ClusterTest {
 
     @BeforeAll
     static void start() {
-        cluster = RedisClusterForTests.start(3, 0);
-    }
-
-    @AfterAll
-    static void stop() {
-        cluster.close();
+        cluster = RedisClusterForTests.shared();
     }
 
     @BeforeEach
@@ -421,9 +416,19 @@ class ClusterTest {
     }
 
     @ParameterizedTest
-    @ValueSource(booleans = {false, true})
-    void ofAHundredThousandDecisionsOverSeveralSlotsNoPermitIsLostOrDoubled(boolean counter) {
-        int decisions = counter ? 20_000 : 100_000;
+    @CsvSource({"6000, false", "3000, true"})
+    void ofManyDecisionsOverSeveralSlotsNoPermitIsLostOrDoubled(int decisions, boolean counter) {
+        assertNoPermitIsLostOrDoubled(decisions, counter);
+    }
+
+    @Thorough
+    @ParameterizedTest
+    @CsvSource({"100000, false", "20000, true"})
+    void ofAHundredThousandDecisionsOverSeveralSlotsNoPermitIsLostOrDoubled(int decisions, boolean counter) {
+        assertNoPermitIsLostOrDoubled(decisions, counter);
+    }
+
+    private void assertNoPermitIsLostOrDoubled(int decisions, boolean counter) {
         long permits = decisions / 150;
         Limit few = counter ? Limit.perHour(permits).counter() : Limit.perHour(permits);
         RateLimiter limiter = limiter(few);

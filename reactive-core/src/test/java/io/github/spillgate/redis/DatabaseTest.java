@@ -16,31 +16,22 @@ import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.sync.RedisCommands;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Supplier;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.Parameter;
-import org.junit.jupiter.params.ParameterizedClass;
-import org.junit.jupiter.params.provider.MethodSource;
 
 /** Counts are in the database that the client names, and in no other. */
-@ParameterizedClass
-@MethodSource("everyRedis")
 class DatabaseTest {
 
-    @Parameter
-    RedisForTests program;
+    Supplier<RedisForTests> servers = RedisForTests::startOwn;
 
     private final List<RedisClient> clients = new ArrayList<>();
     private RedisForTests redis;
 
-    static List<RedisForTests> everyRedis() {
-        return RedisForTests.programs();
-    }
-
     @BeforeEach
     void start() {
-        redis = program.another();
+        redis = servers.get();
     }
 
     @AfterEach

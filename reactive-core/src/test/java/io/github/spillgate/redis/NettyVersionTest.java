@@ -6,6 +6,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -47,6 +48,7 @@ class NettyVersionTest {
     }
 
     /** Both adapters read the URI before they create a client, and that can fail by itself. */
+    @Thorough
     @ParameterizedTest
     @ValueSource(strings = {"netty-buffer", "netty-common", "netty-transport"})
     void oneOldModuleIsEnough(String module) throws IOException {
@@ -70,6 +72,7 @@ class NettyVersionTest {
     }
 
     /** What works is not refused: Lettuce runs with these modules of 4.1. */
+    @Thorough
     @Test
     void oldModulesThatLettuceCanUseAreNotRefused() throws IOException {
         List<String> jars = classPath();

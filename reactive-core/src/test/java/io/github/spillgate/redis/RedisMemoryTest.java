@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
@@ -14,36 +13,25 @@ import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.Parameter;
-import org.junit.jupiter.params.ParameterizedClass;
-import org.junit.jupiter.params.provider.MethodSource;
+import reactor.core.publisher.Flux;
 
 /** What a count costs, as Redis itself says with MEMORY USAGE: key, value and its place in the table. */
-@ParameterizedClass
-@MethodSource("everyRedis")
 class RedisMemoryTest {
 
     /** The head of a log, and its entries with the spare ones. */
     private static final long LONGEST_STRING = 42 + 9L * (Limit.MOST_LOG_ENTRIES + 256);
 
-    @Parameter
-    RedisForTests redis;
+    RedisForTests redis = RedisForTests.first();
 
-    private final ManualClock clock = new ManualClock();
     private RedisClient client;
     private Keyspace keyspace;
     private ScriptedClock scripted;
-
-    static List<RedisForTests> everyRedis() {
-        return RedisForTests.all();
-    }
 
     @BeforeEach
     void connect() {
         client = RedisClient.create(redis.uri());
         keyspace = new Keyspace(client);
         scripted = new ScriptedClock(client);
-        scripted.show(clock);
     }
 
     @AfterEach
@@ -53,23 +41,23 @@ class RedisMemoryTest {
 
     @Test
     void tenThousandRecordedHitsCostAtMostElevenBytesEach() {
-        RateLimiter limiter = limiter(Limit.perHour(10_000));
-        hits(limiter, 10_000, Duration.ofMillis(1));
+        RateLimiter limiter = limiter(Limit.perHour(10_000), Duration.ofMillis(1));
+        hits(limiter, 10_000, 1);
         assertThat(limiter.peek("a").block().remaining()).isZero();
         assertThat(keyspace.memoryOf(keyspace.onlyKey())).isLessThanOrEqualTo(11 * 10_000);
     }
 
     @Test
     void aLogThatIsFullAndSlidesStaysAsSmall() {
-        RateLimiter limiter = limiter(Limit.of(2_001, Duration.ofSeconds(2)));
-        hits(limiter, 7_000, Duration.ofMillis(1));
-        assertThat(limiter.peek("a").block().limits().get(0).used()).isEqualTo(2_001);
+        RateLimiter limiter = limiter(Limit.of(2_001, Duration.ofSeconds(2)), Duration.ofMillis(1));
+        hits(limiter, 7_000 - 1, 1);
+        assertThat(limiter.tryAcquire("a").block().limits().get(0).used()).isEqualTo(2_001);
         assertThat(keyspace.memoryOf(keyspace.onlyKey())).isLessThanOrEqualTo(13 * 2_000);
     }
 
     @Test
     void aThousandPermitsInOneCostAreOneEntry() {
-        RateLimiter limiter = limiter(Limit.perHour(10_000));
+        RateLimiter limiter = limiter(Limit.perHour(10_000), Duration.ofMillis(1));
         limiter.tryAcquire("a", 1).block();
         long one = keyspace.memoryOf(keyspace.onlyKey());
         keyspace.keys().forEach(keyspace.commands()::del);
@@ -100,41 +88,39 @@ class RedisMemoryTest {
     @Test
     void tenMillionADayStayUnder150KilobytesAndUnder16WithAThousandSlots() {
         Limit day = Limit.perDay(10_000_000);
-        assertThat(fullest(limiter(day), day.resolution())).isLessThan(150 * 1_000);
+        assertThat(fullest(day)).isLessThan(150 * 1_000);
         keyspace.keys().forEach(keyspace.commands()::del);
-        Limit coarse = day.resolution(day.window().dividedBy(1_000));
-        assertThat(fullest(limiter(coarse), coarse.resolution())).isLessThan(16 * 1_000);
+        assertThat(fullest(day.resolution(day.window().dividedBy(1_000)))).isLessThan(16 * 1_000);
     }
 
     /** The most memory of a log in whose every slot, over more than a window, something is taken. */
-    private long fullest(RateLimiter limiter, Duration resolution) {
+    private long fullest(Limit limit) {
+        RateLimiter limiter = limiter(limit, limit.resolution());
+        hits(limiter, (int) limit.window().dividedBy(limit.resolution()), 900);
+        String key = keyspace.onlyKey();
         long most = 0;
-        long slots = limiter.limits().get(0).window().dividedBy(resolution) + 300;
-        for (long slot = 0; slot < slots; slot++) {
-            clock.advance(resolution);
-            scripted.show(clock);
-            assertThat(limiter.tryAcquire("a", 900).block().isAllowed()).isTrue();
-            if (slot > slots - 300) {
-                String key = keyspace.onlyKey();
-                most = Math.max(most, keyspace.memoryOf(key));
-                assertThat(keyspace.commands().strlen(key)).isLessThanOrEqualTo(LONGEST_STRING);
-            }
+        for (int i = 0; i < 300; i++) {
+            hits(limiter, 1, 900);
+            most = Math.max(most, keyspace.memoryOf(key));
+            assertThat(keyspace.commands().strlen(key)).isLessThanOrEqualTo(LONGEST_STRING);
         }
         return most;
     }
 
-    private RateLimiter limiter(Limit limit) {
+    /** One whose clock advances by one tick per question. */
+    private RateLimiter limiter(Limit limit, Duration tick) {
         return RateLimiter.builder("api")
-                .store(new Unprotected(scripted.store(client, keyspace.namespace(), false)))
+                .store(new Unprotected(scripted.storeOfTicks(client, keyspace.namespace(), tick)))
                 .limit(limit)
                 .build();
     }
 
-    private void hits(RateLimiter limiter, int number, Duration apart) {
-        for (int i = 0; i < number; i++) {
-            clock.advance(apart);
-            scripted.show(clock);
-            assertThat(limiter.tryAcquire("a").block().isAllowed()).isTrue();
-        }
+    /** Takes so often, each time at another instant. */
+    private static void hits(RateLimiter limiter, int number, long cost) {
+        assertThat(Flux.range(0, number)
+                        .flatMap(i -> limiter.tryAcquire("a", cost))
+                        .all(Decision::isAllowed)
+                        .block())
+                .isTrue();
     }
 }

@@ -29,31 +29,21 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.Parameter;
-import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Flux;
 import reactor.core.scheduler.Schedulers;
 
 /** What the contract cannot ask of every store, because it is about Redis. */
-@ParameterizedClass
-@MethodSource("everyRedis")
 class RedisStoreTest {
 
     private static final Limit LIMIT = Limit.perHour(100);
 
-    @Parameter
-    RedisForTests redis;
+    RedisForTests redis = RedisForTests.first();
 
     private RedisClient client;
     private Keyspace keyspace;
     private RedisStore store;
-
-    static List<RedisForTests> everyRedis() {
-        return RedisForTests.all();
-    }
 
     @BeforeEach
     void connect() {

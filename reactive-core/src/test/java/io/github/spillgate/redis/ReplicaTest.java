@@ -21,36 +21,31 @@ import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.sync.RedisCommands;
 import io.lettuce.core.protocol.CommandType;
 import java.util.List;
+import java.util.function.Supplier;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.Parameter;
-import org.junit.jupiter.params.ParameterizedClass;
-import org.junit.jupiter.params.provider.MethodSource;
 
 /** Nothing is decided on a replica, and nothing is told of what it knows. */
-@ParameterizedClass
-@MethodSource("everyRedis")
 class ReplicaTest {
 
-    @Parameter
-    RedisForTests program;
+    Supplier<RedisForTests> servers = RedisForTests::startOwn;
 
     private RedisForTests primary;
     private RedisForTests replica;
     private RedisClient client;
     private RedisCommands<String, String> admin;
 
-    static List<RedisForTests> everyRedis() {
-        return RedisForTests.programs();
-    }
-
     @BeforeEach
     void start() {
-        primary = program.another();
-        replica = program.another();
+        primary = servers.get();
+        replica = servers.get();
         client = RedisClient.create(replica.uri());
         admin = client.connect().sync();
+        try (RedisClient ofPrimary = RedisClient.create(primary.uri())) {
+            // The default lets each replica wait 5 s for others.
+            ofPrimary.connect().sync().configSet("repl-diskless-sync-delay", "0");
+        }
         admin.replicaof("127.0.0.1", primary.uri().getPort());
         await().until(() -> admin.info("replication").contains("master_link_status:up"));
     }

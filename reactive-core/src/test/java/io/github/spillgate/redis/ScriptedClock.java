@@ -53,11 +53,19 @@ public final class ScriptedClock {
         return store(client, namespace, shortened, UnaryOperator.identity());
     }
 
+    /** A store on another clock, which advances by one tick per command; no two requests share a command, or an instant. */
+    RedisStore storeOfTicks(RedisClient client, String namespace, Duration tick) {
+        String clock = clockThatAdvances(tick);
+        return RedisStore.builder(client)
+                .namespace(namespace)
+                .coalescing(1, 256, 100_000)
+                .scripts(text -> withLongExpiry(replaceOnce(text, "redis.call('TIME')", clock)))
+                .build();
+    }
+
     private RedisStore store(RedisClient client, String namespace, boolean shortened, UnaryOperator<String> change) {
         UnaryOperator<String> clock = text ->
                 replaceOnce(text, "redis.call('TIME')", "redis.call('MGET', '" + key + ":s', '" + key + ":us')");
-        UnaryOperator<String> expiry = text ->
-                text.replace("'PX',", "'EX', 1000 +").replace("'PEXPIRE', log.key,", "'EXPIRE', log.key, 1000 +");
         UnaryOperator<String> length = text -> shortened
                 ? replaceOnce(
                         replaceOnce(text, "FIRST_PIECE, LONGEST_PIECE = 16, 512", "FIRST_PIECE, LONGEST_PIECE = 2, 5"),
@@ -66,20 +74,28 @@ public final class ScriptedClock {
                 : text;
         return RedisStore.builder(client)
                 .namespace(namespace)
-                .scripts(text -> change.apply(length.apply(expiry.apply(clock.apply(text)))))
+                .scripts(text -> change.apply(length.apply(withLongExpiry(clock.apply(text)))))
                 .build();
     }
 
     /** A store on another clock, which goes on by so much whenever a script of such a store looks at it: no two see the same time. */
     public RedisStore ticking(RedisClient client, String namespace, Duration tick) {
-        connection.sync().set(key + ":ticks", Long.toString(new ManualClock().millis()), SetArgs.Builder.nx());
-        String clock = "(function() local ms = redis.call('INCRBY', '" + key + ":ticks', " + tick.toMillis()
-                + ") return {floor(ms / 1000), ms % 1000 * 1000} end)()";
+        String clock = clockThatAdvances(tick);
         return RedisStore.builder(client)
                 .namespace(namespace)
                 .scripts(text -> replaceOnce(text, "redis.call('TIME')", clock))
                 .deliverOn(Schedulers.immediate())
                 .build();
+    }
+
+    private String clockThatAdvances(Duration tick) {
+        connection.sync().set(key + ":ticks", Long.toString(new ManualClock().millis()), SetArgs.Builder.nx());
+        return "(function() local ms = redis.call('INCRBY', '" + key + ":ticks', " + tick.toMillis()
+                + ") return {floor(ms / 1000), ms % 1000 * 1000} end)()";
+    }
+
+    private static String withLongExpiry(String script) {
+        return script.replace("'PX',", "'EX', 1000 +").replace("'PEXPIRE', log.key,", "'EXPIRE', log.key, 1000 +");
     }
 
     void show(ManualClock clock) {

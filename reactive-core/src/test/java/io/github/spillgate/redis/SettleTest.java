@@ -22,22 +22,16 @@ import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.Parameter;
-import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What was admitted elsewhere is charged once, at its time, and each settlement for itself. */
-@ParameterizedClass
-@MethodSource("everyRedis")
 class SettleTest {
 
     private static final Limit LOG = Limit.parse("5/1s");
     private static final Limit COUNTER = Limit.parse("5/1s counter");
 
-    @Parameter
-    RedisForTests redis;
+    RedisForTests redis = RedisForTests.first();
 
     private final ManualClock clock = new ManualClock();
     private RedisClient client;
@@ -45,10 +39,6 @@ class SettleTest {
     private Keyspace keyspace;
     private RedisStore store;
     private RateLimiter limiter;
-
-    static List<RedisForTests> everyRedis() {
-        return RedisForTests.all();
-    }
 
     @BeforeEach
     void connect() {

@@ -19,33 +19,23 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.SslOptions;
 import java.time.Duration;
-import java.util.List;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.Parameter;
-import org.junit.jupiter.params.ParameterizedClass;
-import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * TLS by an authority that nobody knows, on every Redis that speaks it; and what those who ask are told where the two ends do not
  * agree.
  */
-@ParameterizedClass
-@MethodSource("everyRedis")
 class TlsTest {
 
+    private static final RedisForTests FIRST = RedisForTests.programsWithTls().get(0);
     private static final SslOptions AS_THE_JDK_TRUSTS = SslOptions.create();
 
-    @Parameter
-    RedisForTests program;
+    RedisForTests program = FIRST;
 
     private @Nullable RedisForTests redis;
     private @Nullable RedisClient client;
-
-    static List<RedisForTests> everyRedis() {
-        return RedisForTests.programsWithTls();
-    }
 
     @AfterEach
     void end() {

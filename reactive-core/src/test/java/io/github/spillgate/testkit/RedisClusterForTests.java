@@ -27,6 +27,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -58,6 +59,12 @@ public final class RedisClusterForTests implements AutoCloseable {
     private static final int PORTS = 12_000;
     private static final int PORT_TRIES = 1_000;
 
+    private static final int SHARED_PRIMARIES = 3;
+
+    private static final Pattern OPEN_SLOT = Pattern.compile("\\[(\\d+)-[<>]-");
+
+    private static @Nullable RedisClusterForTests shared;
+
     private static final List<String> ARGUMENTS = List.of(
             "--cluster-enabled",
             "yes",
@@ -78,6 +85,24 @@ public final class RedisClusterForTests implements AutoCloseable {
     private final List<RedisNode> nodes = new ArrayList<>();
 
     private RedisClusterForTests() {}
+
+    /**
+     * Returns a cluster of three primaries without replicas that all tests of this JVM share. It is empty, each primary has its
+     * first slots, and no slot is being migrated. A test resumes the nodes that it pauses and restarts those that it kills, resets
+     * what it sets with {@code CONFIG SET}, and does not close the cluster. A paused node does not become a dead one.
+     */
+    public static synchronized RedisClusterForTests shared() {
+        RedisClusterForTests cluster = shared;
+        if (cluster == null) {
+            cluster = start(SHARED_PRIMARIES, 0);
+            for (RedisNode node : cluster.nodes) {
+                node.commands().configSet("cluster-node-timeout", Long.toString(PATIENCE.toMillis()));
+            }
+            shared = cluster;
+        }
+        cluster.restore();
+        return cluster;
+    }
 
     /** Starts a cluster of the first binary at hand, and waits until all of its nodes agree that it is formed. */
     public static RedisClusterForTests start(int primaries, int replicasOfEach) {
@@ -142,9 +167,7 @@ public final class RedisClusterForTests implements AutoCloseable {
             nodes.get(i).commands().clusterSetConfigEpoch(i + 1);
         }
         for (int i = 0; i < primaries; i++) {
-            int[] slots = IntStream.range(SLOTS * i / primaries, SLOTS * (i + 1) / primaries)
-                    .toArray();
-            nodes.get(i).commands().clusterAddSlots(slots);
+            nodes.get(i).commands().clusterAddSlots(firstSlotsOf(i, primaries).toArray());
         }
         for (int i = 0; i < nodes.size(); i++) {
             for (RedisNode other : nodes.subList(i + 1, nodes.size())) {
@@ -156,6 +179,45 @@ public final class RedisClusterForTests implements AutoCloseable {
             nodes.get(i).commands().clusterReplicate(nodes.get(i % primaries).id());
         }
         awaitAgreement();
+    }
+
+    private static IntStream firstSlotsOf(int primary, int primaries) {
+        return IntStream.range(SLOTS * primary / primaries, SLOTS * (primary + 1) / primaries);
+    }
+
+    /** Deletes all keys, ends all migrations, and gives each primary the slots that it had first. */
+    private void restore() {
+        nodes.forEach(node -> node.commands().flushall());
+        for (int i = 0; i < SHARED_PRIMARIES; i++) {
+            RedisNode primary = nodes.get(i);
+            String id = primary.id();
+            openSlotsOf(primary).forEach(slot -> primary.commands().clusterSetSlotStable(slot));
+            Set<Integer> slots = slotsOf(primary);
+            firstSlotsOf(i, SHARED_PRIMARIES)
+                    .filter(slot -> !slots.contains(slot))
+                    .forEach(slot -> {
+                        findPrimaryOf(slot).ifPresent(owner -> beginMigration(slot, primary));
+                        primary.commands().clusterSetSlotNode(slot, id);
+                        nodes.forEach(node -> node.commands().clusterSetSlotNode(slot, id));
+                    });
+        }
+        awaitAgreement();
+    }
+
+    private static Set<Integer> slotsOf(RedisNode node) {
+        return viewOf(node).stream()
+                .filter(one -> one.is(NodeFlag.MYSELF))
+                .flatMap(one -> one.getSlots().stream())
+                .collect(Collectors.toSet());
+    }
+
+    /** The slots that this node is about to give or to take: {@code [slot->-id]} or {@code [slot-<-id]} in what it says of itself. */
+    private static List<Integer> openSlotsOf(RedisNode node) {
+        return OPEN_SLOT
+                .matcher(node.commands().clusterNodes())
+                .results()
+                .map(open -> Integer.valueOf(open.group(1)))
+                .toList();
     }
 
     private boolean knowsAll(RedisNode node) {

@@ -15,6 +15,7 @@ import org.junit.jupiter.api.condition.OS;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
+@Thorough
 class RedisClusterForTestsTest {
 
     private static final String ALL = "io.github.spillgate.testkit.RedisBinary#all";

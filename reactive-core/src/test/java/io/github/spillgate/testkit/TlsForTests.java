@@ -174,6 +174,9 @@ public final class TlsForTests {
     private static void make(Path directory, String name, String extension, boolean byAuthority) throws IOException {
         List<String> command = new ArrayList<>(List.of(
                 Path.of(System.getProperty("java.home"), "bin", "keytool").toString(),
+                // It lives for half a second.
+                "-J-XX:TieredStopAtLevel=1",
+                "-J-XX:+UseSerialGC",
                 "-genkeypair",
                 "-keystore",
                 directory.resolve("all.p12").toString(),

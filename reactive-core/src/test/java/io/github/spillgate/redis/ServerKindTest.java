@@ -25,38 +25,53 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.Parameter;
-import org.junit.jupiter.params.ParameterizedClass;
-import org.junit.jupiter.params.provider.MethodSource;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /** What those who ask are told where a server is there and well, but of another kind than the store was made for. */
-@ParameterizedClass
-@MethodSource("io.github.spillgate.testkit.RedisBinary#all")
-class WrongKindTest {
+class ServerKindTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
 
-    @Parameter
-    RedisBinary binary;
+    /** The program that a subclass tests in place of the first. */
+    static @Nullable RedisBinary other;
+
+    private static RedisClusterForTests cluster;
+    private static SentinelForTests sentinel;
+    private static RedisForTests single;
 
     private final List<AbstractRedisClient> clients = new ArrayList<>();
-    private final List<AutoCloseable> servers = new ArrayList<>();
+
+    @BeforeAll
+    static void start() {
+        RedisBinary binary = other;
+        cluster = binary == null ? RedisClusterForTests.shared() : RedisClusterForTests.start(binary, 3, 0);
+        sentinel = SentinelForTests.start(binary == null ? RedisBinary.first() : binary, 0);
+        single = RedisForTests.startOwn();
+    }
+
+    @AfterAll
+    static void stop() {
+        single.close();
+        sentinel.close();
+        if (other != null) {
+            cluster.close();
+        }
+    }
 
     @AfterEach
-    void end() throws Exception {
+    void end() {
         clients.forEach(client -> client.shutdown(0, 1, TimeUnit.SECONDS));
-        for (AutoCloseable server : servers) {
-            server.close();
-        }
     }
 
     @Test
     void aStoreForAClusterIsToldThatASingleRedisIsNone() {
-        RedisURI uri = single();
+        RedisURI uri = single.uri();
         RedisStore store =
                 RedisStore.builder(clusterClient(uri)).nodes(List.of(uri)).build();
         // On a busy machine the first connection may take longer than a node is waited for.
@@ -73,7 +88,7 @@ class WrongKindTest {
 
     @Test
     void itIsAlsoWhereOnlyTheClientKnowsTheNodes() {
-        assertThat(failureOf(RedisStore.create(clusterClient(single()))))
+        assertThat(failureOf(RedisStore.create(clusterClient(single.uri()))))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageStartingWith("Redis cannot be asked: the server that the client leads to has no part in a"
                         + " cluster, and says ERR This instance has cluster support disabled: expected the URIs of")
@@ -115,8 +130,6 @@ class WrongKindTest {
 
     @Test
     void whatAServerDoesNotKnowIsToldWithoutTheKeysThatItWasAskedAbout() {
-        SentinelForTests sentinel = SentinelForTests.start(binary, 0);
-        servers.add(sentinel);
         RedisNode one = sentinel.sentinels().get(0);
         one.commands()
                 .aclSetuser(
@@ -138,8 +151,6 @@ class WrongKindTest {
 
     @Test
     void aStoreForASingleRedisIsToldThatItHasMetAClusterWhicheverWayItNoticesIt() {
-        RedisClusterForTests cluster = RedisClusterForTests.start(binary, 3, 0);
-        servers.add(cluster);
         RateLimiter limiter = limiter(RedisStore.create(client(cluster.uris().get(0))));
         List<LimitStoreException> failures = Flux.range(0, 200)
                 .flatMap(i -> limiter.tryAcquire("key-" + i)
@@ -162,17 +173,8 @@ class WrongKindTest {
         return uri.getHost() + ":" + uri.getPort();
     }
 
-    private RedisURI single() {
-        RedisForTests redis = RedisForTests.startOwn();
-        servers.add(redis);
-        return redis.uri();
-    }
-
-    private RedisURI sentinel() {
-        SentinelForTests sentinel = SentinelForTests.start(binary, 0);
-        servers.add(sentinel);
-        RedisNode one = sentinel.sentinels().get(0);
-        return one.uri();
+    private static RedisURI sentinel() {
+        return sentinel.sentinels().get(0).uri();
     }
 
     private RedisClient client(RedisURI uri) {

@@ -16,6 +16,7 @@ import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.RedisNode;
+import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.KillArgs;
@@ -23,13 +24,17 @@ import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.SlotHash;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Predicate;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
@@ -38,8 +43,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-/** What nodes of a cluster say that is not often said. */
-class ClusterDoubtsTest {
+/** Slots that are migrated, nodes that give no address, and nodes that do not answer or do not agree. */
+class ClusterTopologyTest {
 
     private static final Duration LONG = Duration.ofSeconds(60);
     private static final Limit LIMIT = Limit.perHour(1_000);
@@ -48,8 +53,13 @@ class ClusterDoubtsTest {
     private @Nullable RedisClusterClient client;
     private @Nullable RedisStore store;
 
+    /** In the cluster that all tests share. */
+    private RateLimiter limiter() {
+        cluster = RedisClusterForTests.shared();
+        return limiter(cluster);
+    }
+
     private RateLimiter limiter(RedisClusterForTests nodes) {
-        cluster = nodes;
         client = RedisClusterClient.create(nodes.uris().subList(0, 1));
         store = RedisStore.create(client);
         return RateLimiter.builder("api")
@@ -66,101 +76,135 @@ class ClusterDoubtsTest {
         if (client != null) {
             client.shutdown(0, 1, TimeUnit.SECONDS);
         }
-        if (cluster != null) {
-            cluster.close();
+    }
+
+    /** Sets a parameter of all nodes, does something, and resets the parameter. */
+    private void with(String parameter, String value, Runnable action) {
+        Map<RedisNode, String> before = new HashMap<>();
+        for (RedisNode node : cluster.nodes()) {
+            before.put(node, node.commands().configGet(parameter).get(parameter));
+        }
+        try {
+            cluster.nodes().forEach(node -> node.commands().configSet(parameter, value));
+            action.run();
+        } finally {
+            before.forEach((node, old) -> node.commands().configSet(parameter, old));
+        }
+    }
+
+    private void whilePaused(RedisNode node, Runnable action) {
+        node.pause();
+        try {
+            action.run();
+        } finally {
+            node.resume();
         }
     }
 
     @Test
     void aNodeWhoseHostNameNobodyKnowsIsFoundByItsAddress() {
-        RedisBinary binary = RedisBinary.first();
-        Assumptions.assumeTrue(binary.name().contains(" 7.") || binary.name().contains(" 8."), binary.name());
-        RateLimiter limiter =
-                limiter(RedisClusterForTests.start(binary, 3, 0, "--cluster-preferred-endpoint-type", "hostname"));
-        assertThat(decisions(limiter)).isEqualTo(200);
-        // Somebody else is asked then who has its slots.
-        long start = System.nanoTime();
-        await().atMost(LONG).pollInterval(Duration.ofMillis(50)).until(() -> {
-            cluster.nodes().get(0).commands().clientKill(KillArgs.Builder.typeNormal());
-            decisions(limiter);
-            return System.nanoTime() - start > 3_000_000_000L;
+        assumePreferredEndpoints();
+        cluster = RedisClusterForTests.shared();
+        with("cluster-preferred-endpoint-type", "hostname", () -> {
+            RateLimiter limiter = limiter(cluster);
+            assertThat(decisions(limiter)).isEqualTo(200);
+            // Another node is asked for the slots of one whose connections break.
+            long before = questionsForSlots(1) + questionsForSlots(2);
+            await().atMost(LONG).until(() -> {
+                cluster.nodes().get(0).commands().clientKill(KillArgs.Builder.typeNormal());
+                decisions(limiter);
+                return questionsForSlots(1) + questionsForSlots(2) > before;
+            });
+            await().atMost(Duration.ofSeconds(10)).until(() -> decisions(limiter) == 200);
         });
-        await().atMost(Duration.ofSeconds(10)).until(() -> decisions(limiter) == 200);
+    }
+
+    private long questionsForSlots(int node) {
+        Matcher asked = Pattern.compile("cmdstat_cluster\\|slots:calls=(\\d+)")
+                .matcher(cluster.nodes().get(node).commands().info("commandstats"));
+        return asked.find() ? Long.parseLong(asked.group(1)) : 0;
+    }
+
+    private static void assumePreferredEndpoints() {
+        String name = RedisBinary.first().name();
+        Assumptions.assumeTrue(name.contains(" 7.") || name.contains(" 8."), name);
     }
 
     /** As behind a balancer: the others are where the one is that was asked, and only their ports are told. */
     @Test
     void nodesThatDoNotSayWhereTheyAreAreWhereTheOneIsThatWasAsked() {
-        RedisBinary binary = RedisBinary.first();
-        Assumptions.assumeTrue(binary.name().contains(" 7.") || binary.name().contains(" 8."), binary.name());
-        cluster = RedisClusterForTests.start(binary, 3, 0, "--cluster-preferred-endpoint-type", "unknown-endpoint");
-        List<RedisURI> nodes = cluster.uris().subList(0, 1);
-        client = RedisClusterClient.create(nodes);
-        store = RedisStore.builder(client).nodes(nodes).build();
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(new Unprotected(store))
-                .limit(LIMIT)
-                .build();
-        assertThat(decisions(limiter)).isEqualTo(200);
-        int slot = SlotHash.getSlot("key-1");
-        RedisNode source = cluster.primaryOf(slot);
-        RedisNode target = cluster.nodes().stream()
-                .filter(node -> node != source)
-                .findFirst()
-                .orElseThrow();
-        cluster.migrateSlot(
-                slot,
-                target,
-                () -> assertThat(used(limiter, Charge.of("key-1"))).as("ASK").isEqualTo(1));
-        assertThat(limiter.tryAcquire("key-1").block(LONG).limits().get(0).used())
-                .as("MOVED")
-                .isEqualTo(2);
+        assumePreferredEndpoints();
+        cluster = RedisClusterForTests.shared();
+        with("cluster-preferred-endpoint-type", "unknown-endpoint", () -> {
+            List<RedisURI> nodes = cluster.uris().subList(0, 1);
+            client = RedisClusterClient.create(nodes);
+            store = RedisStore.builder(client).nodes(nodes).build();
+            RateLimiter limiter = RateLimiter.builder("api")
+                    .store(new Unprotected(store))
+                    .limit(LIMIT)
+                    .build();
+            assertThat(decisions(limiter)).isEqualTo(200);
+            int slot = SlotHash.getSlot("key-1");
+            cluster.migrateSlot(
+                    slot,
+                    anotherThan(cluster.primaryOf(slot)),
+                    () -> assertThat(used(limiter, Charge.of("key-1")))
+                            .as("ASK")
+                            .isEqualTo(1));
+            assertThat(limiter.tryAcquire("key-1").block(LONG).limits().get(0).used())
+                    .as("MOVED")
+                    .isEqualTo(2);
+        });
     }
 
+    @Thorough
     @Test
     void whoWaitsForANodeThatIsReplacedIsToldThatAnotherTryHelps() {
-        RateLimiter limiter = limiter(RedisClusterForTests.start(3, 1));
-        assertThat(decisions(limiter)).isEqualTo(200);
-        cluster.nodes().get(0).pause();
-        Queue<Throwable> errors = new ConcurrentLinkedQueue<>();
-        await().atMost(LONG).pollInterval(Duration.ofMillis(50)).until(() -> {
-            AtomicInteger allowed = new AtomicInteger();
-            for (int i = 0; i < 200; i++) {
-                limiter.tryAcquire("key-" + i).subscribe(decision -> allowed.incrementAndGet(), errors::add);
-            }
-            await().pollDelay(Duration.ZERO)
-                    .during(Duration.ofMillis(300))
-                    .atMost(Duration.ofSeconds(1))
-                    .until(() -> true);
-            return allowed.get() == 200;
-        });
-        assertThat(errors)
-                .isNotEmpty()
-                .allSatisfy(error -> assertThat(error)
-                        .isInstanceOf(LimitStoreUnavailableException.class)
-                        .hasMessageNotContaining("the store is closed"));
+        try (RedisClusterForTests replicated = RedisClusterForTests.start(3, 1)) {
+            RateLimiter limiter = limiter(replicated);
+            assertThat(decisions(limiter)).isEqualTo(200);
+            replicated.nodes().get(0).pause();
+            Queue<Throwable> errors = new ConcurrentLinkedQueue<>();
+            await().atMost(LONG).pollInterval(Duration.ofMillis(50)).until(() -> {
+                AtomicInteger allowed = new AtomicInteger();
+                for (int i = 0; i < 200; i++) {
+                    limiter.tryAcquire("key-" + i).subscribe(decision -> allowed.incrementAndGet(), errors::add);
+                }
+                await().pollDelay(Duration.ZERO)
+                        .during(Duration.ofMillis(300))
+                        .atMost(Duration.ofSeconds(1))
+                        .until(() -> true);
+                return allowed.get() == 200;
+            });
+            assertThat(errors)
+                    .isNotEmpty()
+                    .allSatisfy(error -> assertThat(error)
+                            .isInstanceOf(LimitStoreUnavailableException.class)
+                            .hasMessageNotContaining("the store is closed"));
+            close();
+        }
     }
 
     @Test
     void aNodeThatIsNamedAndStandsStillIsToldOf() {
-        cluster = RedisClusterForTests.start(3, 0);
+        cluster = RedisClusterForTests.shared();
         List<RedisURI> nodes = cluster.uris().subList(0, 1);
         client = RedisClusterClient.create(nodes);
         store = RedisStore.builder(client).nodes(nodes).build();
-        cluster.nodes().get(0).pause();
-        assertThatThrownBy(() -> store.prepare().block(LONG))
-                .isInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessage("Redis cannot be asked: " + nodes.get(0).getHost() + ":"
-                        + nodes.get(0).getPort()
-                        + " has not said within 1 s which node of the cluster has which slot");
+        whilePaused(
+                cluster.nodes().get(0),
+                () -> assertThatThrownBy(() -> store.prepare().block(LONG))
+                        .isInstanceOf(LimitStoreUnreachableException.class)
+                        .hasMessage("Redis cannot be asked: " + nodes.get(0).getHost() + ":"
+                                + nodes.get(0).getPort()
+                                + " has not said within 1 s which node of the cluster has which slot"));
     }
 
     /** What was handed over for it would be held up as long. */
     @Test
     void whoPreparesForANodeThatHasGoneWaitsForNoNodeThatStandsStill() {
-        assertThat(decisions(limiter(RedisClusterForTests.start(3, 0)))).isEqualTo(200);
-        cluster.nodes().get(1).pause();
-        store.prepare("127.0.0.1:1").block(Duration.ofSeconds(15));
+        assertThat(decisions(limiter())).isEqualTo(200);
+        whilePaused(cluster.nodes().get(1), () -> store.prepare("127.0.0.1:1").block(Duration.ofSeconds(15)));
     }
 
     private static int decisions(RateLimiter limiter) {
@@ -173,7 +217,7 @@ class ClusterDoubtsTest {
 
     @Test
     void whatIsGivenBackWhileItsCountsAreOnTwoNodesIsGivenBack() {
-        RateLimiter limiter = limiter(RedisClusterForTests.start(3, 0));
+        RateLimiter limiter = limiter();
         String tag = "torn";
         int slot = SlotHash.getSlot(tag);
         // Of before a reset and of after it, all is in the same window.
@@ -185,10 +229,7 @@ class ClusterDoubtsTest {
         Decision second = limiter.tryAcquire(charges).block(LONG);
         Decision third = limiter.tryAcquire(charges).block(LONG);
         RedisNode source = cluster.primaryOf(slot);
-        RedisNode target = cluster.nodes().stream()
-                .filter(node -> node != source)
-                .findFirst()
-                .orElseThrow();
+        RedisNode target = anotherThan(source);
         cluster.beginMigration(slot, target);
         String first = source.commands().clusterGetKeysInSlot(slot, 1).get(0);
         source.commands().migrate("127.0.0.1", target.port(), first, 0, LONG.toMillis());
@@ -211,7 +252,7 @@ class ClusterDoubtsTest {
     /** A slot is moved key by key, and Redis refuses a script that asks for keys on both nodes. */
     @Test
     void aResetHoldsWhileTheCountIsOnOneNodeAndItsMarkOnTheOther() {
-        RateLimiter limiter = limiter(RedisClusterForTests.start(3, 0));
+        RateLimiter limiter = limiter();
         String tag = "torn";
         int slot = SlotHash.getSlot(tag);
         // Of before a reset and of after it, all is in the same window.
@@ -238,7 +279,7 @@ class ClusterDoubtsTest {
     /** Else nothing could be given back as long as the slot is being moved. */
     @Test
     void whatSomebodyElseHasWrittenUnderAMarkIsNoResetThoughItIsOnAnotherNode() {
-        RateLimiter limiter = limiter(RedisClusterForTests.start(3, 0));
+        RateLimiter limiter = limiter();
         Charge charge = Charge.of("a");
         int slot = SlotHash.getSlot("a");
         Decision first = limiter.tryAcquire(charge).block(LONG);
@@ -256,7 +297,7 @@ class ClusterDoubtsTest {
 
     @Test
     void whatIsAskedOfSeveralCountsThatAreOnTwoNodesIsTriedAFewTimesAndThenGivenUp() {
-        RateLimiter limiter = limiter(RedisClusterForTests.start(3, 0));
+        RateLimiter limiter = limiter();
         int slot = SlotHash.getSlot("torn");
         Charge[] charges = {Charge.of("one").group("torn"), Charge.of("two").group("torn")};
         limiter.tryAcquire(charges).block(LONG);
@@ -272,24 +313,27 @@ class ClusterDoubtsTest {
 
     @Test
     void ofASlotThatNobodyHasNobodyKnowsWhoDecides() {
-        RateLimiter limiter =
-                limiter(RedisClusterForTests.start(RedisBinary.first(), 3, 0, "--cluster-require-full-coverage", "no"));
+        RateLimiter limiter = limiter();
         int slot = SlotHash.getSlot("nobody");
-        // Until all have forgotten who had it: one may have told another just before.
-        await().atMost(LONG)
-                .untilAsserted(() -> assertThat(cluster.nodes())
-                        .allSatisfy(
-                                node -> assertThatThrownBy(() -> node.commands().clusterDelSlots(slot))
-                                        .hasMessageContaining("already unassigned")));
-        assertThatThrownBy(() -> limiter.tryAcquire("nobody").block(LONG))
-                .isExactlyInstanceOf(LimitStoreUnavailableException.class)
-                .hasMessage("Redis cannot decide now: no node of the cluster has slot " + slot);
-        Claim nobodys = claim("nobody");
-        Claim known = claim("key-1");
-        assertThat(store.part(List.of(known))).isNotEmpty();
-        assertThat(store.part(List.of(nobodys))).isEmpty();
-        assertThat(store.part(List.of(known, nobodys))).isEmpty();
-        assertThat(store.part(List.of(nobodys, known))).isEmpty();
+        with("cluster-require-full-coverage", "no", () -> {
+            // Until all have forgotten who had it: one may have told another just before.
+            await().atMost(LONG)
+                    .untilAsserted(() -> assertThat(cluster.nodes())
+                            .allSatisfy(node -> assertThatThrownBy(
+                                            () -> node.commands().clusterDelSlots(slot))
+                                    .hasMessageContaining("already unassigned")));
+            assertThatThrownBy(() -> limiter.tryAcquire("nobody").block(LONG))
+                    .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                    .hasMessage("Redis cannot decide now: no node of the cluster has slot " + slot);
+            Claim nobodys = claim("nobody");
+            Claim known = claim("key-1");
+            assertThat(store.part(List.of(known))).isNotEmpty();
+            assertThat(store.part(List.of(nobodys))).isEmpty();
+            assertThat(store.part(List.of(known, nobodys))).isEmpty();
+            assertThat(store.part(List.of(nobodys, known))).isEmpty();
+            // Before the parameter is reset: without full coverage the cluster would refuse everything for a while.
+            cluster = RedisClusterForTests.shared();
+        });
     }
 
     /** One that this limiter asks about. */
@@ -308,7 +352,7 @@ class ClusterDoubtsTest {
     /** Each says of a slot that the other has it. */
     @Test
     void whoIsSentFromOneNodeToAnotherForEverIsToldThatTheyDoNotAgree() {
-        RateLimiter limiter = limiter(RedisClusterForTests.start(3, 0));
+        RateLimiter limiter = limiter();
         assertThat(decisions(limiter)).isEqualTo(200);
         String key = "nobody-has-it";
         int slot = SlotHash.getSlot(key);

@@ -35,7 +35,7 @@ import reactor.core.scheduler.Schedulers;
 import reactor.util.context.Context;
 
 /** What is put together admits exactly what fits, and forgets nobody, whoever comes and goes meanwhile. */
-class CoalescingStressTest {
+class CoalescerStressTest {
 
     private static final int CALLERS = 64;
     private static final Duration LONG = Duration.ofSeconds(30);
@@ -79,7 +79,7 @@ class CoalescingStressTest {
                 .block(LONG);
         long admitted = decisions.stream()
                 .filter(Decision::isAllowed)
-                .mapToLong(CoalescingStressTest::cost)
+                .mapToLong(CoalescerStressTest::cost)
                 .sum();
         assertThat(admitted).isEqualTo(limit.permits());
         assertThat(used(limiter)).isEqualTo(admitted);

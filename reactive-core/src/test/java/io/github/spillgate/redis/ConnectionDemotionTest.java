@@ -25,7 +25,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** A connection whose other end takes no writes is replaced, for the next one may lead to the primary; the time is set by the test. */
-class DemotedTest {
+class ConnectionDemotionTest {
 
     private static final String NAME = "demoted";
     private static final Duration LONG = Duration.ofSeconds(30);

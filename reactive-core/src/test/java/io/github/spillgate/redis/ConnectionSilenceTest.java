@@ -7,6 +7,7 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
@@ -24,8 +25,8 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.scheduler.Schedulers;
 
-/** A connection that neither works nor breaks is given up by whoever comes next; the time is set by the test. */
-class HangingConnectionTest {
+/** A connection that neither works nor breaks is replaced by the next command; the test sets the time. */
+class ConnectionSilenceTest {
 
     private static final String NAME = "hanging";
     private static final Duration LONG = Duration.ofSeconds(30);
@@ -33,6 +34,8 @@ class HangingConnectionTest {
     private final AtomicLong nanos = new AtomicLong(-5);
     private RedisForTests redis;
     private RedisClient client;
+    private RedisClient ofTheTest;
+    private StatefulRedisConnection<String, String> administrator;
     private Connection connection;
 
     @BeforeEach
@@ -41,12 +44,15 @@ class HangingConnectionTest {
         RedisURI named = redis.uri();
         named.setClientName(NAME);
         client = RedisClient.create(named);
+        ofTheTest = RedisClient.create(redis.uri());
+        administrator = ofTheTest.connect();
         connection = new Connection(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get);
     }
 
     @AfterEach
     void end() {
-        client.shutdown();
+        client.shutdown(0, 1, TimeUnit.SECONDS);
+        ofTheTest.shutdown(0, 1, TimeUnit.SECONDS);
         redis.close();
     }
 
@@ -89,27 +95,30 @@ class HangingConnectionTest {
 
     @Test
     void aSilentConnectionIsReplacedAndStillAnswersUntilItIsClosed() {
-        assertThat(ping()).succeedsWithin(LONG).isEqualTo("PONG");
-        pass(60);
-        redis.pause();
-        CompletableFuture<String> first = ping();
-        pass(2);
-        CompletableFuture<String> stillOnTheFirst = ping();
-        nanos.incrementAndGet();
-        CompletableFuture<String> onTheSecond = ping();
-        redis.resume();
-        for (CompletableFuture<String> answered : List.of(first, stillOnTheFirst, onTheSecond)) {
-            assertThat(answered).succeedsWithin(LONG).isEqualTo("PONG");
+        try (VirtualTime time = new VirtualTime()) {
+            assertThat(ping()).succeedsWithin(LONG).isEqualTo("PONG");
+            pass(60);
+            redis.pause();
+            CompletableFuture<String> first = ping();
+            pass(2);
+            CompletableFuture<String> stillOnTheFirst = ping();
+            nanos.incrementAndGet();
+            CompletableFuture<String> onTheSecond = ping();
+            redis.resume();
+            for (CompletableFuture<String> answered : List.of(first, stillOnTheFirst, onTheSecond)) {
+                assertThat(answered).succeedsWithin(LONG).isEqualTo("PONG");
+            }
+            awaitOneConnection(time);
+            connection.close();
+            await().until(() -> connectionsOfOurs() == 0);
         }
-        await().until(() -> connectionsOfOurs() == 1);
-        connection.close();
-        await().until(() -> connectionsOfOurs() == 0);
     }
 
     /** As behind a proxy that has lost a connection: Redis answers on another one, so this one will never answer. */
     @Test
     void aConnectionThatStaysSilentIsClosedOnceAnotherOneIsOpenAndItsCommandsFail() throws IOException {
-        try (LosingProxy proxy = new LosingProxy(redis.uri().getPort());
+        try (VirtualTime time = new VirtualTime();
+                LosingProxy proxy = new LosingProxy(redis.uri().getPort());
                 RedisClient through = RedisClient.create(RedisURI.create("127.0.0.1", proxy.port()))) {
             Connection connection = new Connection(() -> through.connect(ByteArrayCodec.INSTANCE), nanos::get);
             assertThat(connection.<String>ask(commands -> commands.ping()).toFuture())
@@ -123,7 +132,11 @@ class HangingConnectionTest {
             assertThat(connection.<String>ask(commands -> commands.ping()).toFuture())
                     .succeedsWithin(LONG)
                     .isEqualTo("PONG");
-            assertThat(silent).failsWithin(LONG);
+            await().atMost(LONG).until(() -> {
+                time.pass(Duration.ofSeconds(1));
+                return silent.isDone();
+            });
+            assertThat(silent).isCompletedExceptionally();
             assertThat(Errors.translate(failure(silent))).isExactlyInstanceOf(LimitStoreUnansweredException.class);
             connection.close();
         }
@@ -174,18 +187,24 @@ class HangingConnectionTest {
 
     @Test
     void connectionsThatWereReplacedAreClosed() {
-        for (int i = 0; i < 3; i++) {
-            assertThat(ping()).succeedsWithin(LONG).isEqualTo("PONG");
-            redis.pause();
-            CompletableFuture<String> silent = ping();
-            pass(3);
-            CompletableFuture<String> onTheNext = ping();
-            redis.resume();
-            assertThat(silent).succeedsWithin(LONG).isEqualTo("PONG");
-            assertThat(onTheNext).succeedsWithin(LONG).isEqualTo("PONG");
-            assertThat(connectionsOfOurs()).isLessThanOrEqualTo(2);
+        try (VirtualTime time = new VirtualTime()) {
+            for (int i = 0; i < 3; i++) {
+                assertThat(ping()).succeedsWithin(LONG).isEqualTo("PONG");
+                redis.pause();
+                CompletableFuture<String> silent = ping();
+                pass(3);
+                CompletableFuture<String> onTheNext = ping();
+                redis.resume();
+                assertThat(silent).succeedsWithin(LONG).isEqualTo("PONG");
+                assertThat(onTheNext).succeedsWithin(LONG).isEqualTo("PONG");
+                // No timer runs out for this.
+                await().until(() -> {
+                    time.pass(Duration.ZERO);
+                    return connectionsOfOurs() <= 2;
+                });
+            }
+            awaitOneConnection(time);
         }
-        await().until(() -> connectionsOfOurs() == 1);
     }
 
     @Test
@@ -225,6 +244,14 @@ class HangingConnectionTest {
         return connection.<String>ask(commands -> commands.ping()).toFuture();
     }
 
+    /** Lets the timers run out by which a connection that was replaced is closed. */
+    private void awaitOneConnection(VirtualTime time) {
+        await().atMost(LONG).until(() -> {
+            time.pass(Duration.ofSeconds(1));
+            return connectionsOfOurs() == 1;
+        });
+    }
+
     private void pass(long seconds) {
         nanos.addAndGet(Duration.ofSeconds(seconds).toNanos());
     }
@@ -235,14 +262,12 @@ class HangingConnectionTest {
     }
 
     private long connectionsOfOurs() {
-        try (RedisClient looking = RedisClient.create(redis.uri());
-                StatefulRedisConnection<String, String> look = looking.connect()) {
-            return look.sync()
-                    .clientList()
-                    .lines()
-                    .filter(line -> line.contains("name=" + NAME + " "))
-                    .count();
-        }
+        return administrator
+                .sync()
+                .clientList()
+                .lines()
+                .filter(line -> line.contains("name=" + NAME + " "))
+                .count();
     }
 
     /** By which Redis tells one connection from another. */

@@ -22,33 +22,20 @@ import java.time.Duration;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /** Whoever has waited until a store is closed may shut down its client: nothing of the store is open then. */
-class ClosingTest {
+class RedisStoreClosingTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
 
-    private static RedisClusterForTests cluster;
-
+    private final RedisClusterForTests cluster = RedisClusterForTests.shared();
     private final Queue<Channel> channels = new ConcurrentLinkedQueue<>();
     private ClientResources resources;
-
-    @BeforeAll
-    static void start() {
-        cluster = RedisClusterForTests.start(3, 0);
-    }
-
-    @AfterAll
-    static void stop() {
-        cluster.close();
-    }
 
     @BeforeEach
     void listen() {
@@ -147,7 +134,7 @@ class ClosingTest {
     }
 
     /** The client itself is asked nothing then. */
-    private static RedisStore inCluster(RedisClusterClient client) {
+    private RedisStore inCluster(RedisClusterClient client) {
         return RedisStore.builder(client).nodes(cluster.uris()).build();
     }
 

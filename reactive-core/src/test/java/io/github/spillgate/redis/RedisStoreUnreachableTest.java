@@ -41,7 +41,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.scheduler.Schedulers;
 
 /** What those who ask are told where there is no way to Redis, or it does not let us in: what is wrong, and where. */
-class UnreachableTest {
+class RedisStoreUnreachableTest {
 
     private static final String PASSWORD = "pa55word";
     private static final Duration LONG = Duration.ofSeconds(30);

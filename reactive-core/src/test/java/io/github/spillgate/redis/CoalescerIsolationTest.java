@@ -1,0 +1,480 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.ForeignValueException;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.ScriptOutputType;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.reactivestreams.Subscription;
+import reactor.core.CoreSubscriber;
+import reactor.core.publisher.BaseSubscriber;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Hooks;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/** Requests that share a command do not share their errors, contexts and cancellations; and how requests end with the store. */
+class CoalescerIsolationTest extends CoalescerFixture {
+
+    // Neighbours
+
+    @Test
+    void aForeignValueIsTheErrorOfThoseAloneWhoAskForIt() {
+        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+        limiter.tryAcquire("foreign").block(LONG);
+        String key = keyspace.onlyKey();
+        keyspace.commands().del(key);
+        keyspace.commands().rpush(key, "somebody else's");
+        List<Heard> heard = whileRedisStandsStill(() -> Stream.of(
+                        ask(5, i -> limiter.tryAcquire("ours-" + i)),
+                        ask(5, i -> limiter.tryAcquire("foreign")),
+                        ask(5, i -> limiter.tryAcquire(Charge.of("ours-" + i), Charge.of("foreign"))),
+                        ask(5, i -> limiter.tryAcquire("ours-" + i)))
+                .flatMap(List::stream)
+                .toList());
+        assertThat(decisions(heard.subList(0, 5)))
+                .extracting(Decision::remaining)
+                .containsOnly(999L);
+        for (Heard one : heard.subList(5, 15)) {
+            assertThat(one.error()).isInstanceOf(ForeignValueException.class).hasMessageContaining(key);
+        }
+        assertThat(decisions(heard.subList(15, 20)))
+                .extracting(Decision::remaining)
+                .as("nothing was charged together with what is foreign")
+                .containsOnly(998L);
+        assertThat(keyspace.commands().lrange(key, 0, -1)).containsExactly("somebody else's");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"1000/1h", "1000/1h counting-denied"})
+    void aTornValueIsTheErrorOfThoseAloneWhoAskForIt(String text) {
+        Limit limit = Limit.parse(text);
+        RateLimiter limiter = limiter(store(how -> how), limit);
+        String key = tear(limiter, "torn");
+        String before = keyspace.commands()
+                .eval("return redis.sha1hex(redis.call('GET', KEYS[1]))", ScriptOutputType.VALUE, key);
+        List<Heard> heard = whileRedisStandsStill(() -> Stream.of(
+                        ask(5, i -> limiter.tryAcquire("ours-" + i)),
+                        ask(5, i -> limiter.tryAcquire("torn", 997)),
+                        ask(
+                                5,
+                                i -> limiter.tryAcquire(
+                                        Charge.of("ours-" + i),
+                                        Charge.of("torn").permits(997))),
+                        ask(5, i -> limiter.tryAcquire("ours-" + i)))
+                .flatMap(List::stream)
+                .toList());
+        assertThat(decisions(heard.subList(0, 5)))
+                .extracting(Decision::remaining)
+                .containsOnly(999L);
+        for (Heard one : heard.subList(5, 15)) {
+            assertThat(one.error()).isInstanceOf(ForeignValueException.class).hasMessageContaining(key);
+        }
+        assertThat(decisions(heard.subList(15, 20)))
+                .extracting(Decision::remaining)
+                .containsOnly(998L);
+        for (int i = 0; i < 5; i++) {
+            assertThat(limiter.peek("ours-" + i).block(LONG).remaining()).isEqualTo(998);
+        }
+        assertThat(keyspace.commands()
+                        .<String>eval("return redis.sha1hex(redis.call('GET', KEYS[1]))", ScriptOutputType.VALUE, key))
+                .as("what is torn is left as it is")
+                .isEqualTo(before);
+        keyspace.commands().del(key);
+        StoredLog.checkAll(keyspace);
+    }
+
+    /** A denied request that counts changes an entry where it lies; the torn value is found out only after that. */
+    @Test
+    void whatIsTakenFromALogForADeniedRequestIsTakenOnceThoughAnotherLogIsTorn() {
+        Limit counting = Limit.parse("1000/1h counting-denied");
+        RedisStore store = store(how -> how);
+        RateLimiter limiter = limiter(store, counting);
+        RateLimiter plain = limiter(store, LIMIT.named("plain"));
+        String torn = tear(plain, "torn");
+        limiter.tryAcquire("ours", 900).block(LONG);
+        long then = limiter.peek("ours").block(LONG).at().toEpochMilli();
+        await().until(() -> limiter.peek("ours").block(LONG).at().toEpochMilli() > then);
+        limiter.tryAcquire("ours", 100).block(LONG);
+        List<Heard> heard = whileRedisStandsStill(() -> Stream.of(
+                        ask(2, i -> limiter.peek("nobody")),
+                        ask(1, i -> limiter.tryAcquire("ours", 10)),
+                        ask(1, i -> plain.tryAcquire("torn", 997)))
+                .flatMap(List::stream)
+                .toList());
+        assertThat(heard.get(2).decision().isAllowed()).isFalse();
+        assertThat(heard.get(2).decision().limits().get(0).used()).isEqualTo(1_000);
+        assertThat(heard.get(3).error()).isInstanceOf(ForeignValueException.class);
+        keyspace.commands().del(torn);
+        StoredLog.checkAll(keyspace);
+    }
+
+    /** Cuts off what stands behind the first entry of a log with several. */
+    private String tear(RateLimiter limiter, String who) {
+        String key = "";
+        do {
+            limiter.tryAcquire(who).block(LONG);
+            key = keyspace.keys().stream()
+                    .filter(name -> name.endsWith("{" + who + "}"))
+                    .findAny()
+                    .orElseThrow();
+        } while (keyspace.commands().strlen(key) < 42 + 9 * 6
+                || StoredLog.parse(keyspace.bytes(key)).last() < 5);
+        keyspace.commands()
+                .eval(
+                        "redis.call('SET', KEYS[1], string.sub(redis.call('GET', KEYS[1]), 1, 42 + 9), 'PX', 3600000)"
+                                + " return 'OK'",
+                        ScriptOutputType.STATUS,
+                        key);
+        return key;
+    }
+
+    @Test
+    void whereNothingCanBeWrittenThoseWhoAreDeniedOrOnlyLookAreAnsweredAllTheSame() {
+        RateLimiter limiter =
+                limiter(store(how -> how), Limit.perHour(5), Limit.perDay(5).counter());
+        limiter.tryAcquire("full", 5).block(LONG);
+        limiter.tryAcquire("half", 2).block(LONG);
+        keyspace.commands().configSet("maxmemory", "1");
+        List<Heard> heard = whileRedisStandsStill(() -> Stream.of(
+                        ask(5, i -> limiter.tryAcquire("half")),
+                        ask(5, i -> limiter.tryAcquire("full")),
+                        ask(5, i -> limiter.tryAcquire("half", 4)),
+                        ask(5, i -> limiter.peek("half")),
+                        ask(5, i -> limiter.tryAcquire("half", 0)))
+                .flatMap(List::stream)
+                .toList());
+        for (Heard one : heard.subList(0, 5)) {
+            assertThat(one.error())
+                    .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                    .hasMessageContaining("OOM");
+        }
+        assertThat(decisions(heard.subList(5, 15))).hasSize(10).noneMatch(Decision::isAllowed);
+        assertThat(decisions(heard.subList(15, 25))).hasSize(10).allMatch(Decision::isAllowed);
+        assertThat(decisions(heard.subList(10, 25)))
+                .extracting(Decision::remaining)
+                .containsOnly(3L);
+        keyspace.commands().configSet("maxmemory", "0");
+        assertThat(limiter.tryAcquire("half").block(LONG).remaining()).isEqualTo(2);
+    }
+
+    /** A store around this one may get it wrong; who has nothing to do with it does not hear of it. */
+    @Test
+    void whatCannotBeAskedIsTheErrorOfHimAloneWhoAsksForIt() {
+        RedisStore store = store(how -> how);
+        RateLimiter limiter = limiter(store, LIMIT.counter());
+        RateLimiter asksTooMuch = RateLimiter.builder("api")
+                .store(new Unprotected(store) {
+                    @Override
+                    public Mono<Decision> take(List<Claim> claims) {
+                        return super.take(List.of(
+                                claims.get(0).asking(claims.get(0).limit().permits() + 1)));
+                    }
+                })
+                .limit(LIMIT.counter())
+                .build();
+        RateLimiter asksNothing = RateLimiter.builder("api")
+                .store(new Unprotected(store) {
+                    @Override
+                    public Mono<Decision> take(List<Claim> claims) {
+                        return super.take(List.of());
+                    }
+                })
+                .limit(LIMIT)
+                .build();
+        List<Heard> heard = whileRedisStandsStill(() -> Stream.of(
+                        ask(5, i -> limiter.tryAcquire("a-" + i)),
+                        ask(1, i -> asksTooMuch.tryAcquire("much")),
+                        ask(1, i -> asksNothing.tryAcquire("nothing")),
+                        ask(5, i -> limiter.tryAcquire("b-" + i)))
+                .flatMap(List::stream)
+                .toList());
+        assertThat(decisions(heard.subList(0, 5))).hasSize(5).allMatch(Decision::isAllowed);
+        assertThat(heard.get(5).error()).isNotNull();
+        assertThat(heard.get(6).error()).isNotNull();
+        assertThat(decisions(heard.subList(7, 12))).hasSize(5).allMatch(Decision::isAllowed);
+    }
+
+    @Test
+    void whoThrowsWhenHeIsAnsweredKeepsNobodyFromHisAnswer() {
+        List<Throwable> dropped = new ArrayList<>();
+        Hooks.onErrorDropped(dropped::add);
+        try {
+            RateLimiter limiter = limiter(store(how -> how), LIMIT);
+            redis.pause();
+            List<Heard> heard = new ArrayList<>();
+            for (int i = 0; i < 20; i++) {
+                limiter.tryAcquire("a").subscribe(new Throwing());
+                heard.addAll(ask(1, n -> limiter.tryAcquire("a")));
+            }
+            redis.resume();
+            assertThat(decisions(heard)).hasSize(20).allMatch(Decision::isAllowed);
+            await().until(() -> dropped.size() == 20);
+        } finally {
+            Hooks.resetOnErrorDropped();
+        }
+    }
+
+    @Test
+    void whoThrowsOnceMoreWhereWhatIsThrownIsDroppedKeepsNobodyFromHisAnswerEither() {
+        Hooks.onErrorDropped(error -> {
+            throw new IllegalStateException("thrown where it is dropped");
+        });
+        try {
+            RateLimiter limiter = limiter(store(how -> how), LIMIT);
+            redis.pause();
+            List<Heard> heard = new ArrayList<>();
+            for (int i = 0; i < 3; i++) {
+                limiter.tryAcquire("a").subscribe(new Throwing());
+                heard.addAll(ask(1, n -> limiter.tryAcquire("a")));
+            }
+            redis.resume();
+            assertThat(decisions(heard)).hasSize(3).allMatch(Decision::isAllowed);
+        } finally {
+            Hooks.resetOnErrorDropped();
+        }
+    }
+
+    @Test
+    void whoThrowsWhenHeIsToldOfAnErrorKeepsNobodyFromBeingTold() {
+        Queue<Throwable> dropped = new ConcurrentLinkedQueue<>();
+        Hooks.onErrorDropped(dropped::add);
+        try {
+            RateLimiter limiter = limiter(store(how -> how), LIMIT);
+            redis.pause();
+            List<Heard> heard = new ArrayList<>();
+            for (int i = 0; i < 20; i++) {
+                limiter.tryAcquire("a").subscribe(new Throwing());
+                heard.addAll(ask(1, n -> limiter.tryAcquire("a")));
+            }
+            redis.kill();
+            assertThat(heard).allSatisfy(one -> assertThat(one.error()).isInstanceOf(LimitStoreException.class));
+            await().until(() -> dropped.stream()
+                            .filter(thrown -> "thrown in onError".equals(thrown.getMessage()))
+                            .count()
+                    == 20);
+        } finally {
+            Hooks.resetOnErrorDropped();
+        }
+    }
+
+    /** Throws on whatever it hears, past what Reactor's own subscribers would catch. */
+    private static final class Throwing implements CoreSubscriber<Decision> {
+
+        @Override
+        public void onSubscribe(Subscription subscription) {
+            subscription.request(1);
+        }
+
+        @Override
+        public void onNext(Decision decision) {
+            throw new IllegalStateException("thrown in onNext");
+        }
+
+        @Override
+        public void onError(Throwable error) {
+            throw new IllegalStateException("thrown in onError");
+        }
+
+        @Override
+        public void onComplete() {
+            throw new IllegalStateException("thrown in onComplete");
+        }
+    }
+
+    @Test
+    void eachFindsHisOwnContextWhenHeIsAnswered() {
+        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+        Map<Integer, String> found = new ConcurrentHashMap<>();
+        List<Heard> heard = whileRedisStandsStill(() -> ask(
+                100,
+                i -> limiter.tryAcquire("a")
+                        .flatMap(decision -> Mono.deferContextual(context -> {
+                            found.put(i, context.get("who"));
+                            return Mono.just(decision);
+                        }))
+                        .contextWrite(context -> context.put("who", "caller " + i))));
+        assertThat(decisions(heard)).hasSize(100);
+        for (int i = 0; i < 100; i++) {
+            assertThat(found).containsEntry(i, "caller " + i);
+        }
+    }
+
+    @Test
+    void nobodyGoesOnOnTheConnectionsThread() {
+        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+        Map<String, Integer> threads = new ConcurrentHashMap<>();
+        List<Heard> heard = whileRedisStandsStill(() -> ask(
+                300,
+                i -> limiter.tryAcquire("key-" + i % 50)
+                        .doOnNext(
+                                decision -> threads.merge(Thread.currentThread().getName(), 1, Integer::sum))));
+        assertThat(decisions(heard)).hasSize(300);
+        assertThat(threads.keySet()).allMatch(name -> name.startsWith("parallel-"));
+    }
+
+    @Test
+    void aSchedulerThatHasBeenShutDownKeepsNobodyWaiting() {
+        var scheduler = Schedulers.newSingle("users-own");
+        RateLimiter limiter = limiter(store(how -> how.deliverOn(scheduler)), LIMIT);
+        redis.pause();
+        List<Heard> heard = ask(300, i -> limiter.tryAcquire("key-" + i % 50));
+        scheduler.dispose();
+        redis.resume();
+        assertThat(decisions(heard)).hasSize(300);
+    }
+
+    // Who leaves before he is answered
+
+    @Test
+    void whoLeavesWhileHeWaitsIsNotCharged() {
+        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+        limiter.peek("a").block(LONG);
+        List<Heard> stayed = whileRedisStandsStill(() -> {
+            List<Heard> all = ask(50, i -> limiter.tryAcquire("a"));
+            List<Heard> staying = new ArrayList<>();
+            for (int i = 0; i < 50; i++) {
+                if (i < 2 || i % 3 == 0) {
+                    staying.add(all.get(i));
+                } else {
+                    all.get(i).cancel();
+                }
+            }
+            return staying;
+        });
+        assertThat(decisions(stayed)).hasSize(18);
+        assertThat(limiter.peek("a").block(LONG).limits().get(0).used()).isEqualTo(18);
+    }
+
+    @Test
+    void whereAllHaveLeftNothingIsSent() {
+        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+        long before = keyspace.callsOf("evalsha");
+        List<Heard> heard = whileRedisStandsStill(() -> {
+            List<Heard> first = ask(2, i -> limiter.tryAcquire("a"));
+            ask(500, i -> limiter.tryAcquire("a")).forEach(Heard::cancel);
+            return first;
+        });
+        assertThat(decisions(heard)).hasSize(2);
+        assertThat(limiter.tryAcquire("a").block(LONG).remaining()).isEqualTo(997);
+        assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(3);
+    }
+
+    @Test
+    void whoDoesNotRequestHasNotAsked() {
+        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+        BaseSubscriber<Decision> idle = new BaseSubscriber<>() {
+            @Override
+            protected void hookOnSubscribe(Subscription subscription) {}
+        };
+        limiter.tryAcquire("a").subscribe(idle);
+        assertThat(limiter.tryAcquire("a").block(LONG).remaining()).isEqualTo(999);
+        idle.cancel();
+        idle.request(1);
+        assertThat(limiter.tryAcquire("a").block(LONG).remaining()).isEqualTo(998);
+    }
+
+    @Test
+    void whoRequestsTwiceAsksOnce() {
+        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+        List<Decision> heard = new ArrayList<>();
+        limiter.tryAcquire("a").subscribe(new BaseSubscriber<>() {
+            @Override
+            protected void hookOnSubscribe(Subscription subscription) {
+                subscription.request(1);
+                subscription.request(5);
+            }
+
+            @Override
+            protected void hookOnNext(Decision decision) {
+                heard.add(decision);
+            }
+        });
+        await().until(() -> limiter.peek("a").block(LONG).remaining() == 999);
+        await().until(() -> heard.size() == 1);
+        assertThat(limiter.tryAcquire("a").block(LONG).remaining()).isEqualTo(998);
+    }
+
+    @Test
+    void whoLeavesWhileTheConnectionIsOpenedIsNotCharged() {
+        RedisStore unprepared = RedisStore.builder(client)
+                .namespace(keyspace.namespace())
+                .coalescing(10, 1, 10)
+                .build();
+        stores.add(unprepared);
+        RateLimiter limiter = limiter(unprepared, LIMIT);
+        redis.pause();
+        List<Heard> heard = ask(10, i -> limiter.tryAcquire("a"));
+        heard.subList(0, 9).forEach(Heard::cancel);
+        assertThat(new Heard(limiter.tryAcquire("a")).error()).hasMessageContaining("10 decisions are waiting");
+        redis.resume();
+        assertThat(heard.get(9).decision().remaining()).isEqualTo(999);
+    }
+
+    // The end
+
+    @Test
+    void whoWaitsIsToldWhenTheStoreIsClosed() {
+        endsAll(RedisStore::close);
+    }
+
+    @Test
+    void whoWaitsIsToldWhenTheConnectionBreaks() {
+        endsAll(store -> redis.kill());
+    }
+
+    private void endsAll(Consumer<RedisStore> end) {
+        RedisStore store = store(how -> how);
+        RateLimiter limiter = limiter(store, LIMIT);
+        redis.pause();
+        List<Heard> heard = ask(1_000, i -> limiter.tryAcquire("key-" + i % 20));
+        end.accept(store);
+        assertThat(heard).allSatisfy(one -> assertThat(one.error()).isInstanceOf(LimitStoreException.class));
+    }
+
+    @Test
+    void whereEverythingFailsAtOnceWhoTriesAgainAndAgainDoesNotFillTheStack() {
+        RedisStore store = store(how -> how.deliverOn(Schedulers.immediate()));
+        RateLimiter limiter = limiter(store, LIMIT);
+        store.close();
+        List<Heard> heard = ask(50, i -> limiter.tryAcquire("a").retry(200));
+        assertThat(heard).allSatisfy(one -> assertThat(one.error()).isExactlyInstanceOf(LimitStoreException.class));
+    }
+
+    @Test
+    void afterABreakTheNextConnectionServesAllWhoAsk() {
+        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+        redis.pause();
+        List<Heard> lost = ask(200, i -> limiter.tryAcquire("a"));
+        redis.restart();
+        assertThat(lost).allSatisfy(one -> assertThat(one.error()).isInstanceOf(LimitStoreException.class));
+        await().atMost(LONG)
+                .ignoreExceptionsInstanceOf(LimitStoreException.class)
+                .until(() -> limiter.tryAcquire("b").block(LONG).isAllowed());
+        assertThat(Flux.range(0, 1_000)
+                        .flatMap(i -> limiter.tryAcquire("c"), 1_000)
+                        .filter(Decision::isAllowed)
+                        .count()
+                        .block(LONG))
+                .isEqualTo(1_000);
+    }
+}

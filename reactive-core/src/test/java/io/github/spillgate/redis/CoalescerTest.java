@@ -1,0 +1,403 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.tuple;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.VirtualTime;
+import io.lettuce.core.event.command.CommandListener;
+import io.lettuce.core.event.command.CommandStartedEvent;
+import io.lettuce.core.protocol.CommandType;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.IntUnaryOperator;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/** Which requests share a command to Redis, when commands are sent, and in which order requests are decided. */
+class CoalescerTest extends CoalescerFixture {
+
+    // Who leaves when
+
+    @Test
+    void whoComesWhileOthersAreAtRedisLeavesTogetherWithTheNext() {
+        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+        long before = keyspace.callsOf("evalsha");
+        List<Heard> heard = whileRedisStandsStill(() -> ask(100, i -> limiter.tryAcquire("key-" + i % 7)));
+        assertThat(decisions(heard)).hasSize(100).allMatch(Decision::isAllowed);
+        assertThat(keyspace.callsOf("evalsha") - before)
+                .as("two leave at once, and all the others together")
+                .isEqualTo(3);
+    }
+
+    @Test
+    void whoAsksAloneLeavesAtOnceThoughNoTimePasses() {
+        RateLimiter limiter = limiter(store(how -> how.deliverOn(Schedulers.immediate())), LIMIT);
+        try (VirtualTime standingStill = new VirtualTime()) {
+            Instant then = standingStill.instant();
+            for (int i = 0; i < 10; i++) {
+                assertThat(limiter.tryAcquire("a").block(LONG).remaining()).isEqualTo(999 - i);
+            }
+            assertThat(standingStill.instant()).isEqualTo(then);
+        }
+    }
+
+    @Test
+    void noCommandTouchesMoreCountsThanAllowed() {
+        RateLimiter limiter = limiter(store(how -> how.coalescing(10, 3, 1_000)), LIMIT);
+        long before = keyspace.callsOf("evalsha");
+        List<Heard> heard = whileRedisStandsStill(() -> ask(53, i -> limiter.tryAcquire("key-" + i)));
+        assertThat(decisions(heard)).hasSize(53).allMatch(Decision::isAllowed);
+        assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(3 + 5);
+    }
+
+    @Test
+    void ofOneCountEightTimesAsManyLeaveTogether() {
+        RateLimiter limiter = limiter(store(how -> how.coalescing(10, 3, 1_000)), LIMIT);
+        long before = keyspace.callsOf("evalsha");
+        List<Heard> heard = whileRedisStandsStill(() -> ask(3 + 161, i -> limiter.tryAcquire("a")));
+        assertThat(decisions(heard)).hasSize(164).allMatch(Decision::isAllowed);
+        assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(3 + 3);
+    }
+
+    @Test
+    void whoComesSoonAfterOthersWaitsForTheirAnswer() {
+        RateLimiter limiter = limiter(pacedStore(128, Duration.ofHours(1)), LIMIT);
+        long before = keyspace.callsOf("evalsha");
+        List<Heard> heard = whileRedisStandsStill(() -> ask(100, i -> limiter.tryAcquire("key-" + i % 7)));
+        assertThat(decisions(heard)).hasSize(100).allMatch(Decision::isAllowed);
+        assertThat(keyspace.callsOf("evalsha") - before)
+                .as("one leaves at once, and all the others together")
+                .isEqualTo(2);
+    }
+
+    @Test
+    void asManyAsFillACommandWaitForNoAnswer() {
+        AtomicInteger sent = countSent();
+        RateLimiter limiter = limiter(pacedStore(10, Duration.ofHours(1)), LIMIT);
+        List<Heard> heard = whileRedisStandsStill(() -> {
+            List<Heard> asking = ask(1 + 10 + 10 + 5, i -> limiter.tryAcquire("key-" + i));
+            assertThat(sent).hasValue(3);
+            return asking;
+        });
+        assertThat(decisions(heard)).hasSize(26).allMatch(Decision::isAllowed);
+        assertThat(sent).hasValue(4);
+    }
+
+    /** Where Redis is far away, nobody waits for its answer to somebody else; where it is slow, its batches grow. */
+    @Test
+    void theMoreAreUnderWayTheLaterTheNextOneLeaves() {
+        AtomicInteger sent = countSent();
+        RateLimiter limiter = limiter(pacedStore(128, Duration.ofMillis(1)), LIMIT);
+        try (VirtualTime time = new VirtualTime()) {
+            List<Heard> heard = new ArrayList<>();
+            redis.pause();
+            for (int underWay = 0; underWay < 4; underWay++) {
+                for (int passed = 0; passed < underWay; passed++) {
+                    heard.addAll(ask(3, i -> limiter.tryAcquire("a")));
+                    assertThat(sent).as("after %d ms", passed).hasValue(underWay);
+                    time.passMillis(1);
+                }
+                heard.addAll(ask(1, i -> limiter.tryAcquire("a")));
+                assertThat(sent).hasValue(underWay + 1);
+            }
+            redis.resume();
+            assertThat(decisions(heard)).hasSize(3 * (1 + 2 + 3) + 4).allMatch(Decision::isAllowed);
+        }
+    }
+
+    @Test
+    void whereRedisIsFarAwayNobodyWaitsForAnAnswerToOthers() {
+        AtomicInteger sent = countSent();
+        RateLimiter limiter = limiter(pacedStore(128, Duration.ofHours(1)), LIMIT);
+        List<Heard> far = whileRedisStandsStill(() -> {
+            List<Heard> asking = ask(1, i -> limiter.tryAcquire("a"));
+            Mono.delay(Duration.ofMillis(20)).block(LONG);
+            return asking;
+        });
+        assertThat(decisions(far)).hasSize(1);
+        List<Heard> heard = whileRedisStandsStill(() -> {
+            List<Heard> asking = ask(20, i -> limiter.tryAcquire("key-" + i));
+            assertThat(sent).as("16 more at a time").hasValue(1 + 16);
+            return asking;
+        });
+        assertThat(decisions(heard)).hasSize(20).allMatch(Decision::isAllowed);
+    }
+
+    /** Being busy does not make it farther. */
+    @Test
+    void whereRedisWasBusyAfterItHadBeenNearOthersAreWaitedFor() {
+        AtomicInteger sent = countSent();
+        RateLimiter limiter = limiter(pacedStore(128, Duration.ofHours(1)), LIMIT);
+        try (VirtualTime time = new VirtualTime()) {
+            limiter.tryAcquire("a").block(LONG);
+            redis.pause();
+            List<Heard> heard = new ArrayList<>(ask(1, i -> limiter.tryAcquire("a")));
+            time.passMillis(20);
+            redis.resume();
+            assertThat(decisions(heard)).hasSize(1);
+            redis.pause();
+            heard.addAll(ask(20, i -> limiter.tryAcquire("key-" + i)));
+            assertThat(sent).as("one more").hasValue(2 + 1);
+            redis.resume();
+            assertThat(decisions(heard)).hasSize(21).allMatch(Decision::isAllowed);
+        }
+    }
+
+    @Test
+    void aDecisionOnSeveralCountsIsNotTornApartAndWaitsForTheNextCommandWhereItDoesNotFit() {
+        Queue<Integer> keys = new ConcurrentLinkedQueue<>();
+        client.addListener(new CommandListener() {
+            @Override
+            public void commandStarted(CommandStartedEvent event) {
+                if (event.getCommand().getType() == CommandType.EVALSHA) {
+                    String arguments = event.getCommand().getArgs().toCommandString();
+                    keys.add(Integer.parseInt(arguments.split(" ", 3)[1]));
+                }
+            }
+        });
+        RateLimiter limiter = limiter(
+                store(how -> how.coalescing(10, 1, 1_000)),
+                Limit.perSecond(100),
+                Limit.perMinute(1_000),
+                Limit.perHour(10_000));
+        assertThat(decisions(whileRedisStandsStill(() -> ask(40, i -> limiter.tryAcquire("key-" + i)))))
+                .hasSize(40)
+                .allMatch(Decision::isAllowed);
+        assertThat(keys).hasSize(1 + 13).allMatch(number -> number == 3 || number == 9);
+    }
+
+    @Test
+    void withOneTogetherEachLeavesAlone() {
+        RateLimiter limiter = limiter(store(how -> how.coalescing(1, 4, 1_000)), LIMIT);
+        long before = keyspace.callsOf("evalsha");
+        List<Heard> heard = whileRedisStandsStill(() -> ask(50, i -> limiter.tryAcquire("a")));
+        assertThat(decisions(heard)).hasSize(50).allMatch(Decision::isAllowed);
+        assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(50);
+    }
+
+    /** What is counted as waiting is counted off again, whatever becomes of it: so there is room for as many the next time. */
+    @Test
+    void whoFindsAllPlacesTakenIsToldAtOnceAndNextTimeThereAreAsManyAgain() {
+        RateLimiter limiter = limiter(store(how -> how.coalescing(10, 3, 20)), LIMIT);
+        for (int round = 0; round < 3; round++) {
+            redis.pause();
+            List<Heard> under = ask(3, i -> limiter.tryAcquire("a"));
+            List<Heard> waiting = ask(20, i -> i % 2 == 0 ? limiter.tryAcquire("a") : limiter.peek("a"));
+            waiting.subList(10, 15).forEach(Heard::cancel);
+            Heard tooMany = new Heard(limiter.tryAcquire("a"));
+            assertThat(tooMany.outcome).as("is told at once").isCompletedExceptionally();
+            assertThat(tooMany.error())
+                    .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                    .hasMessageContaining("20 decisions are waiting for it already");
+            redis.resume();
+            assertThat(decisions(under)).hasSize(3);
+            assertThat(decisions(waiting.subList(0, 10))).hasSize(10);
+            assertThat(decisions(waiting.subList(15, 20))).hasSize(5);
+        }
+    }
+
+    @Test
+    void whoFindsAllPlacesTakenIsServedByTheFallback() {
+        RedisStore store = store(how -> how.coalescing(10, 1, 5));
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(store)
+                .fallback(LocalStore.bounded(100))
+                .deadline(LONG)
+                .limit(LIMIT)
+                .build();
+        limiter.tryAcquire("a").block(LONG);
+        redis.pause();
+        List<Heard> waiting = ask(6, i -> limiter.tryAcquire("a"));
+        assertThat(new Heard(limiter.tryAcquire("a")).decision().source()).isEqualTo(Source.LOCAL);
+        assertThat(limiter.state().fellBack()).isEqualTo(1);
+        redis.resume();
+        assertThat(decisions(waiting)).extracting(Decision::source).containsOnly(Source.REDIS);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"0,2,10", "1001,2,10", "10,0,10", "10,1001,10", "10,2,0", "10,2,1000001"})
+    void boundsOutOfRangeAreRefused(String text) {
+        int[] bounds = Stream.of(text.split(",")).mapToInt(Integer::parseInt).toArray();
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> RedisStore.builder(client).coalescing(bounds[0], bounds[1], bounds[2]))
+                .withMessageContaining("out of range")
+                .withMessageContaining("for example .coalescing(128, 256, 100000)");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"1,1,1", "1000,1000,1000000"})
+    void boundsInRangeAreTaken(String text) {
+        int[] bounds = Stream.of(text.split(",")).mapToInt(Integer::parseInt).toArray();
+        RateLimiter limiter = limiter(store(how -> how.coalescing(bounds[0], bounds[1], bounds[2])), LIMIT);
+        assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
+    }
+
+    // First come, first served
+
+    @ParameterizedTest
+    @ValueSource(strings = {"20/1h", "20/1h counter"})
+    void whoComesFirstIsServedFirst(String text) {
+        RateLimiter limiter = limiter(store(how -> how), Limit.parse(text));
+        int[] costs = {3, 3, 3, 5, 3, 7, 2, 2, 2, 1, 1, 0, 20, 0};
+        List<Heard> heard = whileRedisStandsStill(() -> ask(costs.length, i -> limiter.tryAcquire("a", costs[i])));
+        int left = 20;
+        for (int i = 0; i < costs.length; i++) {
+            Decision decision = heard.get(i).decision();
+            assertThat(decision.isAllowed()).as("decision %d", i).isEqualTo(costs[i] <= left);
+            left -= decision.isAllowed() ? costs[i] : 0;
+            assertThat(decision.remaining()).as("decision %d", i).isEqualTo(left);
+        }
+        assertThat(left).isZero();
+    }
+
+    @Test
+    void whoLooksSeesWhatWasTakenBeforeHimAndNothingElse() {
+        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+        List<Heard> heard =
+                whileRedisStandsStill(() -> ask(60, i -> i % 3 == 2 ? limiter.peek("a") : limiter.tryAcquire("a")));
+        for (int i = 0; i < 60; i++) {
+            assertThat(heard.get(i).decision().remaining()).isEqualTo(1_000 - (i / 3 * 2 + Math.min(2, i % 3 + 1)));
+        }
+    }
+
+    /** Who asks for both must not be put together with the first who did, past those who have asked for one since. */
+    @Test
+    void limitsThatAreSharedInDifferentOrdersAreDecidedInTurn() {
+        Limit few = Limit.of(10, Duration.ofHours(1));
+        Limit many = Limit.of(15, Duration.ofHours(2)).counter();
+        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+        List<Charge> forms = List.of(
+                Charge.of("a", many, few), Charge.of("a", few), Charge.of("a", few, many), Charge.of("a", many));
+        IntUnaryOperator form = i -> i < 2 ? 3 : i < 24 ? i % 2 : i % 4;
+        List<Heard> heard =
+                whileRedisStandsStill(() -> ask(60, i -> limiter.tryAcquire(forms.get(form.applyAsInt(i)))));
+        int fewLeft = 10;
+        int manyLeft = 15;
+        for (int i = 0; i < 60; i++) {
+            boolean takesFew = form.applyAsInt(i) != 3;
+            boolean takesMany = form.applyAsInt(i) != 1;
+            boolean fits = (!takesFew || fewLeft > 0) && (!takesMany || manyLeft > 0);
+            assertThat(heard.get(i).decision().isAllowed()).as("decision %d", i).isEqualTo(fits);
+            fewLeft -= fits && takesFew ? 1 : 0;
+            manyLeft -= fits && takesMany ? 1 : 0;
+        }
+        assertThat(List.of(fewLeft, manyLeft)).containsOnly(0);
+    }
+
+    @Test
+    void eachDeniedRequestCountsWhereDeniedRequestsCount() {
+        RateLimiter limiter = limiter(store(how -> how), Limit.parse("10/1h counting-denied"), LIMIT.named("wide"));
+        List<Heard> heard = whileRedisStandsStill(() -> ask(12, i -> limiter.tryAcquire("a", 3)));
+        assertThat(decisions(heard)).filteredOn(Decision::isAllowed).hasSize(3);
+        assertThat(heard.get(2).decision().limits().get(0).used()).isEqualTo(9);
+        assertThat(heard.get(3).decision().limits().get(0).used()).isEqualTo(10);
+        assertThat(heard.get(11).decision().limits()).extracting(Usage::used).containsExactly(10L, 9L);
+    }
+
+    @Test
+    void eachIsToldWhatCountedAfterHimWhereEveryLimitCountsDeniedRequests() {
+        RateLimiter limiter = limiter(store(how -> how), Limit.parse("10/1h counting-denied"));
+        List<Heard> heard = whileRedisStandsStill(() -> ask(12, i -> limiter.tryAcquire("a", 3)));
+        assertThat(decisions(heard))
+                .extracting(decision -> decision.limits().get(0).used())
+                .startsWith(3L, 6L, 9L, 10L)
+                .endsWith(10L);
+    }
+
+    @Test
+    void whoIsAllowedIsToldThatItFitsNowThoughOthersWhoCameWithHimAreDenied() {
+        RateLimiter limiter = limiter(store(how -> how), Limit.perHour(10));
+        List<Heard> heard = whileRedisStandsStill(() -> ask(20, i -> limiter.tryAcquire("a")));
+        for (Decision decision : decisions(heard)) {
+            Instant fitsAt = decision.limits().get(0).fitsAt();
+            assertThat(fitsAt.equals(decision.at())).isEqualTo(decision.isAllowed());
+        }
+        assertThat(decisions(heard)).filteredOn(Decision::isAllowed).hasSize(10);
+    }
+
+    @Test
+    void whoNamesTheSameKeysInAnotherOrderIsToldOfEachWhatIsSo() {
+        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+        limiter.tryAcquire("a", 500).block(LONG);
+        Charge[] oneWay = {Charge.of("a"), Charge.of("b")};
+        Charge[] otherWay = {Charge.of("b"), Charge.of("a")};
+        List<Heard> heard =
+                whileRedisStandsStill(() -> ask(20, i -> limiter.tryAcquire(i % 4 < 2 ? oneWay : otherWay)));
+        for (int i = 0; i < 20; i++) {
+            assertThat(heard.get(i).decision().limits())
+                    .extracting(Usage::key, Usage::used)
+                    .as("decision %d", i)
+                    .containsExactlyInAnyOrder(tuple("a", 501L + i), tuple("b", 1L + i));
+        }
+    }
+
+    @Test
+    void aRaisedLimitHoldsForThoseWhoComeWithIt() {
+        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+        List<Heard> heard = whileRedisStandsStill(() ->
+                ask(20, i -> limiter.tryAcquire(Charge.of("a", Limit.of(i % 2 == 0 ? 3 : 5, Duration.ofHours(1))))));
+        assertThat(IntStream.range(0, 20).filter(i -> heard.get(i).decision().isAllowed()))
+                .containsExactly(0, 1, 2, 3, 5);
+    }
+
+    @Test
+    void costsNearTheMostThatACounterHoldsAreNotRounded() {
+        long most = Limit.MOST_COUNTER_PERMITS;
+        RateLimiter limiter = limiter(store(how -> how), Limit.counter(most, Duration.ofDays(366)));
+        long third = most / 3;
+        List<Heard> heard = whileRedisStandsStill(() -> ask(70, i -> limiter.tryAcquire("a", third)));
+        assertThat(decisions(heard)).filteredOn(Decision::isAllowed).hasSize(3);
+        assertThat(heard.get(69).decision().remaining()).isEqualTo(most - 3 * third);
+        assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
+        assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isFalse();
+    }
+
+    /** What the connection's own thread writes goes out at once; what others write stands in its queue. */
+    @Test
+    void whatIsAskedLaterOnTheConnectionsThreadIsDecidedLater() throws Exception {
+        RateLimiter limiter = limiter(
+                store(how -> how.coalescing(1, 100, 1_000).deliverOn(Schedulers.immediate())), Limit.perHour(1));
+        for (int i = 0; i < 50; i++) {
+            String key = "key-" + i;
+            CountDownLatch there = new CountDownLatch(1);
+            CountDownLatch goOn = new CountDownLatch(1);
+            CompletableFuture<Decision> second = new CompletableFuture<>();
+            limiter.peek("other").subscribe(decision -> {
+                there.countDown();
+                // He must not block there, and has to hold that thread.
+                long left;
+                do {
+                    left = goOn.getCount();
+                } while (left > 0);
+                limiter.tryAcquire(key).subscribe(second::complete, second::completeExceptionally);
+            });
+            there.await();
+            Heard first = new Heard(limiter.tryAcquire(key));
+            goOn.countDown();
+            assertThat(first.decision().isAllowed()).isTrue();
+            assertThat(second.get(30, TimeUnit.SECONDS).isAllowed()).isFalse();
+        }
+    }
+}
