@@ -4,8 +4,6 @@ import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.github.benmanes.caffeine.cache.Caffeine;
-import com.tngtech.archunit.core.importer.ClassFileImporter;
-import com.tngtech.archunit.core.importer.ImportOption;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
 import io.github.spillgate.local.CachedLimits;
 import io.github.spillgate.local.LocalStore;
@@ -74,9 +72,7 @@ class NativeImageTest {
                 .doNotHaveFullyQualifiedName(CachedLimits.class.getName())
                 .should()
                 .callMethod(Caffeine.class, "newBuilder")
-                .check(new ClassFileImporter()
-                        .withImportOption(new ImportOption.DoNotIncludeTests())
-                        .importPackages("io.github.spillgate"));
+                .check(OurClasses.ALL);
     }
 
     private void afterUseOf(Class<? extends Runnable> use, Keeping keeping) throws Exception {

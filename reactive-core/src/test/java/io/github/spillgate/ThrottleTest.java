@@ -1,6 +1,6 @@
 package io.github.spillgate;
 
-import static io.github.spillgate.NobodyIsLeft.assertNobodyIsLeft;
+import static io.github.spillgate.LineAssertions.assertNobodyIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;

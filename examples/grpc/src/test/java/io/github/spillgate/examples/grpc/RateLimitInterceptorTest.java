@@ -1,6 +1,6 @@
 package io.github.spillgate.examples.grpc;
 
-import static io.github.spillgate.NobodyIsLeft.assertNobodyIsLeft;
+import static io.github.spillgate.LineAssertions.assertNobodyIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.awaitility.Awaitility.await;

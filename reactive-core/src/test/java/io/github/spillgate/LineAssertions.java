@@ -3,9 +3,9 @@ package io.github.spillgate;
 import static org.assertj.core.api.Assertions.assertThat;
 
 /** What holds of a limiter when everybody who waited has been answered or has gone. */
-public final class NobodyIsLeft {
+public final class LineAssertions {
 
-    private NobodyIsLeft() {}
+    private LineAssertions() {}
 
     public static void assertNobodyIsLeft(RateLimiter limiter) {
         assertThat(limiter.lines().size()).as("lines").isZero();

@@ -19,41 +19,45 @@ import java.util.function.IntConsumer;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
-/** A million keys that nobody has seen before come to a store that remembers a tenth of them. */
-class FloodTest {
-
-    private static final int REMEMBERED = 100_000;
-    private static final int FLOOD = 1_000_000;
-    private static final int A_SECOND = 250_000;
-
-    /** So many keys later a key comes again, twice: often enough for a cache to think that it is worth more than others. */
-    private static final int AGAIN = 30_000;
+/** Ten times as many new keys come to a store as it remembers: 100,000 here, and a million in {@link LocalStoreLargeFloodTest}. */
+class LocalStoreFloodTest {
 
     private static final Limit LIMIT = Limit.perHour(10);
     private static final Limit SMALL = Limit.perHour(1).named("small");
 
+    private final int bound = bound();
+    private final int flood = 10 * bound;
+    private final int aSecond = flood / 4;
+
+    /** So many keys later a key comes again, twice: often enough for a cache to think that it is worth more than others. */
+    private final int again = flood * 3 / 100;
+
     private final ManualClock clock = new ManualClock();
-    private final LocalStore store = LocalStore.bounded(REMEMBERED, clock);
+    private final LocalStore store = LocalStore.bounded(bound, clock);
     private final RateLimiter limiter = limiter(store, LIMIT);
     private final RateLimiter small = limiter(store, SMALL);
+
+    int bound() {
+        return 10_000;
+    }
 
     @Test
     void whoIsDeniedAndAsksOnceASecondIsNotFreed() {
         exhaust("denied");
         flood(
-                FLOOD,
+                flood,
                 i -> ask("fresh-" + i),
                 second -> assertThat(ask("denied").isAllowed())
                         .as("after %d s", second)
                         .isFalse());
-        assertThat(remembered()).isBetween(REMEMBERED / 2L, REMEMBERED + 1L);
+        assertThat(remembered()).isBetween(bound / 2L, bound + 1L);
     }
 
     @Test
     void whoIsDeniedAndAsksOnceASecondIsNotFreedByOthersWhoAreDenied() {
         exhaust("denied");
         flood(
-                FLOOD / 4,
+                flood / 4,
                 i -> {
                     small.tryAcquire("fresh-" + i).block();
                     assertThat(small.tryAcquire("fresh-" + i).block().isAllowed())
@@ -62,23 +66,25 @@ class FloodTest {
                 second -> assertThat(ask("denied").isAllowed())
                         .as("after %d s", second)
                         .isFalse());
-        assertThat(remembered()).isLessThanOrEqualTo(REMEMBERED + REMEMBERED / 4);
-        assertThat(store.apart().size()).isEqualTo(REMEMBERED / 4);
+        assertThat(remembered()).isLessThanOrEqualTo(bound + bound / 4);
+        assertThat(store.apart().size()).isEqualTo(bound / 4);
     }
 
     /** The other store has denied the key, and then does not answer any more. */
     @Test
     void whomTheOtherStoreHasDeniedIsNotFreed() {
-        Breakable other = new Breakable(LocalStore.bounded(REMEMBERED, clock));
-        try (ResilientStore resilient =
-                ResilientStore.builder(other).fallback(store).build()) {
+        Breakable other = new Breakable(LocalStore.bounded(bound, clock));
+        try (ResilientStore resilient = ResilientStore.builder(other)
+                .fallback(store)
+                .shortcut(Duration.ZERO)
+                .build()) {
             RateLimiter protectedLimiter = limiter(resilient, LIMIT);
             protectedLimiter.tryAcquire("denied", LIMIT.permits()).block();
             Decision denied = protectedLimiter.tryAcquire("denied").block();
             assertThat(denied.isAllowed()).isFalse();
             other.broken = true;
             flood(
-                    FLOOD / 4,
+                    flood / 4,
                     i -> protectedLimiter.tryAcquire("fresh-" + i).block(),
                     second -> assertThat(protectedLimiter
                                     .tryAcquire("denied")
@@ -87,38 +93,38 @@ class FloodTest {
                             .as("after %d s", second)
                             .isFalse());
             assertThat(protectedLimiter.tryAcquire("denied").block().source()).isEqualTo(Source.LOCAL);
-            assertThat(remembered()).isLessThanOrEqualTo(REMEMBERED + REMEMBERED / 4);
+            assertThat(remembered()).isLessThanOrEqualTo(bound + bound / 4);
         }
     }
 
     @Test
     void whoIsWholeAgainMakesPlaceForTheNext() {
-        for (int i = 0; i < REMEMBERED / 4; i++) {
+        for (int i = 0; i < bound / 4; i++) {
             exhaustSmall("early-" + i);
         }
-        assertThat(store.apart().size()).isEqualTo(REMEMBERED / 4);
+        assertThat(store.apart().size()).isEqualTo(bound / 4);
         clock.advance(SMALL.window());
         exhaust("denied");
         flood(
-                FLOOD / 4,
+                flood / 4,
                 i -> ask("fresh-" + i),
                 second -> assertThat(ask("denied").isAllowed())
                         .as("after %d s", second)
                         .isFalse());
-        assertThat(store.apart().size()).isLessThanOrEqualTo(REMEMBERED / 4);
+        assertThat(store.apart().size()).isLessThanOrEqualTo(bound / 4);
     }
 
     /** Much comes in a second, because whoever asks only once in that time is then soon the one seen least and longest ago. */
     private void flood(int keys, IntConsumer fresh, IntConsumer onceASecond) {
         for (int i = 0; i < keys; i++) {
             fresh.accept(i);
-            if (AGAIN <= i && i < A_SECOND) {
-                fresh.accept(i - AGAIN);
-                fresh.accept(i - AGAIN);
+            if (again <= i && i < aSecond) {
+                fresh.accept(i - again);
+                fresh.accept(i - again);
             }
-            if (i % A_SECOND == A_SECOND - 1) {
+            if (i % aSecond == aSecond - 1) {
                 clock.advance(Duration.ofSeconds(1));
-                onceASecond.accept(i / A_SECOND);
+                onceASecond.accept(i / aSecond);
             }
         }
     }

@@ -1,0 +1,438 @@
+package io.github.spillgate;
+
+import static io.github.spillgate.LineAssertions.assertNobodyIsLeft;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.Unprotected;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import org.junit.jupiter.api.Test;
+import org.reactivestreams.Subscription;
+import reactor.core.CoreSubscriber;
+import reactor.core.Disposable;
+import reactor.core.publisher.Hooks;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+import reactor.core.scheduler.Schedulers;
+import reactor.test.StepVerifier;
+import reactor.util.context.Context;
+
+/** How waiting ends by anything but a permit: cancellation, errors, closing; and what callers may do when they are served. */
+class AcquireEndTest extends AcquireFixture {
+
+    @Test
+    void whoSendsTheNextAwayWhenHeIsServedSendsHisPermitToTheOneBehind() {
+        RateLimiter limiter = limiter(Limit.perSecond(3));
+        limiter.tryAcquire("a", 3).block();
+        List<Disposable> next = new ArrayList<>();
+        wait(limiter, "first", 1, LONG);
+        limiter.acquire("a", LONG).subscribe(decision -> {
+            served.add("second");
+            next.get(0).dispose();
+        });
+        next.add(wait(limiter, "third", 1, LONG));
+        wait(limiter, "fourth", 1, LONG);
+        wait(limiter, "fifth", 1, LONG);
+        time.passMillis(1_001);
+        assertThat(served).containsExactly("first", "second", "fourth");
+        time.passMillis(1_001);
+        assertThat(served).containsExactly("first", "second", "fourth", "fifth");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whoGoesWhenHisPermitIsOnItsWayLeavesTheLineOnce() {
+        RateLimiter limiter = limiter(Limit.perSecond(3));
+        limiter.tryAcquire("a", 3).block();
+        List<Disposable> next = new ArrayList<>();
+        wait(limiter, "first", 1, LONG);
+        limiter.acquire("a", LONG).subscribe(decision -> {
+            served.add("second");
+            next.get(0).dispose();
+        });
+        next.add(wait(limiter, "third", 1, LONG));
+        wait(limiter, "fourth", 1, LONG);
+        List<Throwable> errors = new ArrayList<>();
+        limiter.acquire("a", LONG).subscribe(decision -> served.add("?"), errors::add);
+        time.passMillis(1_001);
+        assertThat(served).containsExactly("first", "second", "fourth");
+        limiter.close();
+        assertThat(errors).as("who is left hears of the end").hasSize(1);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void aQuestionThatNobodyWaitsForAnyMoreKeepsItsPlaceUntilItIsAnswered() {
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(held)
+                .limit(Limit.perSecond(1))
+                .waiters(1, 1)
+                .build();
+        waitFor(limiter, "a").dispose();
+        assertThat(limiter.lines().taken()).isOne();
+        waitFor(limiter, "b");
+        assertThat(decisions).hasSize(1);
+        waitFor(limiter, "a");
+        assertThat(decisions).as("the answer will do for him").hasSize(1);
+        held.answerAll();
+        assertThat(served).containsExactly("a");
+        assertThat(held.takes()).isOne();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whoHasGoneLeavesHisPlaceInTheLine() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        limiter.tryAcquire("a").block();
+        Disposable first = wait(limiter, "first", 1, LONG);
+        Disposable second = wait(limiter, "second", 1, LONG);
+        wait(limiter, "third", 1, LONG);
+        second.dispose();
+        first.dispose();
+        first.dispose();
+        time.passMillis(1_001);
+        assertThat(served).containsExactly("third");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whoHasGoneWakesTheNextWhoAsksForLess() {
+        RateLimiter limiter = limiter(Limit.perSecond(10));
+        limiter.tryAcquire("a", 8).block();
+        Disposable much = wait(limiter, "much", 5, LONG);
+        wait(limiter, "little", 2, LONG);
+        assertThat(served).isEmpty();
+        much.dispose();
+        assertThat(served).containsExactly("little");
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whoGoesDoesNotRunWhatFollowsForTheNext() {
+        time.close();
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(LocalStore.bounded(100))
+                .limit(Limit.perMinute(10))
+                .build();
+        limiter.tryAcquire("a", 8).block();
+        Disposable much = wait(limiter, "much", 5, LONG);
+        List<String> threads = new CopyOnWriteArrayList<>();
+        limiter.acquire("a", 2, LONG)
+                .subscribe(decision -> threads.add(Thread.currentThread().getName()));
+        much.dispose();
+        await().until(() -> !threads.isEmpty());
+        assertThat(threads.get(0)).startsWith("parallel-");
+    }
+
+    @Test
+    void whenAllHaveGoneNothingIsLeft() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        limiter.tryAcquire("a").block();
+        List<Disposable> waiters = new ArrayList<>();
+        for (int i = 0; i < 5; i++) {
+            waiters.add(wait(limiter, "w" + i, 1, LONG));
+        }
+        waiters.forEach(Disposable::dispose);
+        assertNobodyIsLeft(limiter);
+        assertThat(limiter.peek("a").block().limits().get(0).used()).isEqualTo(1);
+    }
+
+    @Test
+    void aPermitForOneWhoHasGoneGoesToTheNext() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(1));
+        Disposable first = wait(limiter, "first", 1, LONG);
+        wait(limiter, "second", 1, LONG);
+        first.dispose();
+        held.answer(0);
+        assertThat(served).containsExactly("second");
+        assertThat(held.takes()).isEqualTo(1);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void aPermitThatNobodyWaitsForAnyMoreIsGivenBack() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(5));
+        Disposable first = wait(limiter, "first", 3, LONG);
+        wait(limiter, "second", 4, LONG);
+        first.dispose();
+        held.answerAll();
+        assertThat(served).as("4 of 5 are free only once the 3 are given back").containsExactly("second");
+        assertThat(used("a")).isEqualTo(4);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void anErrorOfTheStoreEndsTheWaitingOfAll() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(5));
+        List<Throwable> errors = new ArrayList<>();
+        for (int i = 0; i < 3; i++) {
+            limiter.acquire("a", LONG).subscribe(decision -> served.add("?"), errors::add);
+        }
+        held.fail(0);
+        assertThat(errors).hasSize(3).hasOnlyElementsOfType(LimitStoreUnavailableException.class);
+        assertNobodyIsLeft(limiter);
+        wait(limiter, "later", 1, LONG);
+        held.answerAll();
+        assertThat(served).containsExactly("later");
+    }
+
+    @Test
+    void closingEndsTheWaitingOfAllAndGivesBackWhatIsUnderWay() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(5));
+        List<Throwable> errors = new ArrayList<>();
+        for (String key : List.of("a", "a", "b")) {
+            limiter.acquire(key, LONG).subscribe(decision -> served.add("?"), errors::add);
+        }
+        limiter.close();
+        assertThat(errors)
+                .hasSize(3)
+                .allSatisfy(error -> assertThat(error)
+                        .isInstanceOf(IllegalStateException.class)
+                        .hasMessageContaining("limiter test is closed"));
+        held.answerAll();
+        assertThat(used("a")).isZero();
+        assertThat(used("b")).isZero();
+        assertThat(served).isEmpty();
+        assertNobodyIsLeft(limiter);
+        StepVerifier.create(limiter.acquire("a", LONG)).verifyError(IllegalStateException.class);
+    }
+
+    @Test
+    void whoIsSentAwayByOneWhoHearsOfTheEndLeavesNothing() {
+        RateLimiter limiter = limiter(Limit.perSecond(1));
+        limiter.tryAcquire("a").block();
+        List<Disposable> next = new ArrayList<>();
+        limiter.acquire("a", LONG)
+                .subscribe(decision -> served.add("?"), error -> next.get(0).dispose());
+        next.add(wait(limiter, "next", 1, LONG));
+        limiter.close();
+        assertThat(next.get(0).isDisposed()).isTrue();
+        assertThat(served).isEmpty();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void whoRequestsOrIsLookedUpOnlyAfterTheEndIsNotServed() {
+        RateLimiter limiter = limiter(Limit.perSecond(2));
+        StepVerifier.create(limiter.acquire("a", LONG), 0)
+                .expectSubscription()
+                .then(limiter::close)
+                .thenRequest(1)
+                .verifyError(IllegalStateException.class);
+        Sinks.One<List<Limit>> plan = Sinks.one();
+        RateLimiter looking = RateLimiter.builder("test")
+                .store(store)
+                .limit(Limit.perSecond(2))
+                .lookup(LimitLookup.of(key -> plan.asMono()))
+                .build();
+        for (Mono<Decision> decision : List.of(looking.tryAcquire("a"), looking.acquire("a", LONG))) {
+            decision.subscribe(it -> served.add("?"), error -> served.add("error"));
+        }
+        looking.close();
+        plan.tryEmitValue(List.of(Limit.perSecond(5)));
+        assertThat(served).containsExactly("error", "error");
+    }
+
+    @Test
+    void nothingIsAskedBeforeSomebodyRequestsIt() {
+        RateLimiter limiter = heldLimiter(Limit.perSecond(5));
+        Mono<Decision> permit = limiter.acquire("a", LONG);
+        StepVerifier.create(permit, 0)
+                .expectSubscription()
+                .then(() -> assertThat(held.takes()).isZero())
+                .thenRequest(1)
+                .then(() -> assertThat(held.takes()).isOne())
+                .then(held::answerAll)
+                .expectNextMatches(Decision::isAllowed)
+                .verifyComplete();
+        StepVerifier.create(permit, 0).thenCancel().verify();
+        assertThat(held.takes()).isOne();
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void theContextOfTheFirstReachesTheStoreAndEachHasHisOwn() {
+        List<String> seen = new ArrayList<>();
+        LimitStore watching = new Unprotected(store) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                return Mono.deferContextual(context -> {
+                    seen.add(context.get("who"));
+                    return super.take(claims);
+                });
+            }
+        };
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(watching)
+                .limit(Limit.perSecond(1))
+                .build();
+        for (String who : List.of("one", "two")) {
+            limiter.acquire("a", LONG)
+                    .flatMap(decision -> Mono.deferContextual(context -> Mono.just(context.<String>get("who"))))
+                    .contextWrite(Context.of("who", who))
+                    .subscribe(served::add);
+        }
+        time.passMillis(1_001);
+        assertThat(served).containsExactly("one", "two");
+        assertThat(seen).containsExactly("one", "two", "two");
+    }
+
+    @Test
+    void whoIsServedMayWaitInTheSameLineAgainAndEvenBlock() {
+        RateLimiter limiter = limiter(Limit.perSecond(3));
+        limiter.acquire("a", LONG)
+                .doOnNext(decision -> served.add("outer"))
+                .doOnNext(decision -> limiter.acquire("a", LONG).block())
+                .subscribe(decision -> served.add("inner"));
+        assertThat(served).containsExactly("outer", "inner");
+        limiter.acquire("a", LONG).repeat(2_000).subscribe(decision -> served.add("again"));
+        time.pass(Duration.ofMillis(1_001 * 667));
+        assertThat(served).hasSize(2_003);
+        assertNobodyIsLeft(limiter);
+    }
+
+    /** A thread that is too deep in the line leaves it to another one, which needs real time to come. */
+    @Test
+    void whoIsServedMayBlockAnyNumberOfTimesWithinEachOther() {
+        time.close();
+        RateLimiter limiter = limiter(Limit.perSecond(100));
+        blockWithin(limiter, 20);
+        assertThat(served).hasSizeGreaterThan(1).endsWith("outer");
+    }
+
+    private void blockWithin(RateLimiter limiter, int depth) {
+        limiter.acquire("a", LONG)
+                .doOnNext(decision -> {
+                    // On the other thread nobody may block.
+                    if (depth > 0 && !Schedulers.isInNonBlockingThread()) {
+                        blockWithin(limiter, depth - 1);
+                    }
+                })
+                .block(Duration.ofSeconds(30));
+        served.add(depth == 20 ? "outer" : "inner");
+    }
+
+    @Test
+    void aLongLineDoesNotFillTheStack() {
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(store)
+                .limit(Limit.perSecond(10_000))
+                .waiters(10_000, 10_000)
+                .build();
+        limiter.tryAcquire("a", 10_000).block();
+        for (int i = 0; i < 10_000; i++) {
+            wait(limiter, "w" + i, 1, LONG);
+        }
+        time.passMillis(1_001);
+        assertThat(served).hasSize(10_000);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void oneWhoThrowsWhenHeIsServedDoesNotKeepTheOthersWaiting() {
+        time.close();
+        RateLimiter limiter = heldLimiter(Limit.perSecond(2));
+        List<String> dropped = new CopyOnWriteArrayList<>();
+        Hooks.onErrorDropped(error -> dropped.add(error.getMessage()));
+        limiter.acquire("a", LONG).subscribe(new CoreSubscriber<>() {
+            @Override
+            public void onSubscribe(Subscription subscription) {
+                subscription.request(1);
+            }
+
+            @Override
+            public void onNext(Decision decision) {
+                throw new IllegalStateException("of a user's");
+            }
+
+            @Override
+            public void onError(Throwable error) {
+                served.add("?");
+            }
+
+            @Override
+            public void onComplete() {
+                served.add("?");
+            }
+        });
+        Mono<Decision> next = limiter.acquire("a", LONG).cache();
+        next.subscribe();
+        held.answer(0);
+        Hooks.resetOnErrorDropped();
+        assertThat(dropped).containsExactly("of a user's");
+        assertThat(served).isEmpty();
+        await().until(() -> held.held() > 0);
+        held.answerAll();
+        assertThat(next.block(LONG).isAllowed()).isTrue();
+        await().untilAsserted(() -> assertNobodyIsLeft(limiter));
+    }
+
+    @Test
+    void closingEndsAllAlsoWhereOneThrows() {
+        RateLimiter limiter = limiter(Limit.perHour(1));
+        List<String> ended = new ArrayList<>();
+        List<Throwable> dropped = new ArrayList<>();
+        Hooks.onErrorDropped(dropped::add);
+        for (String key : List.of("a", "b", "c")) {
+            limiter.tryAcquire(key).block();
+            limiter.acquire(key, Duration.ofDays(1)).subscribe(decision -> {}, error -> {
+                ended.add(key);
+                throw new IllegalStateException("of a user's");
+            });
+        }
+        limiter.close();
+        Hooks.resetOnErrorDropped();
+        assertThat(ended).containsExactlyInAnyOrder("a", "b", "c");
+        assertThat(dropped).hasSize(3);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void aStoreThatThrowsWhatIsFatalLeavesNoPlaceTaken() {
+        boolean[] broken = {false};
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(new Unprotected(held) {
+                    @Override
+                    public Mono<Decision> take(List<Claim> claims) {
+                        if (broken[0]) {
+                            throw new NoClassDefFoundError("gone");
+                        }
+                        return super.take(claims);
+                    }
+                })
+                .limit(Limit.perSecond(20))
+                .build();
+        List<Throwable> errors = new ArrayList<>();
+        for (int i = 0; i < 10; i++) {
+            limiter.acquire("a", LONG).subscribe(decision -> served.add("first"), errors::add);
+        }
+        broken[0] = true;
+        assertThatThrownBy(() -> held.answer(0)).isInstanceOf(NoClassDefFoundError.class);
+        time.passMillis(1);
+        assertThat(served).hasSize(1);
+        assertThat(errors).hasSize(9);
+        assertNobodyIsLeft(limiter);
+    }
+
+    @Test
+    void aStoreThatThrowsOrAnswersNothingEndsTheWaiting() {
+        for (Mono<Decision> answer : new ArrayList<>(java.util.Arrays.asList(Mono.<Decision>empty(), null))) {
+            RateLimiter limiter = RateLimiter.builder("test")
+                    .store(new Unprotected(store) {
+                        @Override
+                        public Mono<Decision> take(List<Claim> claims) {
+                            return answer;
+                        }
+                    })
+                    .limit(Limit.perSecond(1))
+                    .build();
+            StepVerifier.create(limiter.acquire("a", LONG)).verifyError();
+            assertNobodyIsLeft(limiter);
+        }
+    }
+}

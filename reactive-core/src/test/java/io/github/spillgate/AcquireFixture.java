@@ -1,0 +1,74 @@
+package io.github.spillgate;
+
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import reactor.core.Disposable;
+
+/** A limiter on a store and a clock that the test sets, and callers who wait for it. */
+abstract class AcquireFixture {
+
+    static final Duration LONG = Duration.ofHours(1);
+
+    final VirtualTime time = new VirtualTime();
+    final LocalStore store = LocalStore.bounded(100, time);
+    final HeldStore held = new HeldStore(store);
+    final List<String> served = new ArrayList<>();
+    final List<Decision> decisions = new ArrayList<>();
+
+    @AfterEach
+    void realTimeAgain() {
+        time.close();
+    }
+
+    Disposable waitFor(RateLimiter limiter, String key) {
+        return limiter.acquire(key, LONG).subscribe(decision -> {
+            if (decision.isAllowed()) {
+                served.add(key);
+            } else {
+                decisions.add(decision);
+            }
+        });
+    }
+
+    Disposable wait(RateLimiter limiter, String who, long permits, Duration longestWait) {
+        return limiter.acquire("a", permits, longestWait).subscribe(decision -> {
+            if (decision.isAllowed()) {
+                served.add(who);
+            } else {
+                decisions.add(decision);
+            }
+        });
+    }
+
+    RateLimiter limiter(Limit limit) {
+        return RateLimiter.builder("test").store(store).limit(limit).build();
+    }
+
+    RateLimiter heldLimiter(Limit limit) {
+        return RateLimiter.builder("test").store(held).limit(limit).clock(time).build();
+    }
+
+    List<Claim> claims(RateLimiter limiter, String key, long permits) {
+        return Claim.of(
+                store,
+                limiter.name(),
+                Claim.prefixes(limiter.name(), limiter.limits()),
+                Charge.of(key).permits(permits));
+    }
+
+    long used(String key) {
+        return RateLimiter.builder("test")
+                .store(store)
+                .limit(Limit.perSecond(5))
+                .build()
+                .peek(key)
+                .block()
+                .limits()
+                .get(0)
+                .used();
+    }
+}

@@ -1,0 +1,99 @@
+package io.github.spillgate.local;
+
+import static java.util.Objects.requireNonNull;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.FallbackStore.Fit;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.Unprotected;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.BeforeEach;
+import reactor.core.publisher.Mono;
+
+/** A local store that stands in for another, and limiters on it. */
+abstract class LocalFallbackFixture {
+
+    static final long WINDOW = 60_000;
+
+    final ManualClock clock = new ManualClock();
+    final LocalStore store = LocalStore.bounded(1_000, clock);
+    final List<List<Claim>> seen = new ArrayList<>();
+    final LimitStore watched = new Unprotected(store) {
+        @Override
+        public Mono<Decision> take(List<Claim> claims) {
+            seen.add(claims);
+            return super.take(claims);
+        }
+
+        @Override
+        public Mono<Decision> peek(List<Claim> claims) {
+            seen.add(claims);
+            return super.peek(claims);
+        }
+    };
+
+    @BeforeEach
+    void standIn() {
+        store.standInFor(new Unprotected(LocalStore.bounded(16)));
+    }
+
+    RateLimiter limiter(Limit... limits) {
+        RateLimiter.Builder builder = RateLimiter.builder("api").store(watched);
+        IntStream.range(0, limits.length).forEach(i -> builder.limit(limits[i].named("limit-" + i)));
+        return builder.build();
+    }
+
+    /** The other store has taken so much, of what was whole. */
+    Decision taken(RateLimiter limiter, String key, long permits) {
+        Claim claim = claim(limiter, key).asking(permits);
+        long at = clock.millis();
+        Decision taken = Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, permits, false, at, at + WINDOW)));
+        store.remember(taken);
+        return taken;
+    }
+
+    /** The other store has said that so much is used, for so long. */
+    Fit remember(RateLimiter limiter, String key, long used, long millis) {
+        return remember(claim(limiter, key).asking(1), used, millis);
+    }
+
+    Fit remember(Claim claim, long used, long millis) {
+        long at = clock.millis();
+        return store.remember(
+                Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, used, false, at, at + millis))));
+    }
+
+    static Decision denied(Claim claim, long at, long until) {
+        return Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 10, true, until, until)));
+    }
+
+    static long fitsAfter(RateLimiter limiter, String key, long cost) {
+        return now(limiter.peek(Charge.of(key).permits(cost)))
+                .retryAfter()
+                .orElseThrow()
+                .toMillis();
+    }
+
+    static long wholeAfter(RateLimiter limiter, String key) {
+        Decision decision = now(limiter.peek(key));
+        return decision.limits().get(0).wholeAt().toEpochMilli() - decision.at().toEpochMilli();
+    }
+
+    Claim claim(RateLimiter limiter, String key) {
+        now(limiter.peek(key));
+        return seen.get(seen.size() - 1).get(0);
+    }
+
+    static Decision now(Mono<Decision> decision) {
+        return requireNonNull(decision.block());
+    }
+}

@@ -1,0 +1,527 @@
+package io.github.spillgate.local;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.testkit.Unprotected;
+import java.lang.ref.WeakReference;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Random;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** The local store as a fallback: which of its grants the other store is to charge later. */
+class LocalFallbackReconciliationTest extends LocalFallbackFixture {
+
+    @Test
+    void whatSomebodyAsksForIsHandedOverBeforeAllTheRest() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        assertThat(store.owes(List.of(claim(limiter, "a")))).isFalse();
+        for (int i = 0; i < 50; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        assertThat(store.owes(List.of(claim(limiter, "nobody")))).isFalse();
+        for (int i : new int[] {31, 4, 17}) {
+            Claim wanted = claim(limiter, "key-" + i);
+            assertThat(store.owes(List.of(claim(limiter, "nobody"), wanted))).isTrue();
+            assertThat(store.toSettle(1, claim -> false))
+                    .extracting(one -> one.claim().identity())
+                    .containsExactly(wanted.identity());
+            assertThat(store.owes(List.of(wanted))).isFalse();
+        }
+    }
+
+    @Test
+    void whoWasAskedForOnceWaitsHisTurnTheNextTime() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        for (int i = 0; i < 30; i++) {
+            now(limiter.tryAcquire("early-" + i));
+            assertThat(store.owes(List.of(claim(limiter, "early-" + i)))).isTrue();
+        }
+        store.toSettle(100, claim -> false).forEach(one -> store.settled(one, true));
+        for (int i = 0; i < 30; i++) {
+            now(limiter.tryAcquire("early-" + i));
+        }
+        now(limiter.tryAcquire("late"));
+        Claim late = claim(limiter, "late");
+        assertThat(store.owes(List.of(late))).isTrue();
+        assertThat(store.toSettle(1, claim -> false))
+                .extracting(one -> one.claim().identity())
+                .containsExactly(late.identity());
+    }
+
+    @Test
+    void whatHasLeftBeforeItIsForgottenIsNotToldAsLost() {
+        LocalStore small = LocalStore.bounded(16, clock);
+        small.standInFor(new Unprotected(store));
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(small)
+                .limit(Limit.perMinute(10))
+                .build();
+        for (int i = 0; i < 10; i++) {
+            now(limiter.tryAcquire("early-" + i, 2));
+        }
+        clock.advanceMillis(WINDOW + 1);
+        for (int i = 0; i < 500; i++) {
+            now(limiter.tryAcquire("late-" + i, 0));
+        }
+        small.counts().cleanUp();
+        assertThat(small.state().toSettle()).as("as some are forgotten").isLessThan(20);
+        assertThat(small.state().lost()).isZero();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1m", "10/1m counter"})
+    void whereTheClockHasSteppedBackWhatLiesAheadIsHandedOverAsTakenNow(String text) {
+        RateLimiter limiter = limiter(Limit.parse(text));
+        now(limiter.tryAcquire("a", 2));
+        clock.advanceMillis(-5_000);
+        Settlement settlement = store.toSettle(10, claim -> false).get(0);
+        clock.advanceMillis(10_000);
+        assertThat(settlement.ages()).containsExactly(new Settlement.Hits(10_000, 10_000, 2));
+    }
+
+    @Test
+    void aCounterIsHandedOverAsTheWindowsThatHoldSomething() {
+        RateLimiter limiter = limiter(Limit.perMinute(10).counter());
+        now(limiter.tryAcquire("current", 4));
+        assertThat(store.toSettle(10, claim -> false).get(0).ages()).containsExactly(new Settlement.Hits(0, 0, 4));
+        now(limiter.tryAcquire("before", 4));
+        clock.advanceMillis(WINDOW);
+        assertThat(store.toSettle(10, claim -> false).get(0).ages()).hasSize(1);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"3/1m", "3/1m counter"})
+    void whatADenialRecordsIsOwedAtOnce(String text) {
+        RateLimiter limiter = limiter(Limit.parse(text).countingDenied());
+        now(limiter.tryAcquire("a", 2));
+        clock.advanceMillis(10_000);
+        assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
+        assertThat(store.state().toSettle()).isEqualTo(3);
+        assertThat(store.toSettle(10, claim -> false).get(0).ages())
+                .last()
+                .extracting(Settlement.Hits::toMillis)
+                .isEqualTo(0L);
+    }
+
+    @Test
+    void whatIsTakenBackHereIsNotGivenBackElsewhereToo() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Decision first = now(limiter.tryAcquire("a", 2));
+        store.toSettle(10, claim -> false);
+        Decision second = now(limiter.tryAcquire("a", 3));
+        assertThat(store.takeBack(second)).isEmpty();
+        assertThat(store.takeBack(first)).extracting(Claim::permits).containsExactly(2L);
+        now(limiter.tryAcquire("a"));
+        assertThat(store.takeBack(first)).extracting(Claim::permits).containsExactly(1L);
+    }
+
+    @Test
+    void aClockThatStepsBackKeepsNobodyOutForWhatIsHandedOverForLongerThanTwoWindows() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 10));
+        store.toSettle(10, claim -> false);
+        clock.advance(Duration.ofHours(-5));
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        clock.advanceMillis(2 * WINDOW + 1);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+    }
+
+    @Test
+    void nothingIsOwedByAStoreThatStandsInForNobody() {
+        LocalStore alone = LocalStore.bounded(1_000, clock);
+        now(RateLimiter.builder("api")
+                .store(alone)
+                .limit(Limit.perMinute(10))
+                .build()
+                .tryAcquire("a", 4));
+        assertThat(alone.state().toSettle()).isZero();
+        assertThat(alone.toSettle(10, claim -> false)).isEmpty();
+    }
+
+    @Test
+    void whatIsHandedOverHasItsTimesAndGoesOnCounting() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 2));
+        clock.advanceMillis(1_000);
+        now(limiter.tryAcquire("a", 3));
+        clock.advanceMillis(500);
+        List<Settlement> settlements = store.toSettle(10, claim -> false);
+        assertThat(settlements).hasSize(1);
+        assertThat(settlements.get(0).permits()).isEqualTo(5);
+        assertThat(settlements.get(0).ages())
+                .containsExactly(new Settlement.Hits(1_500, 1_500, 2), new Settlement.Hits(500, 500, 3));
+        clock.advanceMillis(100);
+        assertThat(settlements.get(0).ages().get(1).toMillis()).isEqualTo(600);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
+        assertThat(store.state().toSettle()).isEqualTo(5);
+    }
+
+    @Test
+    void aCountIsHandedOverOnceUntilItsFateIsKnown() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 2));
+        Settlement first = store.toSettle(10, claim -> false).get(0);
+        now(limiter.tryAcquire("a", 3));
+        assertThat(store.toSettle(10, claim -> false)).isEmpty();
+        remember(limiter, "a", 2, WINDOW);
+        store.settled(first, true);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
+        Settlement second = store.toSettle(10, claim -> false).get(0);
+        assertThat(second.permits()).isEqualTo(3);
+        assertThat(second.id()).isNotEqualTo(first.id());
+        store.settled(second, true);
+        assertThat(store.state().toSettle()).isZero();
+        assertThat(store.state().settled()).isEqualTo(5);
+        assertThat(store.toSettle(10, claim -> false)).isEmpty();
+    }
+
+    @Test
+    void whatIsInDoubtIsLeftAlone() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 2));
+        now(limiter.tryAcquire("b", 3));
+        List<Settlement> settlements =
+                store.toSettle(10, claim -> claim.identity().contains("{a}"));
+        assertThat(settlements.stream().map(Settlement::permits)).containsExactly(3L);
+    }
+
+    @Test
+    void noMoreIsHandedOverThanWasAskedFor() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        for (int i = 0; i < 50; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        List<String> ids = new ArrayList<>();
+        for (int batch = 0; batch < 5; batch++) {
+            List<Settlement> settlements = store.toSettle(10, claim -> false);
+            assertThat(settlements).hasSize(10);
+            settlements.forEach(one -> {
+                ids.add(one.id());
+                store.settled(one, true);
+            });
+        }
+        assertThat(ids).doesNotHaveDuplicates();
+        assertThat(store.toSettle(10, claim -> false)).isEmpty();
+    }
+
+    @Test
+    void whatHasLeftIsNotOwedAnyMore() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 2));
+        clock.advanceMillis(30_000);
+        now(limiter.tryAcquire("a", 3));
+        clock.advanceMillis(30_001);
+        assertThat(store.toSettle(10, claim -> false).get(0).permits()).isEqualTo(3);
+        assertThat(store.state().toSettle()).isEqualTo(3);
+    }
+
+    @Test
+    void whatHasLeftAltogetherIsNotOwedAnyMoreEither() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 2));
+        clock.advanceMillis(WINDOW + 1);
+        assertThat(store.toSettle(10, claim -> false)).isEmpty();
+        assertThat(store.state().toSettle()).isZero();
+        assertThat(store.state().lost()).isZero();
+    }
+
+    @Test
+    void aCounterIsHandedOverAsItsTwoWindows() {
+        RateLimiter limiter = limiter(Limit.perMinute(10).counter());
+        now(limiter.tryAcquire("a", 4));
+        clock.advanceMillis(WINDOW + 30_000);
+        now(limiter.tryAcquire("a", 3));
+        clock.advanceMillis(1_000);
+        assertThat(store.toSettle(10, claim -> false).get(0).ages())
+                .containsExactly(
+                        new Settlement.Hits(WINDOW + 31_000, 31_001, 4), new Settlement.Hits(31_000, 1_000, 3));
+    }
+
+    @Test
+    void aLogWithManyEntriesIsHandedOverInAFewThatErrTowardsDenying() {
+        RateLimiter limiter = limiter(Limit.of(1_000, Duration.ofMinutes(1)));
+        for (int i = 0; i < 1_000; i++) {
+            now(limiter.tryAcquire("a"));
+            clock.advanceMillis(3);
+        }
+        Settlement settlement = store.toSettle(10, claim -> false).get(0);
+        assertThat(settlement.permits()).isEqualTo(1_000);
+        assertThat(settlement.ages()).hasSizeLessThanOrEqualTo(64);
+        long seenSoFar = 0;
+        for (Settlement.Hits hits : settlement.ages()) {
+            seenSoFar += hits.permits();
+            assertThat(hits.toMillis()).as("the age of the last of them").isEqualTo(3_000 - 3 * (seenSoFar - 1));
+        }
+    }
+
+    @Test
+    void aLogOfSixtyFourEntriesIsHandedOverAsItIs() {
+        RateLimiter limiter = limiter(Limit.of(1_000, Duration.ofMinutes(1)));
+        // These will have left by then.
+        for (int i = 0; i < 10; i++) {
+            now(limiter.tryAcquire("a"));
+            clock.advanceMillis(1);
+        }
+        clock.advanceMillis(30_000);
+        for (int i = 0; i < 64; i++) {
+            now(limiter.tryAcquire("a"));
+            clock.advanceMillis(3);
+        }
+        clock.advanceMillis(WINDOW - 30_000);
+        assertThat(store.toSettle(10, claim -> false).get(0).ages())
+                .hasSize(64)
+                .allMatch(hits -> hits.permits() == 1 && hits.fromMillis() == hits.toMillis());
+    }
+
+    /** A hit of a slot may have come at any time of it. */
+    @Test
+    void theHitsOfASlotAreHandedOverAsOfAllOfIt() {
+        RateLimiter limiter = limiter(Limit.parse("10/1m resolution=1s"));
+        clock.advanceMillis(300);
+        now(limiter.tryAcquire("a", 2));
+        clock.advanceMillis(100);
+        now(limiter.tryAcquire("a", 3));
+        clock.advanceMillis(5_000);
+        now(limiter.tryAcquire("a", 1));
+        clock.advanceMillis(1_600);
+        // At 7,000, of the slots from 0 to 999 and from 5,000 to 5,999.
+        assertThat(store.toSettle(10, claim -> false).get(0).ages())
+                .containsExactly(new Settlement.Hits(7_000, 6_001, 5), new Settlement.Hits(2_000, 1_001, 1));
+    }
+
+    @Test
+    void whatIsForgottenForWantOfMemoryIsToldAsLost() {
+        LocalStore small = LocalStore.bounded(16, clock);
+        small.standInFor(new Unprotected(store));
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(small)
+                .limit(Limit.perMinute(10))
+                .build();
+        for (int i = 0; i < 500; i++) {
+            now(limiter.tryAcquire("key-" + i, 2));
+        }
+        small.counts().cleanUp();
+        assertThat(small.state().lost()).isGreaterThan(900);
+        assertThat(small.state().lost() + small.state().toSettle()).isEqualTo(1_000);
+        long handedOver = small.toSettle(1_000, claim -> false).stream()
+                .mapToLong(Settlement::permits)
+                .sum();
+        assertThat(handedOver).isEqualTo(small.state().toSettle());
+    }
+
+    @Test
+    void whatIsForgottenForWantOfMemoryTakesNoneAnyMore() {
+        LocalStore small = LocalStore.bounded(16, clock);
+        small.standInFor(new Unprotected(store));
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(small)
+                .limit(Limit.perMinute(10))
+                .build();
+        List<WeakReference<Count>> counts = new ArrayList<>();
+        for (int i = 0; i < 500; i++) {
+            now(limiter.tryAcquire("key-" + i, 2));
+            small.counts().asMap().values().forEach(count -> counts.add(new WeakReference<>(count)));
+        }
+        await().untilAsserted(() -> {
+            System.gc();
+            assertThat(counts.stream()
+                            .map(WeakReference::get)
+                            .filter(Objects::nonNull)
+                            .distinct())
+                    .hasSizeLessThanOrEqualTo(17);
+        });
+    }
+
+    @Test
+    void whatWhoeverIsKeptApartOwesIsNotLostWhenTheCacheForgetsHim() {
+        LocalStore small = LocalStore.bounded(16, clock);
+        small.standInFor(new Unprotected(store));
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(small)
+                .limit(Limit.perMinute(10))
+                .build();
+        now(limiter.tryAcquire("a", 10));
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        for (int i = 0; i < 500; i++) {
+            now(limiter.tryAcquire("key-" + i, 0));
+        }
+        small.counts().cleanUp();
+        assertThat(small.state().lost()).isZero();
+        assertThat(small.toSettle(10, claim -> false))
+                .extracting(Settlement::permits)
+                .containsExactly(10L);
+    }
+
+    @Test
+    void aResetForgetsWhatIsOwed() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 2));
+        remember(limiter, "a", 5, WINDOW);
+        limiter.reset("a").block();
+        assertThat(store.state().toSettle()).isZero();
+        assertThat(store.toSettle(10, claim -> false)).isEmpty();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    /** What the other store has said before it heard of the reset may be heard after it, in any order. */
+    @Test
+    void afterAResetNothingIsTakenOffWhatIsKnownUntilNoAnswerOfBeforeCanCome() {
+        RateLimiter limiter = limiter(Limit.perHour(10));
+        limiter.tryAcquire("a").block();
+        limiter.reset("a").block();
+        Decision before = taken(limiter, "a", 2);
+        clock.advanceMillis(1);
+        taken(limiter, "a", 3);
+        store.refund(before).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(7);
+
+        clock.advanceMillis(61_000);
+        Decision after = taken(limiter, "a", 4);
+        store.refund(after).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    /** Its first answer is still on its way when it is reset. */
+    @Test
+    void aResetOfWhatNothingIsKnownOfYetHoldsToo() {
+        RateLimiter limiter = limiter(Limit.perHour(10));
+        limiter.reset("a").block();
+        Decision before = taken(limiter, "a", 2);
+        clock.advanceMillis(1);
+        taken(limiter, "a", 3);
+        store.refund(before).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(7);
+    }
+
+    @Test
+    void whereTheClockHasSteppedBackAResetIsNotLongerAgoThanItWas() {
+        RateLimiter limiter = limiter(Limit.perHour(10));
+        limiter.tryAcquire("a").block();
+        clock.advanceMillis(3_600_000);
+        limiter.tryAcquire("a").block();
+        limiter.reset("a").block();
+        clock.advanceMillis(-3_600_000);
+        now(limiter.peek("a"));
+        clock.advanceMillis(61_000);
+        store.refund(taken(limiter, "a", 4)).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void whatAResetHasForgottenIsNotOwedBackElsewhere() {
+        RateLimiter limiter = limiter(Limit.perMinute(10).counter());
+        Decision before = now(limiter.tryAcquire("a", 2));
+        limiter.reset("a").block();
+        now(limiter.tryAcquire("a", 3));
+        assertThat(store.toSettle(10, claim -> false)).hasSize(1);
+        assertThat(store.takeBack(before)).isEmpty();
+        assertThat(store.state().toSettle()).isEqualTo(3);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1m", "10/1m counter"})
+    void aRefundTakesWhatIsKnownFirstForItIsOlder(String text) {
+        RateLimiter limiter = limiter(Limit.parse(text));
+        remember(limiter, "a", 5, WINDOW);
+        now(limiter.tryAcquire("a", 3));
+        limiter.refund("a", 6).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(8);
+        assertThat(store.state().toSettle()).isEqualTo(2);
+    }
+
+    @Test
+    void aSettlementThatIsLostWasNeverChargedAndIsNotGivenBackElsewhere() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Decision decision = now(limiter.tryAcquire("a", 2));
+        Settlement settlement = store.toSettle(10, claim -> false).get(0);
+        assertThat(store.takeBack(decision)).hasSize(1);
+        store.settled(settlement, false);
+        assertThat(store.takeBack(decision)).isEmpty();
+        assertThat(store.state().lost()).isEqualTo(2);
+    }
+
+    @Test
+    void whatIsTakenBackOfASettledDecisionIsToBeGivenBackElsewhereOnlyAsLongAsItCounts() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Decision decision = now(limiter.tryAcquire("a", 2));
+        store.settled(store.toSettle(10, claim -> false).get(0), true);
+        List<Claim> rest = store.takeBack(decision);
+        assertThat(rest).hasSize(1);
+        assertThat(rest.get(0).permits()).isEqualTo(2);
+        clock.advanceMillis(WINDOW + 1);
+        assertThat(store.takeBack(decision)).isEmpty();
+    }
+
+    @Test
+    void whatWasSettledFirstIsToBeGivenBackElsewhereAlsoAfterTheNextSettlement() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Decision first = now(limiter.tryAcquire("a", 2));
+        store.settled(store.toSettle(10, claim -> false).get(0), true);
+        clock.advanceMillis(1_000);
+        Decision second = now(limiter.tryAcquire("a", 3));
+        store.settled(store.toSettle(10, claim -> false).get(0), true);
+        assertThat(store.takeBack(first)).extracting(Claim::permits).containsExactly(2L);
+        assertThat(store.takeBack(second)).extracting(Claim::permits).containsExactly(3L);
+    }
+
+    @Test
+    void countedDenialsAreOwedToo() {
+        RateLimiter limiter = limiter(Limit.of(3, Duration.ofMinutes(1)).countingDenied());
+        now(limiter.tryAcquire("a", 3));
+        clock.advanceMillis(10_000);
+        assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
+        Settlement settlement = store.toSettle(10, claim -> false).get(0);
+        assertThat(settlement.permits()).isEqualTo(3);
+        assertThat(store.state().toSettle()).isEqualTo(3);
+        assertThat(settlement.ages().get(1)).isEqualTo(new Settlement.Hits(0, 0, 2));
+    }
+
+    @Test
+    void permitsAreOwedOrSettledOrLostAndNeverAnythingElse() {
+        Random random = new Random(11);
+        RateLimiter limiter = limiter(
+                Limit.of(6, Duration.ofMillis(200)),
+                Limit.of(9, Duration.ofMillis(300)).counter());
+        List<Decision> decisions = new ArrayList<>();
+        List<Settlement> open = new ArrayList<>();
+        for (int step = 0; step < 20_000; step++) {
+            String key = "key-" + random.nextInt(8);
+            switch (random.nextInt(10)) {
+                case 0 -> open.addAll(store.toSettle(random.nextInt(4), claim -> random.nextBoolean()));
+                case 1, 2 -> {
+                    if (!open.isEmpty()) {
+                        store.settled(open.remove(random.nextInt(open.size())), random.nextInt(4) > 0);
+                    }
+                }
+                case 3 -> {
+                    if (!decisions.isEmpty()) {
+                        store.takeBack(decisions.remove(random.nextInt(decisions.size())));
+                    }
+                }
+                case 4 -> limiter.refund(key, 1 + random.nextInt(3)).block();
+                case 5 -> clock.advanceMillis(random.nextInt(80));
+                default -> {
+                    Decision decision = now(limiter.tryAcquire(key, 1 + random.nextInt(3)));
+                    if (decision.isCharged()) {
+                        decisions.add(decision);
+                    }
+                }
+            }
+            assertThat(store.state().toSettle()).isNotNegative();
+        }
+        open.forEach(one -> store.settled(one, true));
+        store.toSettle(1_000, claim -> false).forEach(one -> store.settled(one, true));
+        assertThat(store.state().toSettle()).isZero();
+    }
+}

@@ -1,0 +1,488 @@
+package io.github.spillgate.local;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import com.github.benmanes.caffeine.cache.Policy;
+import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.FallbackStore.Fit;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Source;
+import java.time.Duration;
+import java.util.List;
+import java.util.Random;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** The local store as a fallback: what it remembers of the other store, and how it decides by that. */
+class LocalFallbackTest extends LocalFallbackFixture {
+
+    // What is remembered
+
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1m", "10/1m counter", "10/1m counter aligned", "10/1m resolution=1s"})
+    void whatIsKnownCountsUntilItsInstantAndIsGoneThen(String text) {
+        RateLimiter limiter = limiter(Limit.parse(text));
+        remember(limiter, "a", 7, 50_000);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
+        clock.advanceMillis(49_999);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
+        clock.advanceMillis(1);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void theOtherStoresClockNeedNotBeOurs() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        long there = clock.millis() - Duration.ofDays(3).toMillis();
+        store.remember(Decision.ofTake(Source.OTHER, there, List.of(Usage.of(claim, 10, false, there, there + 5_000))));
+        clock.advanceMillis(4_999);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        clock.advanceMillis(1);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+    }
+
+    @Test
+    void anAnswerThatComesLateDoesNotTakeThePlaceOfANewerOne() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        long at = clock.millis();
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + WINDOW))));
+        store.remember(Decision.ofTake(Source.OTHER, at - 2, List.of(Usage.of(claim, 4, false, at, at + WINDOW))));
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 8, false, at, at + WINDOW))));
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
+        // But one whose clock has stepped back is believed.
+        long back = at - Duration.ofHours(1).toMillis();
+        store.remember(Decision.ofTake(Source.OTHER, back, List.of(Usage.of(claim, 2, false, back, back + WINDOW))));
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(8);
+    }
+
+    @Test
+    void anAnswerThatComesLateAndTellsOfMoreIsNotForgotten() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        remember(limiter, "a", 2, WINDOW);
+        clock.advanceMillis(-5);
+        remember(limiter, "a", 7, WINDOW);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
+        // Nor is it gone any sooner, until there is a newer one.
+        clock.advanceMillis(5);
+        remember(limiter, "a", 4, 1_000);
+        clock.advanceMillis(1_001);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
+        remember(limiter, "a", 4, WINDOW);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
+    }
+
+    /** Of several servers each has decided at a time of its own, and none later than the last of them. */
+    @Test
+    void aDecisionOfSeveralServersIsNoNewerThanItsParts() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim a = claim(limiter, "a").asking(1);
+        Claim b = claim(limiter, "b").asking(1);
+        long at = clock.millis();
+        Decision first = Decision.ofTake(Source.OTHER, at, List.of(Usage.of(a, 3, false, at, at + WINDOW)));
+        Decision newer = Decision.ofTake(Source.OTHER, at + 4, List.of(Usage.of(a, 8, false, at, at + WINDOW)));
+        for (boolean violated : new boolean[] {false, true}) {
+            Decision last = Decision.ofTake(Source.OTHER, at + 9, List.of(Usage.of(b, 10, violated, at, at + WINDOW)));
+            store.remember(newer);
+            store.remember(Decision.ofParts(List.of(a, b), List.of(first, last)));
+            assertThat(now(limiter.peek("a")).remaining()).isEqualTo(2);
+            assertThat(now(limiter.peek("b")).remaining()).isZero();
+        }
+    }
+
+    /** What was settled may be more than the limit; it has left by then, and whoever asks all the time is not to wait for the clock. */
+    @Test
+    void whatWasUsedBeforeTheOtherClockSteppedBackKeepsNobodyOutForLongerThanTwoWindows() {
+        RateLimiter limiter = limiter(Limit.perSecond(10));
+        Claim claim = claim(limiter, "a").asking(1);
+        remember(limiter, "a", 15, 1_000);
+        long later = 0;
+        Fit fit = Fit.NO;
+        while (fit != Fit.YES && later < 30_000) {
+            clock.advanceMillis(100);
+            later += 100;
+            long at = clock.millis() - 30_000;
+            fit = store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 1, false, at, at + 1_000))));
+        }
+        assertThat(later).isLessThanOrEqualTo(2_000);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(9);
+    }
+
+    @Test
+    void whatIsGivenBackIsForgottenWhereItIsCertainlyAmongWhatIsKnown() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Decision taken = taken(limiter, "a", 3);
+        clock.advanceMillis(WINDOW - 1);
+        remember(limiter, "a", 8, WINDOW);
+        store.refund(taken).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
+    }
+
+    @Test
+    void whatIsGivenBackAfterItHasLeftIsNotForgottenOnceMore() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Decision taken = taken(limiter, "a", 3);
+        clock.advanceMillis(WINDOW);
+        remember(limiter, "a", 8, WINDOW);
+        store.refund(taken).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(2);
+    }
+
+    /** It has faded to one that nobody here knows. */
+    @Test
+    void whatIsGivenBackOfACounterIsForgottenOnlyIfNothingNewerIsKnown() {
+        RateLimiter limiter = limiter(Limit.perMinute(10).counter());
+        Decision taken = taken(limiter, "a", 3);
+        store.refund(taken).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+        clock.advanceMillis(1);
+        Decision faded = taken(limiter, "a", 3);
+        clock.advanceMillis(1);
+        remember(limiter, "a", 4, WINDOW);
+        store.refund(faded).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
+    }
+
+    // What fits together
+
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1m", "10/1m counter", "10/1m counter aligned", "10/1m resolution=1s"})
+    void whatTheOtherStoreHasAllowedFitsAsFarAsNothingElseWasAdmittedHere(String text) {
+        RateLimiter limiter = limiter(Limit.parse(text));
+        assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.YES);
+        now(limiter.tryAcquire("b", 4));
+        assertThat(remember(limiter, "b", 6, WINDOW)).isEqualTo(Fit.YES);
+        assertThat(remember(limiter, "b", 7, WINDOW)).isEqualTo(Fit.NO);
+        // It has charged that, be it told or not.
+        assertThat(now(limiter.peek("b")).remaining()).isZero();
+    }
+
+    @Test
+    void whatIsHandedOverMayBeAmongWhatTheOtherStoreTellsOf() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 4));
+        Settlement settlement = store.toSettle(10, claim -> false).get(0);
+        now(limiter.tryAcquire("a", 1));
+        assertThat(remember(limiter, "a", 5, WINDOW)).isEqualTo(Fit.YES);
+        assertThat(remember(limiter, "a", 6, WINDOW)).isEqualTo(Fit.IF_SETTLED);
+        assertThat(remember(limiter, "a", 9, WINDOW)).isEqualTo(Fit.IF_SETTLED);
+        assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.NO);
+        clock.advanceMillis(1);
+        store.settled(settlement, true);
+        assertThat(remember(limiter, "a", 9, WINDOW)).isEqualTo(Fit.YES);
+        assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.NO);
+    }
+
+    @Test
+    void whatIsHandedOverMayBeAmongItAlsoIfNothingHasBeenAdmittedSince() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 4));
+        store.toSettle(10, claim -> false);
+        assertThat(remember(limiter, "a", 6, WINDOW)).isEqualTo(Fit.YES);
+        assertThat(remember(limiter, "a", 7, WINDOW)).isEqualTo(Fit.IF_SETTLED);
+    }
+
+    @Test
+    void whatWasSettledOnTopOfTheLimitLeavesNothingForWhoeverWasUnderWay() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        remember(limiter, "a", 11, WINDOW);
+        clock.advanceMillis(-1);
+        assertThat(remember(limiter, "a", 5, WINDOW)).isEqualTo(Fit.NO);
+    }
+
+    /** Nobody has asked here since. */
+    @Test
+    void whatHasLeftHereIsNotInTheWayOfWhatTheOtherStoreHasAllowed() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        now(limiter.tryAcquire("a", 4));
+        clock.advanceMillis(WINDOW);
+        assertThat(remember(claim, 10, WINDOW)).isEqualTo(Fit.NO);
+        clock.advanceMillis(1);
+        assertThat(remember(claim, 10, WINDOW)).isEqualTo(Fit.YES);
+    }
+
+    @Test
+    void aClockThatStepsBackLeavesNobodyInDoubtForLongerThanTwoWindows() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        now(limiter.tryAcquire("a", 4));
+        store.toSettle(10, one -> false);
+        clock.advance(Duration.ofHours(-5));
+        assertThat(remember(claim, 7, WINDOW)).isEqualTo(Fit.IF_SETTLED);
+        clock.advanceMillis(2 * WINDOW + 1);
+        assertThat(remember(claim, 7, WINDOW)).isEqualTo(Fit.YES);
+    }
+
+    @Test
+    void whatHasChargedNothingAlwaysFits() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        now(limiter.tryAcquire("a", 10));
+        Claim claim = claim(limiter, "a");
+        long at = clock.millis();
+        List<Usage> used = List.of(Usage.of(claim, 10, false, at, at + WINDOW));
+        List<Usage> violated = List.of(Usage.of(claim, 10, true, at, at + WINDOW));
+        assertThat(store.remember(Decision.ofPeek(Source.OTHER, at, used))).isEqualTo(Fit.YES);
+        assertThat(store.remember(Decision.ofTake(Source.OTHER, at, violated))).isEqualTo(Fit.YES);
+        assertThat(store.remember(Decision.ofTake(Source.OTHER, at, used))).isEqualTo(Fit.NO);
+    }
+
+    @Test
+    void aClockThatStepsBackKeepsNobodyOutForLongerThanTwoWindows() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        remember(limiter, "a", 10, WINDOW);
+        clock.advance(Duration.ofHours(-5));
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        clock.advanceMillis(2 * WINDOW + 1);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+    }
+
+    @Test
+    void aClockThatStepsBackPullsAlsoWhatWillBeKnownLater() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        long at = clock.millis();
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 1_000))));
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + WINDOW))));
+        clock.advanceMillis(-30_000);
+        assertThat(wholeAfter(limiter, "a")).isEqualTo(WINDOW + 1);
+        clock.advanceMillis(WINDOW + 1);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void theShareIsRoundedTowardsDenying() {
+        Limit limit = Limit.perMinute(10);
+        RateLimiter limiter = limiter(limit);
+        remember(limiter, "a", 1, WINDOW);
+        store.share(0.29);
+        // floor(2.9) − ceil(0.29)
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
+        store.share(0.09);
+        // One permit is left of every limit, and this key's is used.
+        assertThat(now(limiter.peek("a")).remaining()).isZero();
+        assertThat(now(limiter.peek("b")).remaining()).isEqualTo(1);
+    }
+
+    /** Asked any earlier, it is denied; asked then, it is allowed: against what is tried millisecond by millisecond. */
+    @ParameterizedTest
+    @ValueSource(strings = {"8/97ms", "8/97ms counter", "8/97ms counter aligned", "8/97ms resolution=7ms"})
+    void theRetryAfterIsExactWhateverWeighsOnACount(String text) {
+        Random random = new Random(7);
+        for (int run = 0; run < 200; run++) {
+            String key = "key-" + run;
+            store.share(random.nextInt(4) == 0 ? 0.6 : 1);
+            RateLimiter limiter = limiter(Limit.parse(text));
+            int most = store.share() == 1 ? 8 : 4;
+            for (int step = 0; step < 6; step++) {
+                switch (random.nextInt(4)) {
+                    case 0 -> remember(limiter, key, random.nextInt(9), 1 + random.nextInt(190));
+                    case 1 -> store.toSettle(1, claim -> false);
+                    default -> now(limiter.tryAcquire(key, 1 + random.nextInt(most)));
+                }
+                clock.advanceMillis(random.nextInt(60));
+            }
+            int cost = 1 + random.nextInt(most);
+            Decision denied = now(limiter.peek(Charge.of(key).permits(cost)));
+            if (denied.isAllowed()) {
+                continue;
+            }
+            long wait = denied.retryAfter().orElseThrow().toMillis();
+            for (long waited = 0; waited < wait; waited++) {
+                assertThat(now(limiter.peek(Charge.of(key).permits(cost))).isAllowed())
+                        .as("run %d after %d of %d ms", run, waited, wait)
+                        .isFalse();
+                clock.advanceMillis(1);
+            }
+            assertThat(now(limiter.peek(Charge.of(key).permits(cost))).isAllowed())
+                    .as("run %d after %d ms", run, wait)
+                    .isTrue();
+        }
+    }
+
+    @Test
+    void ofTwoAnswersOfOneInstantTheOneThatTellsMoreHoldsAsLongAsItCounts() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        long at = clock.millis();
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 7, false, at, at + 5_000))));
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 5_000))));
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
+        clock.advanceMillis(5_000);
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 5_000))));
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
+    }
+
+    @Test
+    void ofTwoAnswersOfOneInstantTheOneThatTellsOfLessForLongerHoldsWhenTheOtherIsGone() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        long at = clock.millis();
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 5_000))));
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 8_000))));
+        assertThat(fitsAfter(limiter, "a", 2)).isEqualTo(5_000);
+        assertThat(fitsAfter(limiter, "a", 7)).isEqualTo(8_000);
+        assertThat(wholeAfter(limiter, "a")).isEqualTo(8_000);
+        clock.advanceMillis(4_999);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
+        clock.advanceMillis(1);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
+        assertThat(fitsAfter(limiter, "a", 7)).isEqualTo(3_000);
+        clock.advanceMillis(2_999);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
+        clock.advanceMillis(1);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void whatIsGoneOfWhatWasKnownDoesNotMakeTheRestLastLonger() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        long at = clock.millis();
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 1_000))));
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 7, false, at, at + 2_000))));
+        clock.advanceMillis(1_500);
+        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 5, false, at, at + 2_500))));
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
+        clock.advanceMillis(500);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
+        clock.advanceMillis(2_000);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void whatIsGivenBackOrKnownAnewIsNotWhatWillBeKnownLaterEither() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        for (String key : List.of("part", "all", "anew")) {
+            Claim claim = claim(limiter, key);
+            long at = clock.millis();
+            store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 7, false, at, at + 5_000))));
+            store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 8_000))));
+        }
+        limiter.refund("part", 5).block();
+        limiter.refund("all", 7).block();
+        assertThat(wholeAfter(limiter, "part")).isEqualTo(8_000);
+        assertThat(wholeAfter(limiter, "all")).isZero();
+        clock.advanceMillis(1);
+        remember(limiter, "anew", 3, 4_999);
+        assertThat(wholeAfter(limiter, "anew")).isEqualTo(4_999);
+        clock.advanceMillis(4_999);
+        assertThat(now(limiter.peek("part")).remaining()).isEqualTo(8);
+        assertThat(now(limiter.peek("all")).remaining()).isEqualTo(10);
+        assertThat(now(limiter.peek("anew")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void aKeyIsWholeAgainWhenNothingWeighsOnItAnyMore() {
+        RateLimiter limiter = limiter(Limit.perMinute(10).counter());
+        remember(limiter, "a", 7, 50_000);
+        assertThat(wholeAfter(limiter, "a")).isEqualTo(50_000);
+        limiter.refund("a", 7).block();
+        assertThat(wholeAfter(limiter, "a")).isZero();
+        now(limiter.tryAcquire("a", 2));
+        store.toSettle(10, claim -> false);
+        assertThat(wholeAfter(limiter, "a")).isEqualTo(2 * WINDOW);
+        remember(limiter, "a", 1, 50_000);
+        assertThat(wholeAfter(limiter, "a")).isEqualTo(2 * WINDOW);
+        clock.advanceMillis(50_000);
+        assertThat(wholeAfter(limiter, "a")).isEqualTo(2 * WINDOW - 50_000);
+    }
+
+    @Test
+    void whatTheOtherStoreHasTakenAndGivesBackIsKnownNoMore() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        remember(limiter, "a", 7, WINDOW);
+        Claim three = claim(limiter, "a").asking(3);
+        long at = clock.millis();
+        store.refund(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(three, 7, false, at, at + WINDOW))))
+                .block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
+    }
+
+    @Test
+    void aRefundTakesNothingOffWhatIsKnownOnceThatIsGone() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        remember(limiter, "a", 5, 50_000);
+        now(limiter.tryAcquire("a", 3));
+        clock.advanceMillis(50_000);
+        limiter.refund("a", 2).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(9);
+    }
+
+    @Test
+    void anAnswerThatTellsOfNoUseIsNotRemembered() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        remember(limiter, "a", 0, 0);
+        store.counts().cleanUp();
+        assertThat(store.counts().estimatedSize()).isZero();
+    }
+
+    @Test
+    void whomTheOtherStoreHasDeniedIsKeptApartAndWhomItHasAllowedIsNot() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        remember(claim, 10, WINDOW);
+        assertThat(store.apart().size()).isZero();
+        store.remember(denied(claim, clock.millis(), clock.millis() + WINDOW));
+        assertThat(store.apart().size()).isEqualTo(1);
+    }
+
+    /** By its clock, which need not be ours. */
+    @Test
+    void whomTheOtherStoreHasDeniedIsKeptApartUntilHeIsWholeThere() {
+        LocalStore small = LocalStore.bounded(16, clock);
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        long there = clock.millis() - Duration.ofDays(3).toMillis();
+        Claim late = claim(limiter, "late");
+        for (int i = 0; i < 16; i++) {
+            small.remember(denied(claim(limiter, "key-" + i), there, there + 5_000));
+        }
+        clock.advanceMillis(4_999);
+        small.remember(denied(late, there + 4_999, there + WINDOW));
+        assertThat(small.apart().get(late.handle())).isNull();
+        clock.advanceMillis(1);
+        small.remember(denied(late, there + 5_000, there + WINDOW));
+        assertThat(small.apart().get(late.handle())).isNotNull();
+    }
+
+    /** One answer has found the count of a key and is about to lock it, when the store forgets it. */
+    @Test
+    void anAnswerIsNotRememberedInACountThatIsForgottenMeanwhile() throws Exception {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        remember(claim, 1, WINDOW);
+        Count forgotten = store.counts().asMap().values().iterator().next();
+        Thread answer = new Thread(() -> remember(claim, 7, WINDOW));
+
+        synchronized (forgotten) {
+            answer.start();
+            await().until(() -> answer.getState() == Thread.State.BLOCKED);
+            Policy.Eviction<Object, Count> bound =
+                    store.counts().policy().eviction().orElseThrow();
+            bound.setMaximum(0);
+            bound.setMaximum(1_000);
+            assertThat(forgotten.isRetired()).isTrue();
+        }
+        answer.join();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
+    }
+
+    /** No wait helps but that the other store decides again, which has the whole limit. */
+    @Test
+    void whoAsksForMoreThanTheShareMayComeBackInASecond() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        store.share(0.5);
+        Decision denied = now(limiter.tryAcquire("a", 6));
+        assertThat(denied.isAllowed()).isFalse();
+        assertThat(denied.retryAfter()).hasValue(Duration.ofSeconds(1));
+        assertThat(now(limiter.tryAcquire("a", 5)).isAllowed()).isTrue();
+    }
+}
