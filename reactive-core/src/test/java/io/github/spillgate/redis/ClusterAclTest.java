@@ -14,6 +14,7 @@ import io.github.spillgate.testkit.RedisNode;
 import io.github.spillgate.testkit.Snippets;
 import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.KillArgs;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.SlotHash;
@@ -55,6 +56,10 @@ class ClusterAclTest {
     private static void assertDocumentedUserIsEnough(RedisClusterForTests cluster) throws IOException {
         String rights = documented();
         allow(cluster, rights);
+        // Else connections of other tests could be taken for ours.
+        cluster.nodes()
+                .forEach(node ->
+                        node.commands().clientKill(KillArgs.Builder.typeNormal().skipme()));
         List<RedisURI> uris = cluster.uris().stream()
                 .map(uri -> RedisURI.builder(uri)
                         .withAuthentication("app", "password".toCharArray())

@@ -10,133 +10,140 @@ import io.lettuce.core.cluster.api.StatefulRedisClusterConnection;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.DisabledOnOs;
 import org.junit.jupiter.api.condition.OS;
-import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.AfterParameterizedClassInvocation;
+import org.junit.jupiter.params.BeforeParameterizedClassInvocation;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.provider.MethodSource;
 
 @Thorough
+@ParameterizedClass
+@MethodSource("io.github.spillgate.testkit.RedisBinary#all")
 class RedisClusterForTestsTest {
 
-    private static final String ALL = "io.github.spillgate.testkit.RedisBinary#all";
     private static final String KEY = "key";
     private static final int SLOT = SlotHash.getSlot(KEY);
 
-    @ParameterizedTest
-    @MethodSource(ALL)
-    void aNewClusterServesAllSlotsAndEachPrimaryHasItsReplica(RedisBinary binary) {
-        try (RedisClusterForTests cluster = RedisClusterForTests.start(binary, 3, 1);
-                RedisClusterClient client = RedisClusterClient.create(cluster.uris());
+    /** For the tests that leave it in agreement, though not as they have found it. */
+    private static RedisClusterForTests cluster;
+
+    @Parameter
+    RedisBinary binary;
+
+    @BeforeParameterizedClassInvocation
+    static void start(RedisBinary binary) {
+        cluster = RedisClusterForTests.start(binary, 3, 1);
+    }
+
+    @AfterParameterizedClassInvocation
+    static void stop() {
+        cluster.close();
+    }
+
+    @Test
+    void aNewClusterServesAllSlotsAndEachPrimaryHasItsReplica() {
+        try (RedisClusterForTests fresh = RedisClusterForTests.start(binary, 3, 1);
+                RedisClusterClient client = RedisClusterClient.create(fresh.uris());
                 StatefulRedisClusterConnection<String, String> connection = client.connect()) {
             for (int i = 0; i < 1_000; i++) {
                 connection.sync().set("key-" + i, "value-" + i);
             }
 
-            List<RedisNode> primaries = cluster.nodes().subList(0, 3);
+            List<RedisNode> primaries = fresh.nodes().subList(0, 3);
             assertThat(primaries).allMatch(RedisNode::isPrimary);
             assertThat(primaries)
                     .allSatisfy(
                             primary -> assertThat(primary.commands().dbsize()).isBetween(200L, 500L));
             for (int i = 0; i < 3; i++) {
-                RedisNode replica = cluster.nodes().get(3 + i);
+                RedisNode replica = fresh.nodes().get(3 + i);
                 assertThat(replica.isPrimary()).isFalse();
-                assertThat(cluster.replicasOf(primaries.get(i))).containsExactly(replica);
+                assertThat(fresh.replicasOf(primaries.get(i))).containsExactly(replica);
             }
-            assertThat(cluster.primaryOf(0)).isEqualTo(primaries.get(0));
-            assertThat(cluster.primaryOf(RedisClusterForTests.SLOTS - 1)).isEqualTo(primaries.get(2));
+            assertThat(fresh.primaryOf(0)).isEqualTo(primaries.get(0));
+            assertThat(fresh.primaryOf(RedisClusterForTests.SLOTS - 1)).isEqualTo(primaries.get(2));
         }
     }
 
-    @ParameterizedTest
-    @MethodSource(ALL)
-    void aKilledPrimaryIsReplacedByItsReplicaAndComesBackAsReplica(RedisBinary binary) {
-        try (RedisClusterForTests cluster = RedisClusterForTests.start(binary, 3, 1)) {
-            RedisNode old = cluster.primaryOf(KEY);
-            RedisNode replica = cluster.replicasOf(old).get(0);
-            old.commands().set(KEY, "value");
-            assertThat(old.commands().waitForReplication(1, 20_000)).isEqualTo(1);
+    @Test
+    void aKilledPrimaryIsReplacedByItsReplicaAndComesBackAsReplica() {
+        RedisNode old = cluster.primaryOf(KEY);
+        RedisNode replica = cluster.replicasOf(old).get(0);
+        old.commands().set(KEY, "value");
+        assertThat(old.commands().waitForReplication(1, 20_000)).isEqualTo(1);
 
-            old.kill();
+        old.kill();
 
-            assertThat(cluster.awaitNewPrimaryOf(SLOT, old)).isEqualTo(replica);
-            assertThat(replica.commands().get(KEY)).isEqualTo("value");
+        assertThat(cluster.awaitNewPrimaryOf(SLOT, old)).isEqualTo(replica);
+        assertThat(replica.commands().get(KEY)).isEqualTo("value");
 
-            old.restart();
-            cluster.awaitAgreement();
-            assertThat(cluster.replicasOf(replica)).containsExactly(old);
-        }
+        old.restart();
+        cluster.awaitAgreement();
+        assertThat(cluster.replicasOf(replica)).containsExactly(old);
     }
 
-    @ParameterizedTest
-    @MethodSource(ALL)
+    @Test
     @DisabledOnOs(OS.WINDOWS)
-    void aPausedPrimaryIsReplacedAndFollowsWhenItIsResumed(RedisBinary binary) {
-        try (RedisClusterForTests cluster = RedisClusterForTests.start(binary, 3, 1)) {
-            RedisNode old = cluster.primaryOf(KEY);
+    void aPausedPrimaryIsReplacedAndFollowsWhenItIsResumed() {
+        RedisNode old = cluster.primaryOf(KEY);
 
-            old.pause();
-            RedisNode now = cluster.awaitNewPrimaryOf(SLOT, old);
+        old.pause();
+        RedisNode now = cluster.awaitNewPrimaryOf(SLOT, old);
 
-            old.resume();
-            cluster.awaitAgreement();
-            assertThat(cluster.primaryOf(SLOT)).isEqualTo(now);
-            assertThat(cluster.replicasOf(now)).containsExactly(old);
-        }
+        old.resume();
+        cluster.awaitAgreement();
+        assertThat(cluster.primaryOf(SLOT)).isEqualTo(now);
+        assertThat(cluster.replicasOf(now)).containsExactly(old);
     }
 
-    @ParameterizedTest
-    @MethodSource(ALL)
-    void aReplicaTakesOverWhenItIsTold(RedisBinary binary) {
-        try (RedisClusterForTests cluster = RedisClusterForTests.start(binary, 3, 1)) {
-            RedisNode old = cluster.primaryOf(KEY);
-            RedisNode replica = cluster.replicasOf(old).get(0);
+    @Test
+    void aReplicaTakesOverWhenItIsTold() {
+        RedisNode old = cluster.primaryOf(KEY);
+        RedisNode replica = cluster.replicasOf(old).get(0);
 
-            cluster.failover(replica);
+        cluster.failover(replica);
 
-            assertThat(cluster.primaryOf(KEY)).isEqualTo(replica);
-            assertThat(cluster.replicasOf(replica)).containsExactly(old);
-        }
+        assertThat(cluster.primaryOf(KEY)).isEqualTo(replica);
+        assertThat(cluster.replicasOf(replica)).containsExactly(old);
     }
 
-    @ParameterizedTest
-    @MethodSource(ALL)
-    void aSlotMigratesWithItsKeysAndMeanwhileTheSourceSendsOn(RedisBinary binary) {
-        try (RedisClusterForTests cluster = RedisClusterForTests.start(binary, 2, 0)) {
-            RedisNode source = cluster.primaryOf(KEY);
-            RedisNode target = cluster.nodes().stream()
-                    .filter(node -> node != source)
-                    .findFirst()
-                    .orElseThrow();
-            source.commands().set(KEY, "value");
-            AtomicBoolean wasMidway = new AtomicBoolean();
+    @Test
+    void aSlotMigratesWithItsKeysAndMeanwhileTheSourceSendsOn() {
+        RedisNode source = cluster.primaryOf(KEY);
+        RedisNode target = cluster.nodes().stream()
+                .filter(node -> node != source)
+                .findFirst()
+                .orElseThrow();
+        source.commands().set(KEY, "value");
+        AtomicBoolean wasMidway = new AtomicBoolean();
 
-            cluster.migrateSlot(SLOT, target, () -> {
-                assertThatExceptionOfType(RedisCommandExecutionException.class)
-                        .isThrownBy(() -> source.commands().get(KEY))
-                        .withMessage("ASK " + SLOT + " 127.0.0.1:" + target.port());
-                wasMidway.set(true);
-            });
-
-            assertThat(wasMidway).isTrue();
-            assertThat(cluster.primaryOf(KEY)).isEqualTo(target);
-            assertThat(target.commands().get(KEY)).isEqualTo("value");
+        cluster.migrateSlot(SLOT, target, () -> {
             assertThatExceptionOfType(RedisCommandExecutionException.class)
                     .isThrownBy(() -> source.commands().get(KEY))
-                    .withMessage("MOVED " + SLOT + " 127.0.0.1:" + target.port());
-        }
+                    .withMessage("ASK " + SLOT + " 127.0.0.1:" + target.port());
+            wasMidway.set(true);
+        });
+
+        assertThat(wasMidway).isTrue();
+        assertThat(cluster.primaryOf(KEY)).isEqualTo(target);
+        assertThat(target.commands().get(KEY)).isEqualTo("value");
+        assertThatExceptionOfType(RedisCommandExecutionException.class)
+                .isThrownBy(() -> source.commands().get(KEY))
+                .withMessage("MOVED " + SLOT + " 127.0.0.1:" + target.port());
     }
 
-    @ParameterizedTest
-    @MethodSource(ALL)
-    void aClosedClusterLeavesNoProcessesAndNoDirectories(RedisBinary binary) {
-        RedisClusterForTests cluster = RedisClusterForTests.start(binary, 2, 1);
-        List<Long> pids = cluster.nodes().stream().map(RedisNode::pid).toList();
+    @Test
+    void aClosedClusterLeavesNoProcessesAndNoDirectories() {
+        RedisClusterForTests fresh = RedisClusterForTests.start(binary, 2, 1);
+        List<Long> pids = fresh.nodes().stream().map(RedisNode::pid).toList();
         List<Path> directories =
-                cluster.nodes().stream().map(node -> node.process().directory()).toList();
+                fresh.nodes().stream().map(node -> node.process().directory()).toList();
         assertThat(pids).allMatch(RedisClusterForTestsTest::isAlive);
         assertThat(directories).allSatisfy(directory -> assertThat(directory).exists());
 
-        cluster.close();
+        fresh.close();
 
         assertThat(pids).noneMatch(RedisClusterForTestsTest::isAlive);
         assertThat(directories).allSatisfy(directory -> assertThat(directory).doesNotExist());
