@@ -11,6 +11,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitLookup;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.Thorough;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -209,6 +210,16 @@ class CachedLimitsTest {
 
     @Test
     void whoComesWhileAnotherGoesGetsHisAnswerAndNoLookupIsLeft() throws Exception {
+        assertAnsweredWhileOthersCancel(3_000);
+    }
+
+    @Thorough
+    @Test
+    void whoComesWhileAnotherGoesGetsHisAnswerAndNoLookupIsLeftInManyRounds() throws Exception {
+        assertAnsweredWhileOthersCancel(10_000);
+    }
+
+    private static void assertAnsweredWhileOthersCancel(int rounds) throws Exception {
         AtomicInteger alive = new AtomicInteger();
         CachedLimits limits = CachedLimits.of(
                 key -> Mono.<Collection<Limit>>create(sink -> {
@@ -222,7 +233,6 @@ class CachedLimitsTest {
                 }),
                 1_000_000,
                 Duration.ofMinutes(1));
-        int rounds = 10_000;
         CyclicBarrier together = new CyclicBarrier(2);
         CompletableFuture<?> goes = CompletableFuture.runAsync(() -> {
                     for (int i = 0; i < rounds; i++) {

@@ -11,6 +11,7 @@ import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisURI;
@@ -23,6 +24,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import reactor.core.scheduler.Schedulers;
 
 /** A connection whose other end takes no writes is replaced, for the next one may lead to the primary; the time is set by the test. */
 class ConnectionDemotionTest {
@@ -112,7 +114,11 @@ class ConnectionDemotionTest {
 
     @Test
     void aDecisionThatCouldNotBeWrittenSaysItToo() {
-        try (RedisStore store = RedisStore.create(client)) {
+        try (VirtualTime time = new VirtualTime();
+                RedisStore store = RedisStore.builder(client)
+                        .deliverOn(Schedulers.immediate())
+                        .build()) {
+            store.prepare().block(LONG);
             RateLimiter limiter =
                     RateLimiter.builder("demoted").store(new Unprotected(store)).build();
             Charge charge = Charge.of("somebody", Limit.perHour(1_000_000));
@@ -122,6 +128,7 @@ class ConnectionDemotionTest {
                     .isThrownBy(() -> limiter.tryAcquire(charge).block(LONG))
                     .withMessageContaining("READONLY");
             // The next connection finds out before it is used.
+            time.pass(Duration.ofSeconds(1).plusNanos(1));
             await().atMost(LONG)
                     .untilAsserted(() -> assertThatExceptionOfType(LimitStoreUnreachableException.class)
                             .isThrownBy(() -> limiter.tryAcquire(charge).block(LONG))

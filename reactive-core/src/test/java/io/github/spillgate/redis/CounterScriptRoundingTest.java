@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.ManualClock;
@@ -12,6 +13,8 @@ import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import net.jqwik.api.Arbitraries;
 import net.jqwik.api.Arbitrary;
 import net.jqwik.api.Combinators;
@@ -29,16 +32,24 @@ import net.jqwik.api.lifecycle.BeforeContainer;
  */
 class CounterScriptRoundingTest {
 
+    private static final AtomicInteger RUNS = new AtomicInteger();
+
     private static RedisClient client;
+    private static ScriptedClock scripted;
+    private static RedisStore redis;
 
     @BeforeContainer
     static void connect() {
         client = RedisClient.create(RedisForTests.first().uri());
+        scripted = new ScriptedClock(client);
+        redis = scripted.store(client, false);
     }
 
     @AfterContainer
     static void shutdown() {
-        client.shutdown();
+        redis.close();
+        scripted.close();
+        client.shutdown(0, 1, TimeUnit.SECONDS);
     }
 
     @Property(tries = 50)
@@ -54,35 +65,24 @@ class CounterScriptRoundingTest {
 
     private static void assertSame(Limit limit, List<Step> traffic) {
         ManualClock clock = new ManualClock();
-        ScriptedClock scripted = new ScriptedClock(client);
-        try (RedisStore redis = scripted.store(client, false)) {
-            RateLimiter lua = RateLimiter.builder("big")
-                    .store(new Unprotected(redis))
-                    .limit(limit)
-                    .build();
-            RateLimiter java = RateLimiter.builder("big")
-                    .store(LocalStore.bounded(64, clock))
-                    .limit(limit)
-                    .build();
-            for (Step step : traffic) {
-                clock.advanceMillis((long) (step.pause * limit.window().toMillis()));
-                scripted.show(clock);
-                long remaining = java.peek("a").block().remaining();
-                // Just what remains, one more, and some part of all.
-                for (long cost : new long[] {remaining + 1, remaining, (long) (step.cost * limit.permits())}) {
-                    Decision expected = java.tryAcquire("a", cost).block();
-                    Decision decision = lua.tryAcquire("a", cost).block();
-                    assertThat(describe(decision)).isEqualTo(describe(expected));
-                    assertThat(decision.isAllowed()).isEqualTo(cost <= remaining);
-                    if (step.refund) {
-                        java.refund(expected).block();
-                        lua.refund(decision).block();
-                    }
-                    remaining = java.peek("a").block().remaining();
+        RateLimiter lua = limiter(redis, limit);
+        RateLimiter java = limiter(LocalStore.bounded(64, clock), limit);
+        for (Step step : traffic) {
+            clock.advanceMillis((long) (step.pause * limit.window().toMillis()));
+            scripted.show(clock);
+            long remaining = java.peek("a").block().remaining();
+            // Just what remains, one more, and some part of all.
+            for (long cost : new long[] {remaining + 1, remaining, (long) (step.cost * limit.permits())}) {
+                Decision expected = java.tryAcquire("a", cost).block();
+                Decision decision = lua.tryAcquire("a", cost).block();
+                assertThat(describe(decision)).isEqualTo(describe(expected));
+                assertThat(decision.isAllowed()).isEqualTo(cost <= remaining);
+                if (step.refund) {
+                    java.refund(expected).block();
+                    lua.refund(decision).block();
                 }
+                remaining = java.peek("a").block().remaining();
             }
-        } finally {
-            scripted.close();
         }
     }
 
@@ -91,23 +91,22 @@ class CounterScriptRoundingTest {
     void whatIsEqualOnlyByRoundingDoesNotFit() {
         Limit limit = Limit.counter(28_059_810_762_433L, Duration.ofMillis(512));
         ManualClock clock = new ManualClock();
-        ScriptedClock scripted = new ScriptedClock(client);
-        try (RedisStore redis = scripted.store(client, false)) {
-            scripted.show(clock);
-            RateLimiter limiter = RateLimiter.builder("big")
-                    .store(new Unprotected(redis))
-                    .limit(limit)
-                    .build();
-            assertThat(limiter.tryAcquire("a", limit.permits()).block().isAllowed())
-                    .isTrue();
-            clock.advanceMillis(512 + 512 - 321);
-            scripted.show(clock);
-            long left = limit.permits() - (1L << 53) / 512 - 1;
-            assertThat(limiter.tryAcquire("a", left + 1).block().isAllowed()).isFalse();
-            assertThat(limiter.tryAcquire("a", left).block().isAllowed()).isTrue();
-        } finally {
-            scripted.close();
-        }
+        scripted.show(clock);
+        RateLimiter limiter = limiter(redis, limit);
+        assertThat(limiter.tryAcquire("a", limit.permits()).block().isAllowed()).isTrue();
+        clock.advanceMillis(512 + 512 - 321);
+        scripted.show(clock);
+        long left = limit.permits() - (1L << 53) / 512 - 1;
+        assertThat(limiter.tryAcquire("a", left + 1).block().isAllowed()).isFalse();
+        assertThat(limiter.tryAcquire("a", left).block().isAllowed()).isTrue();
+    }
+
+    /** One whose counts no other has. */
+    private static RateLimiter limiter(LimitStore store, Limit limit) {
+        return RateLimiter.builder("big-" + RUNS.incrementAndGet())
+                .store(new Unprotected(store))
+                .limit(limit)
+                .build();
     }
 
     private static String describe(Decision decision) {

@@ -95,6 +95,7 @@ class OtherServersTest {
     class Store extends RedisStoreTest {
         Store(RedisForTests redis) {
             this.redis = redis;
+            sweptMillis = 800;
         }
     }
 

@@ -41,6 +41,9 @@ class RedisStoreTest {
 
     RedisForTests redis = RedisForTests.first();
 
+    /** For how long the windows of real traffic are swept. */
+    int sweptMillis = 400;
+
     private RedisClient client;
     private Keyspace keyspace;
     private RedisStore store;
@@ -95,7 +98,7 @@ class RedisStoreTest {
                         limit))
                 .collectList()
                 .block();
-        Instant end = limiters.get(0).peek("hot").block().at().plusMillis(800);
+        Instant end = limiters.get(0).peek("hot").block().at().plusMillis(sweptMillis);
         List<Instant> admitted = Flux.range(0, 64)
                 .flatMap(
                         caller -> limiters.get(caller % 8)
@@ -118,7 +121,7 @@ class RedisStoreTest {
     // What is left in Redis
 
     @ParameterizedTest
-    @ValueSource(strings = {"5/200ms", "5/200ms counter", "5/200ms counter aligned", "5/200ms counting-denied"})
+    @ValueSource(strings = {"5/100ms", "5/100ms counter", "5/100ms counter aligned", "5/100ms counting-denied"})
     void idleKeysAreGoneAfterTheirWindowAndNoneIsWithoutExpiry(String text) {
         Limit limit = Limit.parse(text);
         RateLimiter limiter = limiter(store, limit);
@@ -129,7 +132,7 @@ class RedisStoreTest {
             keyspace.keys().forEach(key -> {
                 long life = keyspace.commands().pttl(key);
                 // -2: it is gone since it was listed. -1 would be a key that stays for ever.
-                assertThat(life).isNotEqualTo(-1).isLessThanOrEqualTo(windows * 200L + 200 / 16 + 1);
+                assertThat(life).isNotEqualTo(-1).isLessThanOrEqualTo(windows * 100L + 100 / 16 + 1);
             });
         } while (decision.isAllowed());
         limiter.refund("a", 2).block();

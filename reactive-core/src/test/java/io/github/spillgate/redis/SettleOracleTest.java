@@ -50,7 +50,7 @@ class SettleOracleTest {
     private RedisClient client;
 
     /** How many histories each test drives. */
-    int histories = 12;
+    int histories = 10;
 
     @BeforeEach
     void connect() {

@@ -65,14 +65,14 @@ class StoreOracleTest {
         client.shutdown(0, 1, TimeUnit.SECONDS);
     }
 
-    @Property(tries = 60)
+    @Property(tries = 50)
     void modelAndJavaAndLuaSayTheSame(
             @ForAll("limits") List<Form> forms, @ForAll("traffic") List<Action> traffic, @ForAll boolean shortened) {
         assertSameAnswers(forms, traffic, shortened);
     }
 
     /** Logs so long that the script changes them in place, rewrites them, trims them and removes single entries. */
-    @Property(tries = 40)
+    @Property(tries = 30)
     void modelAndJavaAndLuaSayTheSameOfLongLogs(
             @ForAll("longLogs") List<Form> forms, @ForAll("denseTraffic") List<Action> traffic) {
         assertSameAnswers(forms, traffic, true);

@@ -463,7 +463,7 @@ public abstract class LimitStoreContract {
         Limit limit = Limit.parse(text);
         RateLimiter limiter = limiter(limit);
         List<Instant> admitted = new ArrayList<>();
-        Instant end = now(limiter.peek("a")).at().plusMillis(300);
+        Instant end = now(limiter.peek("a")).at().plusMillis(150);
         Decision decision;
         do {
             decision = now(limiter.tryAcquire("a"));
