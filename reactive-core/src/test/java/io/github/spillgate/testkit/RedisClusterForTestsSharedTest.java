@@ -61,7 +61,7 @@ class RedisClusterForTestsSharedTest {
     }
 
     @Test
-    void aSlotThatNobodyHasIsGivenBack() {
+    void aSlotWithoutAnOwnerIsGivenBack() {
         List<RedisNode> nodes = cluster.nodes();
         nodes.forEach(node -> node.commands().configSet("cluster-require-full-coverage", "no"));
         nodes.forEach(node -> node.commands().clusterDelSlots(SLOT));
