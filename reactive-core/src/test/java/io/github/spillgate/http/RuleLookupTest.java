@@ -2,7 +2,9 @@ package io.github.spillgate.http;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
@@ -26,6 +28,7 @@ import java.util.Queue;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
@@ -122,7 +125,7 @@ class RuleLookupTest {
                 rule("cost", 10)
                         .limits((match, key) -> Mono.never())
                         .cost(match -> Mono.delay(Duration.ofMillis(1)).thenReturn(4L))
-                        .timeout(Duration.ofSeconds(2)));
+                        .timeout(Duration.ofMillis(500)));
         assertThat(decide(rules).decision().orElseThrow().limits())
                 .extracting(usage -> usage.limit().name() + " " + usage.used() + "/"
                         + usage.limit().permits())
@@ -176,13 +179,22 @@ class RuleLookupTest {
                 RateLimiter onRedis = RateLimiter.builder("test-" + UUID.randomUUID())
                         .store(redis)
                         .fallback(isStrict ? Fallback.error() : LocalStore.bounded(100))
-                        .deadline(Duration.ofSeconds(4))
+                        .deadline(Duration.ofSeconds(2))
                         .build()) {
+            // A connection may take longer than the deadline of the first decision.
+            await().ignoreExceptions()
+                    .until(() -> Objects.requireNonNull(onRedis.tryAcquire(Charge.of("warm-up", Limit.perSecond(1_000)))
+                                            .block(LONG))
+                                    .source()
+                            == Source.REDIS);
+            AtomicBoolean hangs = new AtomicBoolean(true);
             Rules rules = rules(
                     onRedis,
-                    rule("plan", 1).limits((match, key) -> Mono.never()).timeout(Duration.ofMinutes(1)),
+                    rule("plan", 1)
+                            .limits((match, key) -> hangs.get() ? Mono.never() : Mono.empty())
+                            .timeout(Duration.ofMinutes(1)),
                     Rule.named("key")
-                            .key(match -> Mono.never())
+                            .key(match -> hangs.get() ? Mono.never() : Mono.error(broken()))
                             .limit(Limit.perMinute(1))
                             .timeout(Duration.ofMinutes(1)),
                     rule("address", 5));
@@ -191,6 +203,7 @@ class RuleLookupTest {
             assertThat(decision.limits())
                     .extracting(usage -> usage.limit().name())
                     .containsExactly("plan-1m", "address-1m");
+            hangs.set(false);
             assertThat(decide(rules).isAllowed()).as("the second of one").isFalse();
         } finally {
             client.shutdown(Duration.ZERO, Duration.ofSeconds(2));

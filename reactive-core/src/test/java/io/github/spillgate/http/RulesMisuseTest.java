@@ -26,7 +26,7 @@ import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
 
 /** What somebody who wants to pass a rule by, or who writes one in haste, may try. */
-class RulesEdgesTest {
+class RulesMisuseTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
     private static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
