@@ -1,7 +1,7 @@
 package io.github.spillgate.vertx;
 
 import io.github.spillgate.http.Rule.Phase;
-import io.github.spillgate.testkit.HttpContract;
+import io.github.spillgate.testkit.HttpAdapter;
 import io.vertx.core.Future;
 import io.vertx.core.VerticleBase;
 import io.vertx.core.Vertx;
@@ -15,8 +15,8 @@ import io.vertx.ext.web.handler.SimpleAuthenticationHandler;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** The service of {@link HttpContract} in Vert.x Web: several instances of a verticle, each on an event loop of its own. */
-final class Service implements HttpContract.Server {
+/** The service of {@link HttpAdapter} in Vert.x Web: several instances of a verticle, each on an event loop of its own. */
+final class Service implements HttpAdapter.Server {
 
     private static final int INSTANCES = 3;
 
@@ -31,7 +31,7 @@ final class Service implements HttpContract.Server {
         this.port = port;
     }
 
-    static Service start(HttpContract.Setup setup) {
+    static Service start(HttpAdapter.Setup setup) {
         Vertx vertx = Vertx.vertx();
         AtomicInteger port = new AtomicInteger();
         for (int i = 0; i < INSTANCES; i++) {
@@ -59,10 +59,10 @@ final class Service implements HttpContract.Server {
 
     private static final class Web extends VerticleBase {
 
-        private final HttpContract.Setup setup;
+        private final HttpAdapter.Setup setup;
         private final AtomicInteger port;
 
-        Web(HttpContract.Setup setup, AtomicInteger port) {
+        Web(HttpAdapter.Setup setup, AtomicInteger port) {
             this.setup = setup;
             this.port = port;
         }
@@ -93,7 +93,7 @@ final class Service implements HttpContract.Server {
             router.get("/items/:id").handler(ctx -> answer(ctx, "item " + ctx.pathParam("id")));
             router.get("/own").handler(this::own);
             router.get("/open").handler(ctx -> answer(ctx, "open"));
-            router.get("/decisions").handler(ctx -> answer(ctx, HttpContract.text(RateLimitHandler.decisions(ctx))));
+            router.get("/decisions").handler(ctx -> answer(ctx, HttpAdapter.text(RateLimitHandler.decisions(ctx))));
             return router;
         }
 
@@ -112,7 +112,7 @@ final class Service implements HttpContract.Server {
             byte[] body = ctx.body().buffer() == null
                     ? new byte[0]
                     : ctx.body().buffer().getBytes();
-            answer(ctx, HttpContract.echo(body));
+            answer(ctx, HttpAdapter.echo(body));
         }
 
         private void status(RoutingContext ctx) {
@@ -121,7 +121,7 @@ final class Service implements HttpContract.Server {
         }
 
         private void own(RoutingContext ctx) {
-            ctx.response().putHeader("X-RateLimit-Limit", HttpContract.OWN);
+            ctx.response().putHeader("X-RateLimit-Limit", HttpAdapter.OWN);
             answer(ctx, "own");
         }
 

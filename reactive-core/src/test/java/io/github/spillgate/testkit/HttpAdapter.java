@@ -1,0 +1,82 @@
+package io.github.spillgate.testkit;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.http.PathSyntax;
+import io.github.spillgate.http.RateLimitHeaders;
+import io.github.spillgate.http.Rules;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.Base64;
+import java.util.List;
+
+/**
+ * An adapter under test: starts a small service of its framework on a real server, for the tests of {@link HttpContract}.
+ *
+ * <p>The service has two phases of rules with an authentication between them. The authentication believes any name in a field
+ * {@code X-User}, and also admits requests without that field. The service answers:
+ *
+ * <table>
+ * <caption>Responses of the service</caption>
+ * <tr><td>{@code GET} and {@code HEAD /hello}</td><td>{@code hello}</td></tr>
+ * <tr><td>{@code POST /hello}</td><td>{@code hello}, for any body</td></tr>
+ * <tr><td>{@code POST /echo}</td><td>{@link #echo(byte[])}</td></tr>
+ * <tr><td>{@code GET /status/<code>}</td><td>nothing, with that status</td></tr>
+ * <tr><td>{@code GET /items/<id>}</td><td>{@code item <id>}</td></tr>
+ * <tr><td>{@code GET /own}</td><td>a field {@code X-RateLimit-Limit} with the value {@value #OWN}</td></tr>
+ * <tr><td>{@code GET /open}</td><td>to scripts of all origins, which may read a field {@code X-Own}</td></tr>
+ * <tr><td>{@code GET /decisions}</td><td>{@link #text(List)} of the decisions that the handler sees</td></tr>
+ * </table>
+ */
+public interface HttpAdapter {
+
+    /** The value that the handler of {@code /own} sets itself. */
+    String OWN = "of the handler";
+
+    /** Returns the syntax in which users of the adapter write paths. */
+    PathSyntax syntax();
+
+    /** Translates a pattern such as {@code /items/{id}} or {@code /items/**} into that syntax. */
+    String pattern(String pattern);
+
+    /** Starts the service with HTTP/1.1 and, without encryption, HTTP/2. */
+    Server start(Setup setup);
+
+    /** Returns the body that {@code /echo} answers: the length of the request's body, and its digest. */
+    static String echo(byte[] body) {
+        try {
+            byte[] digest = MessageDigest.getInstance("SHA-256").digest(body);
+            return body.length + " " + Base64.getEncoder().encodeToString(digest);
+        } catch (NoSuchAlgorithmException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    /** Returns the body that {@code /decisions} answers: the outcome, the source and the remaining permits of each decision. */
+    static String text(List<Decision> decisions) {
+        return String.join(
+                "; ",
+                decisions.stream()
+                        .map(decision -> (decision.isAllowed() ? "allowed" : "denied") + " by " + decision.source()
+                                + ", " + decision.remaining() + " left")
+                        .toList());
+    }
+
+    /** A running service. */
+    interface Server extends AutoCloseable {
+
+        /** Returns the port on 127.0.0.1. */
+        int port();
+
+        @Override
+        void close();
+    }
+
+    /**
+     * The settings of a service.
+     *
+     * @param rules the rules for all requests
+     * @param headers the fields of responses
+     * @param handled the action that each handler runs for each request
+     */
+    record Setup(Rules rules, RateLimitHeaders headers, Runnable handled) {}
+}

@@ -1,0 +1,290 @@
+package io.github.spillgate.testkit;
+
+import static io.github.spillgate.testkit.Told.field;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.params.provider.Arguments.arguments;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.http.ClientAddress;
+import io.github.spillgate.http.KeySource;
+import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.Rule.WhenMissing;
+import io.github.spillgate.http.Rule.WhenUndecided;
+import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+import reactor.blockhound.BlockingOperationError;
+import reactor.core.publisher.Mono;
+
+/** The key that a request is charged to, and the proxies that may name the client. */
+public abstract class HttpKeyContract extends HttpContract {
+
+    protected HttpKeyContract(HttpAdapter adapter) {
+        super(adapter);
+    }
+
+    static Stream<Arguments> keys() {
+        byte[] secret = "sixteen bytes at least".getBytes(StandardCharsets.US_ASCII);
+        KeySource plan = match -> Mono.delay(Duration.ofMillis(1))
+                .map(late -> String.valueOf(match.request().headers("X-Tenant")));
+        Sent plain = Sent.to("/hello");
+        return Stream.of(
+                arguments(
+                        "header",
+                        KeySource.header("x-api-key"),
+                        plain.with("X-Api-Key", "a"),
+                        plain.with("X-Api-Key", "b")),
+                arguments("query", KeySource.query("key"), Sent.to("/hello?key=a&x=1"), Sent.to("/hello?key=b&x=1")),
+                arguments(
+                        "decoded",
+                        KeySource.query("k y"),
+                        Sent.to("/hello?k%20y=%C3%A4"),
+                        Sent.to("/hello?k+y=%C3%B6")),
+                arguments(
+                        "cookie",
+                        KeySource.cookie("session"),
+                        plain.with("Cookie", "x=1; session=a"),
+                        plain.with("Cookie", "session=b; y=1")),
+                arguments("principal", KeySource.principal(), plain.with("X-User", "ann"), plain.with("X-User", "bob")),
+                arguments(
+                        "joined",
+                        KeySource.joined(KeySource.header("X-Api-Key"), KeySource.principal()),
+                        plain.with("X-Api-Key", "a").with("X-User", "ann"),
+                        plain.with("X-Api-Key", "a").with("X-User", "bob")),
+                arguments(
+                        "first that is there",
+                        KeySource.firstOf(KeySource.principal(), KeySource.header("X-Api-Key")),
+                        plain.with("X-Api-Key", "a"),
+                        plain.with("X-Api-Key", "a").with("X-User", "a")),
+                arguments("own function", plan, plain.with("X-Tenant", "a"), plain.with("X-Tenant", "b")),
+                arguments(
+                        "hashed",
+                        KeySource.header("X-Api-Key").hashed(secret),
+                        plain.with("X-Api-Key", "a"),
+                        plain.with("X-Api-Key", "b")));
+    }
+
+    @ParameterizedTest(name = "{0}")
+    @MethodSource("keys")
+    void eachKeyHasALimitOfItsOwn(String name, KeySource key, Sent one, Sent other) {
+        serve(Rule.named("who").key(key).limit(Limit.perMinute(1)).timeout(PATIENCE));
+        assertThat(status(one)).isEqualTo(200);
+        assertThat(status(one)).isEqualTo(429);
+        assertThat(status(other)).isEqualTo(200);
+        assertThat(status(other)).isEqualTo(429);
+        assertThat(status(one)).isEqualTo(429);
+    }
+
+    @Test
+    void aVariableOfThePathIsAKey() {
+        serve(Rule.named("item")
+                .paths(pattern("/items/{id}"))
+                .key(KeySource.pathVariable("id"))
+                .limit(Limit.perMinute(1)));
+        assertThat(client.get("/items/1").statusCode()).isEqualTo(200);
+        assertThat(client.get("/items/2").statusCode()).isEqualTo(200);
+        assertThat(client.get("/items/1?x=y").statusCode()).isEqualTo(429);
+        assertThat(client.get("/items/%32").statusCode()).isEqualTo(429);
+        assertThat(client.get("/items/%C3%A4").statusCode()).isEqualTo(200);
+        assertThat(client.get("/items/%c3%a4").statusCode()).isEqualTo(429);
+        assertThat(client.get("/hello").statusCode()).isEqualTo(200);
+        assertThat(handled).hasValue(4);
+    }
+
+    @Test
+    void oneKeyForAllIsShared() {
+        serve(Rule.named("all").key(KeySource.constant("everybody")).limit(Limit.perMinute(2)));
+        assertThat(client.get("/hello", "X-User", "ann").statusCode()).isEqualTo(200);
+        assertThat(client.get("/items/1", "X-User", "bob").statusCode()).isEqualTo(200);
+        assertThat(client.get("/hello", "X-User", "eve").statusCode()).isEqualTo(429);
+    }
+
+    @Test
+    void allWhoHaveNoKeyShareOneUnlessTheRuleSaysOtherwise() {
+        serve(Rule.named("key").key(KeySource.header("X-Api-Key")).limit(Limit.perMinute(1)));
+        assertThat(client.get("/hello").statusCode()).isEqualTo(200);
+        assertThat(client.get("/hello").statusCode()).isEqualTo(429);
+        // Two that differ are none.
+        assertThat(client.get("/hello", "X-Api-Key", "a", "X-Api-Key", "b").statusCode())
+                .isEqualTo(429);
+        assertThat(client.get("/hello", "X-Api-Key", "").statusCode()).isEqualTo(429);
+        assertThat(client.get("/hello", "X-Api-Key", "a").statusCode()).isEqualTo(200);
+    }
+
+    @Test
+    void whoHasNoKeyMayBeLeftAlone() {
+        serve(Rule.named("key")
+                .key(KeySource.cookie("session"))
+                .limit(Limit.perMinute(1))
+                .whenMissing(WhenMissing.SKIP));
+        for (int i = 0; i < 3; i++) {
+            assertThat(Told.all(client.get("/hello"))).isEmpty();
+        }
+        assertThat(client.get("/hello", "Cookie", "session=a").statusCode()).isEqualTo(200);
+        assertThat(client.get("/hello", "Cookie", "session=a").statusCode()).isEqualTo(429);
+    }
+
+    @Test
+    void whoHasNoKeyMayBeTurnedAway() {
+        serve(Rule.named("key")
+                .key(KeySource.query("key"))
+                .limit(Limit.perMinute(1))
+                .whenMissing(WhenMissing.DENY));
+        HttpResponse<String> refused = client.get("/hello");
+        assertThat(refused.statusCode()).isEqualTo(429);
+        assertThat(field(refused, "Content-Type")).isEqualTo("application/problem+json");
+        assertThat(field(refused, "Cache-Control")).isEqualTo("no-store");
+        assertThat(refused.body())
+                .contains("\"violated-policies\":[\"key-1m\"]")
+                .doesNotContain("retry-after");
+        assertThat(refused.headers().firstValue("Retry-After")).isEmpty();
+        assertThat(handled).hasValue(0);
+        assertThat(heard.all()).containsExactly("key refused");
+        assertThat(client.get("/hello?key=a").statusCode()).isEqualTo(200);
+    }
+
+    static Stream<Arguments> lookupsThatFindNothing() {
+        KeySource failing = match -> Mono.error(new IllegalStateException("no directory"));
+        KeySource failingLater = match -> Mono.delay(Duration.ofMillis(1)).then(failing.find(match));
+        KeySource throwing = match -> {
+            throw new IllegalStateException("no directory");
+        };
+        KeySource hanging = match -> Mono.never();
+        return Stream.of(
+                arguments("fails", failing),
+                arguments("fails later", failingLater),
+                arguments("throws", throwing),
+                arguments("hangs", hanging));
+    }
+
+    @ParameterizedTest(name = "{0}")
+    @MethodSource("lookupsThatFindNothing")
+    void whereNoKeyCanBeFoundTheRuleSaysWhatHolds(String how, KeySource key) {
+        serve(
+                Rule.named("open").paths("/hello").key(key).limit(Limit.perMinute(1)),
+                Rule.named("strict")
+                        .paths(pattern("/items/**"))
+                        .key(key)
+                        .limit(Limit.perMinute(1))
+                        .whenUndecided(WhenUndecided.DENY));
+        for (int i = 0; i < 3; i++) {
+            HttpResponse<String> response = client.get("/hello");
+            assertThat(response.statusCode()).isEqualTo(200);
+            assertThat(Told.all(response)).isEmpty();
+        }
+        HttpResponse<String> denied = client.get("/items/1");
+        assertThat(denied.statusCode()).isEqualTo(503);
+        assertThat(field(denied, "Content-Type")).isEqualTo("application/problem+json");
+        assertThat(field(denied, "Cache-Control")).isEqualTo("no-store");
+        assertThat(handled).hasValue(3);
+        assertThat(heard.of("open")).containsOnly("open undecided").hasSize(3);
+        assertThat(heard.of("strict")).containsExactly("strict undecided");
+    }
+
+    @Test
+    void aFunctionThatBlocksIsFoundOut() {
+        CountDownLatch never = new CountDownLatch(1);
+        serve(Rule.named("blocking").limit(Limit.perMinute(1)).key(match -> {
+            try {
+                return Mono.just("waited: " + never.await(1, TimeUnit.MILLISECONDS));
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+        }));
+        client.get("/hello");
+        assertThat(heard.why()).singleElement().isInstanceOf(BlockingOperationError.class);
+    }
+
+    // Proxies.
+
+    @Test
+    void noHeaderOfAnybodyMakesAnotherClientOfHim() {
+        serve(Rule.named("address")
+                .key(KeySource.clientAddress(ClientAddress.ofXForwardedFor("10.0.0.0/8")))
+                .limit(Limit.perMinute(1)));
+        assertThat(client.get("/hello").statusCode()).isEqualTo(200);
+        assertThat(client.get("/hello", "X-Forwarded-For", "203.0.113.7").statusCode())
+                .isEqualTo(429);
+        assertThat(client.get("/hello", "Forwarded", "for=203.0.113.7").statusCode())
+                .isEqualTo(429);
+        assertThat(client.get("/hello", "X-Real-IP", "203.0.113.7").statusCode())
+                .isEqualTo(429);
+    }
+
+    @Test
+    void aTrustedProxySaysInXForwardedForWhoAsks() {
+        serve(Rule.named("address")
+                .key(KeySource.clientAddress(ClientAddress.ofXForwardedFor("127.0.0.1", "10.0.0.0/8")))
+                .limit(Limit.perMinute(1)));
+        assertThat(forwarded("203.0.113.7")).isEqualTo(200);
+        assertThat(forwarded("203.0.113.7")).isEqualTo(429);
+        assertThat(forwarded("203.0.113.8")).isEqualTo(200);
+        // What the client has written itself, before his proxy, or before two.
+        assertThat(forwarded("198.51.100.1, 203.0.113.7")).isEqualTo(429);
+        assertThat(forwarded("198.51.100.1, 203.0.113.7, 10.1.2.3")).isEqualTo(429);
+        assertThat(client.get("/hello", "X-Forwarded-For", "198.51.100.1", "X-Forwarded-For", "203.0.113.7")
+                        .statusCode())
+                .isEqualTo(429);
+        assertThat(forwarded("::ffff:203.0.113.7")).isEqualTo(429);
+        // One network of IPv6 is one client.
+        assertThat(forwarded("2001:db8:1:2::1")).isEqualTo(200);
+        assertThat(forwarded("2001:db8:1:2:ffff::2")).isEqualTo(429);
+        assertThat(forwarded("2001:db8:1:3::1")).isEqualTo(200);
+        // Nothing that can be read: the peer.
+        assertThat(forwarded("nonsense")).isEqualTo(200);
+        assertThat(forwarded("unknown")).isEqualTo(429);
+        assertThat(forwarded("10.1.2.3")).isEqualTo(429);
+        assertThat(client.get("/hello", "Forwarded", "for=203.0.113.99").statusCode())
+                .isEqualTo(429);
+    }
+
+    private int forwarded(String value) {
+        return client.get("/hello", "X-Forwarded-For", value).statusCode();
+    }
+
+    @Test
+    void aTrustedProxySaysInForwardedWhoAsks() {
+        serve(Rule.named("address")
+                .key(KeySource.clientAddress(ClientAddress.ofForwarded("127.0.0.0/8")))
+                .limit(Limit.perMinute(1)));
+        assertThat(client.get("/hello", "Forwarded", "for=203.0.113.7;proto=https")
+                        .statusCode())
+                .isEqualTo(200);
+        assertThat(client.get("/hello", "Forwarded", "for=198.51.100.1, For=\"203.0.113.7:4711\"")
+                        .statusCode())
+                .isEqualTo(429);
+        assertThat(client.get("/hello", "Forwarded", "for=\"[2001:db8::1]\"").statusCode())
+                .isEqualTo(200);
+        assertThat(client.get("/hello", "Forwarded", "for=\"[2001:db8::2]:80\"").statusCode())
+                .isEqualTo(429);
+        assertThat(client.get("/hello").statusCode()).isEqualTo(200);
+        assertThat(client.get("/hello", "X-Forwarded-For", "203.0.113.99").statusCode())
+                .isEqualTo(429);
+    }
+
+    private int status(Sent sent) {
+        return client.get(sent.path(), sent.headers().toArray(String[]::new)).statusCode();
+    }
+
+    /** A request that has not been sent yet: where to, and the names and values of its fields. */
+    private record Sent(String path, List<String> headers) {
+
+        static Sent to(String path) {
+            return new Sent(path, List.of());
+        }
+
+        Sent with(String name, String value) {
+            return new Sent(
+                    path,
+                    Stream.concat(headers.stream(), Stream.of(name, value)).toList());
+        }
+    }
+}

@@ -1,0 +1,194 @@
+package io.github.spillgate.testkit;
+
+import static io.github.spillgate.testkit.LimiterForTests.address;
+import static io.github.spillgate.testkit.Told.field;
+import static io.github.spillgate.testkit.Told.items;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.http.RateLimitHeaders;
+import io.github.spillgate.http.Rule;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
+
+/** The response fields, statuses and bodies that a client sees, for pages of other origins as well. */
+public abstract class HttpResponseContract extends HttpContract {
+
+    private static final String ORIGIN = "https://shop.example";
+
+    protected HttpResponseContract(HttpAdapter adapter) {
+        super(adapter);
+    }
+
+    @Test
+    void whoIsAllowedIsToldWhatIsLeft() {
+        serve(address("address", 3));
+        HttpResponse<String> response = client.get("/hello");
+        assertThat(response.statusCode()).isEqualTo(200);
+        assertThat(response.body()).isEqualTo("hello");
+        assertThat(items(response, "RateLimit-Policy"))
+                .containsExactly(Map.entry("address-1m", Map.of("q", 3L, "w", 60L)));
+        assertThat(items(response, "RateLimit")).singleElement().satisfies(item -> {
+            assertThat(item.getKey()).isEqualTo("address-1m");
+            assertThat(item.getValue()).containsOnlyKeys("r", "t").containsEntry("r", 2L);
+            assertThat(item.getValue().get("t")).isBetween(1L, 60L);
+        });
+        assertThat(field(response, "X-RateLimit-Limit")).isEqualTo("3");
+        assertThat(field(response, "X-RateLimit-Remaining")).isEqualTo("2");
+        long now = System.currentTimeMillis() / 1000;
+        assertThat(Long.parseLong(field(response, "X-RateLimit-Reset"))).isBetween(now, now + 61);
+        assertThat(response.headers().firstValue("Retry-After")).isEmpty();
+        assertThat(response.headers().firstValue("Cache-Control")).isEmpty();
+    }
+
+    @Test
+    void whoIsDeniedIsToldWhyAndForHowLong() {
+        serve(address("address", 1));
+        client.get("/hello");
+        HttpResponse<String> response = client.get("/hello");
+        assertThat(response.statusCode()).isEqualTo(429);
+        assertThat(field(response, "Content-Type")).isEqualTo("application/problem+json");
+        assertThat(field(response, "Cache-Control")).isEqualTo("no-store");
+        long retryAfter = Long.parseLong(field(response, "Retry-After"));
+        assertThat(retryAfter).isBetween(1L, 61L);
+        assertThat(response.body())
+                .isEqualTo("{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
+                        + "\"title\":\"Request cannot be satisfied as assigned quota has been exceeded\",\"status\":429,"
+                        + "\"violated-policies\":[\"address-1m\"],\"retry-after\":" + retryAfter + "}");
+        assertThat(items(response, "RateLimit-Policy"))
+                .containsExactly(Map.entry("address-1m", Map.of("q", 1L, "w", 60L)));
+        assertThat(items(response, "RateLimit"))
+                .containsExactly(Map.entry("address-1m", Map.of("r", 0L, "t", Math.min(60L, retryAfter))));
+        assertThat(field(response, "X-RateLimit-Limit")).isEqualTo("1");
+        assertThat(field(response, "X-RateLimit-Remaining")).isEqualTo("0");
+        assertThat(Long.parseLong(field(response, "X-RateLimit-Reset")))
+                .isGreaterThanOrEqualTo(System.currentTimeMillis() / 1000);
+    }
+
+    @Test
+    void whoIsDeniedReachesNoHandler() {
+        serve(address("address", 2));
+        IntStream.range(0, 5).forEach(i -> client.get("/hello"));
+        assertThat(handled).hasValue(2);
+    }
+
+    @Test
+    void whoKeepsToRetryAfterSucceeds() {
+        serve(Rule.named("address").key(LimiterForTests.ADDRESS).limit(Limit.perSecond(1)));
+        HttpResponse<String> denied = client.get("/hello");
+        for (int i = 0; i < 100 && denied.statusCode() != 429; i++) {
+            denied = client.get("/hello");
+        }
+        assertThat(denied.statusCode()).isEqualTo(429);
+        Duration told = Duration.ofSeconds(Long.parseLong(field(denied, "Retry-After")));
+        Mono.delay(told).block();
+        assertThat(client.get("/hello").statusCode()).isEqualTo(200);
+    }
+
+    @Test
+    void nothingIsToldOfARequestThatNoRuleIsAbout() {
+        serve(address("address", 1).paths(pattern("/items/**")));
+        for (int i = 0; i < 3; i++) {
+            HttpResponse<String> response = client.get("/hello");
+            assertThat(response.statusCode()).isEqualTo(200);
+            assertThat(Told.all(response)).isEmpty();
+        }
+        assertThat(heard.all()).isEmpty();
+    }
+
+    @Test
+    void fieldsCanBeSwitchedOff() {
+        serve(RateLimitHeaders.all().xRateLimit(false).rateLimit(false), address("address", 1));
+        assertThat(Told.all(client.get("/hello"))).isEmpty();
+        assertThat(Told.all(client.get("/hello"))).containsExactly("Retry-After");
+    }
+
+    @Test
+    void whatAHandlerSaysOfItsOwnLimitsStays() {
+        serve(address("address", 5));
+        HttpResponse<String> response = client.get("/own");
+        assertThat(field(response, "X-RateLimit-Limit")).isEqualTo(HttpAdapter.OWN);
+        assertThat(field(response, "X-RateLimit-Remaining")).isEqualTo("4");
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {204, 302, 401, 404, 500})
+    void everyStatusTellsWhatIsLeft(int status) {
+        serve(address("address", 5));
+        HttpResponse<String> response = client.get("/status/" + status);
+        assertThat(response.statusCode()).isEqualTo(status);
+        assertThat(field(response, "X-RateLimit-Remaining")).isEqualTo("4");
+    }
+
+    @Test
+    void alsoARequestThatNoHandlerIsForIsLimited() {
+        serve(address("address", 1));
+        HttpResponse<String> response = client.get("/nothing/there");
+        assertThat(response.statusCode()).isEqualTo(404);
+        assertThat(field(response, "X-RateLimit-Remaining")).isEqualTo("0");
+        assertThat(client.get("/nothing/there").statusCode()).isEqualTo(429);
+    }
+
+    @Test
+    void headIsDeniedWithoutABody() {
+        serve(address("address", 1));
+        client.get("/hello");
+        HttpResponse<String> response = client.send(client.request("/hello").method("HEAD", BodyPublishers.noBody()));
+        assertThat(response.statusCode()).isEqualTo(429);
+        assertThat(response.body()).isEmpty();
+        assertThat(Told.all(response)).hasSize(6);
+    }
+
+    // Other origins.
+
+    @Test
+    void aScriptOfAnotherOriginCanReadTheFields() {
+        serve(address("address", 1));
+        HttpResponse<String> allowed = client.get("/open", "Origin", ORIGIN);
+        assertThat(allowed.statusCode()).isEqualTo(200);
+        HttpResponse<String> denied = client.get("/open", "Origin", ORIGIN);
+        assertThat(denied.statusCode()).isEqualTo(429);
+        for (HttpResponse<String> response : List.of(allowed, denied)) {
+            assertThat(field(response, "Access-Control-Allow-Origin")).isEqualTo("*");
+            assertThat(field(response, "Access-Control-Expose-Headers"))
+                    .isEqualTo("X-Own, RateLimit-Policy, RateLimit, X-RateLimit-Limit, X-RateLimit-Remaining,"
+                            + " X-RateLimit-Reset, Retry-After");
+        }
+        HttpResponse<String> closed = client.get("/hello", "Origin", ORIGIN);
+        assertThat(closed.statusCode()).isEqualTo(429);
+        assertThat(closed.headers().firstValue("Access-Control-Allow-Origin")).isEmpty();
+        assertThat(closed.headers().firstValue("Access-Control-Expose-Headers")).isEmpty();
+    }
+
+    @Test
+    void aPreflightIsLetThrough() {
+        serve(address("address", 1));
+        client.get("/hello");
+        String[] asking = {"Origin", ORIGIN, "Access-Control-Request-Method", "GET"};
+        HttpResponse<String> open = options("/open", asking);
+        assertThat(open.statusCode()).isBetween(200, 299);
+        assertThat(field(open, "Access-Control-Allow-Origin")).isEqualTo("*");
+        assertThat(Told.all(open)).isEmpty();
+        // Whatever it is answered where no other origin is allowed.
+        assertThat(options("/hello", asking).statusCode()).isNotEqualTo(429);
+        // These are none.
+        assertThat(options("/hello").statusCode()).isEqualTo(429);
+        assertThat(options("/hello", "Origin", ORIGIN).statusCode()).isEqualTo(429);
+        String[] withPassword = {
+            "Origin", ORIGIN, "Access-Control-Request-Method", "GET", "Authorization", "Basic YW5uOnNlY3JldA=="
+        };
+        assertThat(options("/hello", withPassword).statusCode()).isEqualTo(429);
+    }
+
+    private HttpResponse<String> options(String path, String... headers) {
+        return client.send(client.request(path, headers).method("OPTIONS", BodyPublishers.noBody()));
+    }
+}

@@ -1,0 +1,10 @@
+package io.github.spillgate.vertx;
+
+import io.github.spillgate.testkit.HttpConnectionContract;
+
+class VertxHttpConnectionTest extends HttpConnectionContract {
+
+    VertxHttpConnectionTest() {
+        super(new VertxHttpAdapter());
+    }
+}

@@ -1,0 +1,10 @@
+package io.github.spillgate.vertx;
+
+import io.github.spillgate.testkit.HttpResponseContract;
+
+class VertxHttpResponseTest extends HttpResponseContract {
+
+    VertxHttpResponseTest() {
+        super(new VertxHttpAdapter());
+    }
+}

@@ -1,0 +1,142 @@
+package io.github.spillgate.webflux;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.http.PathSyntax;
+import io.github.spillgate.testkit.HttpAdapter;
+import java.util.List;
+import org.springframework.context.annotation.AnnotationConfigApplicationContext;
+import org.springframework.core.annotation.Order;
+import org.springframework.core.io.buffer.DataBuffer;
+import org.springframework.core.io.buffer.DataBufferUtils;
+import org.springframework.http.HttpStatusCode;
+import org.springframework.http.ResponseEntity;
+import org.springframework.web.bind.annotation.CrossOrigin;
+import org.springframework.web.bind.annotation.GetMapping;
+import org.springframework.web.bind.annotation.PathVariable;
+import org.springframework.web.bind.annotation.PostMapping;
+import org.springframework.web.bind.annotation.RequestBody;
+import org.springframework.web.bind.annotation.RequestMapping;
+import org.springframework.web.bind.annotation.RequestMethod;
+import org.springframework.web.bind.annotation.RestController;
+import org.springframework.web.server.ServerWebExchange;
+import org.springframework.web.server.WebFilter;
+import org.springframework.web.server.WebFilterChain;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+/** WebFlux for the HTTP contract. */
+final class WebFluxHttpAdapter implements HttpAdapter {
+
+    @Override
+    public PathSyntax syntax() {
+        return PathPatterns.ofSpring();
+    }
+
+    @Override
+    public String pattern(String pattern) {
+        return pattern;
+    }
+
+    @Override
+    public Server start(Setup setup) {
+        Service service = Service.startWithHttp2(context -> beans(context, setup));
+        return new Server() {
+
+            @Override
+            public int port() {
+                return service.port();
+            }
+
+            @Override
+            public void close() {
+                service.close();
+            }
+        };
+    }
+
+    private static void beans(AnnotationConfigApplicationContext context, Setup setup) {
+        Service.filters(context, RateLimitResponses.standard().headers(setup.headers()), setup.rules());
+        context.registerBean(Authentication.class);
+        context.registerBean(Handlers.class, () -> new Handlers(setup.handled()));
+    }
+
+    @Order(-100)
+    static class Authentication implements WebFilter {
+
+        @Override
+        public Mono<Void> filter(ServerWebExchange exchange, WebFilterChain chain) {
+            String user = exchange.getRequest().getHeaders().getFirst("X-User");
+            return chain.filter(
+                    user == null
+                            ? exchange
+                            : exchange.mutate().principal(Mono.just(() -> user)).build());
+        }
+    }
+
+    @RestController
+    static class Handlers {
+
+        private final Runnable handled;
+
+        Handlers(Runnable handled) {
+            this.handled = handled;
+        }
+
+        @RequestMapping(
+                path = "/hello",
+                method = {RequestMethod.GET, RequestMethod.POST})
+        Mono<String> hello() {
+            handled.run();
+            return Mono.just("hello");
+        }
+
+        @PostMapping("/echo")
+        Mono<String> echo(@RequestBody(required = false) Flux<DataBuffer> body) {
+            handled.run();
+            return DataBufferUtils.join(body)
+                    .map(Handlers::bytes)
+                    .defaultIfEmpty(new byte[0])
+                    .map(HttpAdapter::echo);
+        }
+
+        private static byte[] bytes(DataBuffer buffer) {
+            byte[] bytes = new byte[buffer.readableByteCount()];
+            buffer.read(bytes);
+            DataBufferUtils.release(buffer);
+            return bytes;
+        }
+
+        @GetMapping("/status/{code}")
+        Mono<ResponseEntity<Void>> status(@PathVariable int code) {
+            handled.run();
+            return Mono.just(ResponseEntity.status(HttpStatusCode.valueOf(code)).build());
+        }
+
+        @GetMapping("/items/{id}")
+        Mono<String> item(@PathVariable String id) {
+            handled.run();
+            return Mono.just("item " + id);
+        }
+
+        @GetMapping("/own")
+        Mono<String> own(ServerWebExchange exchange) {
+            handled.run();
+            exchange.getResponse().getHeaders().set("X-RateLimit-Limit", OWN);
+            return Mono.just("own");
+        }
+
+        @CrossOrigin(exposedHeaders = "X-Own")
+        @GetMapping("/open")
+        Mono<String> open() {
+            handled.run();
+            return Mono.just("open");
+        }
+
+        @GetMapping("/decisions")
+        Mono<ResponseEntity<String>> decisions(ServerWebExchange exchange) {
+            handled.run();
+            List<Decision> decisions = RateLimitResponses.decisions(exchange);
+            return Mono.just(ResponseEntity.ok(HttpAdapter.text(decisions)));
+        }
+    }
+}

@@ -1,0 +1,10 @@
+package io.github.spillgate.webflux;
+
+import io.github.spillgate.testkit.HttpResponseContract;
+
+class WebFluxHttpResponseTest extends HttpResponseContract {
+
+    WebFluxHttpResponseTest() {
+        super(new WebFluxHttpAdapter());
+    }
+}
