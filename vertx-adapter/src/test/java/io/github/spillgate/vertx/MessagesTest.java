@@ -13,6 +13,7 @@ import io.github.spillgate.testkit.WebSocketForTests;
 import io.vertx.core.Future;
 import io.vertx.core.Vertx;
 import io.vertx.core.http.HttpServer;
+import io.vertx.core.http.HttpServerOptions;
 import io.vertx.core.http.ServerWebSocket;
 import io.vertx.ext.web.Router;
 import java.io.IOException;
@@ -27,18 +28,20 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.stream.IntStream;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Flux;
 
 /** What docs/websockets.md shows of Vert.x does what it says: with a real server, a real client and a real Redis. */
 class MessagesTest extends MessagesContract {
 
+    /** A server that is closed waits 1 s for the close frame of a client, and by default 10 s. */
+    private static final HttpServerOptions CLOSING_SOON = new HttpServerOptions().setWebSocketClosingTimeout(1);
+
     private final Vertx vertx = Vertx.vertx();
 
-    @AfterEach
-    void closeVertx() {
-        join(vertx.close());
+    /** Closes Vert.x last, after the clients: the server waits for the close frame of a client that is slowed. */
+    MessagesTest() {
+        closedLater(() -> join(vertx.close()));
     }
 
     @Override
@@ -104,8 +107,9 @@ class MessagesTest extends MessagesContract {
     }
 
     private WebSocketForTests chat(Consumer<ServerWebSocket> handler) {
-        HttpServer server =
-                join(vertx.createHttpServer().webSocketHandler(handler::accept).listen(0, "127.0.0.1"));
+        HttpServer server = join(vertx.createHttpServer(CLOSING_SOON)
+                .webSocketHandler(handler::accept)
+                .listen(0, "127.0.0.1"));
         return closedLater(
                 WebSocketForTests.open(ClientForTests.of(server.actualPort()).uri("/chat")));
     }

@@ -11,6 +11,7 @@ import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.metrics.RuleMetrics;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Thorough;
 import io.lettuce.core.RedisURI;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.vertx.core.Context;
@@ -180,6 +181,7 @@ class RateLimitingTest {
     }
 
     @Test
+    @Thorough
     void aClusterNeedsOneSettingMore() throws Exception {
         try (RedisClusterForTests cluster = RedisClusterForTests.start(3, 0)) {
             RateLimiting limiting = RateLimiting.of(vertx, options(cluster)).start();

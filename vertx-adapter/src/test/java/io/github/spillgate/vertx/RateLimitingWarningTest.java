@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
 /** What may be meant otherwise is said once, in the words of the settings that a service on Vert.x has. */
-class SettingsDoubtTest extends HandlerFixture {
+class RateLimitingWarningTest extends HandlerFixture {
 
     private static final String UNTRUSTED = "no proxy is trusted";
     private static final String UNDECIDED = "could not be decided";
@@ -76,7 +76,7 @@ class SettingsDoubtTest extends HandlerFixture {
                   {"name": "address", "limits": "100/1m"},
                   {"name": "broken", "paths": "/broken", "key": "bean:broken", "limits": "100/1m"}]}
                 """).put("client-address", new JsonObject(clientAddress));
-        return RateLimiting.of(vertx, new RateLimitOptions(options)).key("broken", SettingsDoubtTest::broken);
+        return RateLimiting.of(vertx, new RateLimitOptions(options)).key("broken", RateLimitingWarningTest::broken);
     }
 
     private void serve(RateLimiting.Builder limiting) throws Exception {

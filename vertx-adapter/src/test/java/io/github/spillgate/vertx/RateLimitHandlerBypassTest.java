@@ -1,0 +1,191 @@
+package io.github.spillgate.vertx;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.http.Rules;
+import io.vertx.ext.web.Router;
+import io.vertx.ext.web.RoutingContext;
+import java.net.InetAddress;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+
+/** Paths, preflights and line ends that a client writes so as to bypass a rule. */
+class RateLimitHandlerBypassTest extends HandlerFixture {
+
+    @Test
+    void aPathThatCannotBeDecodedIsAMistakeOfTheClient() throws Exception {
+        Rules rules = rules(local, address("address", 5).paths("/v1/*"));
+        start(router -> {
+            router.route().handler(RateLimitHandler.create(rules));
+            router.get("/v1/items").handler(ctx -> end(ctx, "hello"));
+        });
+        assertThat(raw("GET /v1/%zz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+                .startsWith("HTTP/1.1 400");
+    }
+
+    @Test
+    void withoutALimiterAPathThatCannotBeDecodedIs400() throws Exception {
+        start(router -> {
+            router.route().handler(RoutingContext::next);
+            router.get("/v1/items").handler(ctx -> end(ctx, "hello"));
+        });
+        assertThat(raw("GET /v1/%zz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+                .startsWith("HTTP/1.1 400");
+    }
+
+    @Test
+    void noWayAroundARuleByHowAPathIsWritten() throws Exception {
+        Rules rules = rules(
+                local,
+                address("login", 1_000).paths("/api/login"),
+                address("user", 1_000).paths("/api/users/:id"),
+                address("file", 1_000).paths("/api/files/:id.:ext"),
+                address("dir", 1_000).paths("/api/dir/*"),
+                address("sub", 1_000).paths("/t/:tenant/login"),
+                address("plus", 1_000).paths("/api/a+b(c)$.d"));
+        AtomicInteger reached = new AtomicInteger();
+        Queue<String> around = new ConcurrentLinkedQueue<>();
+        start(router -> {
+            router.route().handler(RateLimitHandler.create(rules));
+            Router sub = Router.router(vertx);
+            io.vertx.core.Handler<RoutingContext> seen = ctx -> {
+                reached.incrementAndGet();
+                if (RateLimitHandler.decisions(ctx).isEmpty()) {
+                    around.add(ctx.request().uri() + " at " + ctx.currentRoute().getName());
+                }
+                end(ctx, "hello");
+            };
+            sub.route("/login").handler(seen);
+            sub.route("/users/:id").handler(seen);
+            sub.route("/files/:id.:ext").handler(seen);
+            sub.route("/dir/*").handler(seen);
+            sub.route("/a+b(c)$.d").handler(seen);
+            router.route("/api/*").subRouter(sub);
+            Router tenants = Router.router(vertx);
+            tenants.route("/login").handler(seen);
+            router.route("/t/:tenant/*").subRouter(tenants);
+        });
+        for (String path : List.of(
+                "/api/login",
+                "/api/login/",
+                "/api/login//",
+                "/api//login",
+                "//api/login",
+                "/api/./login",
+                "/api/x/../login",
+                "/api/%6Cogin",
+                "/api/%6cogin",
+                "/api/login/.",
+                "/api/login/..",
+                "/api/login;x=1",
+                "/api/login%2F",
+                "/api/login%2f",
+                "/api/LOGIN",
+                "/API/login",
+                "/api/%2e/login",
+                "/api/x/%2e%2e/login",
+                "/api%2Flogin",
+                "/api/login?",
+                "/api/login?x=/y",
+                "/api/login#x",
+                "/api/users/1",
+                "/api/users/1/",
+                "/api/users/1//",
+                "/api/users/%2F",
+                "/api/users/a%20b",
+                "/api/users/%0A",
+                "/api/users/a;b",
+                "/api/users/..%2f",
+                "/api/users/.",
+                "/api/users/%C3%A9",
+                "/api/users/\u00e9",
+                "/api/files/a.b",
+                "/api/files/a.b.c",
+                "/api/files/a.b/",
+                "/api/files/%2E.b",
+                "/api/dir",
+                "/api/dir/",
+                "/api/dir/x/y",
+                "/api/dir//",
+                "/api/dir%2Fx",
+                "/api/dir/%0A/x",
+                "/api/dir/..;/x",
+                "/t/a/login",
+                "/t/a/login/",
+                "/t/a//login",
+                "/t/%2F/login",
+                "/t/a%2Flogin/login",
+                "/t//a/login",
+                "/t/a;x/login",
+                "/api/a+b(c)$.d",
+                "/api/a%2Bb(c)$.d",
+                "http://x/api/login",
+                "http://x//api/login")) {
+            try {
+                raw("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+            } catch (java.io.IOException e) {
+                // refused
+            }
+        }
+        assertThat(around).isEmpty();
+    }
+
+    @Test
+    void noWayAroundByWhatLooksLikeAPreflight() throws Exception {
+        RateLimitHandler limited = RateLimitHandler.create(rules(local, address("address", 1)));
+        // A route without a method takes all of them.
+        start(router -> router.route("/search").handler(limited).handler(ctx -> end(ctx, "found")));
+        String asking = String.join(
+                "\r\n",
+                "OPTIONS /search HTTP/1.1",
+                "Host: x",
+                "Origin: http://a.example",
+                "Access-Control-Request-Method: GET",
+                "Connection: close",
+                "",
+                "");
+
+        assertThat(raw(asking)).startsWith("HTTP/1.1 200");
+        assertThat(raw(asking)).startsWith("HTTP/1.1 429");
+    }
+
+    @Test
+    void noWayAroundByACharacterThatEndsALine() throws Exception {
+        Rules rules = rules(local, address("api", 1_000).paths("/api/*"));
+        Queue<String> around = new ConcurrentLinkedQueue<>();
+        AtomicInteger reached = new AtomicInteger();
+        start(router -> {
+            router.route().handler(RateLimitHandler.create(rules));
+            router.route("/api/*").handler(ctx -> {
+                reached.incrementAndGet();
+                if (RateLimitHandler.decisions(ctx).isEmpty()) {
+                    around.add(ctx.request().uri());
+                }
+                end(ctx, "hello");
+            });
+        });
+        try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), server.actualPort())) {
+            socket.setSoTimeout(5_000);
+            socket.getOutputStream()
+                    .write("GET /api/\u0085x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+                            .getBytes(StandardCharsets.ISO_8859_1));
+            assertThat(new String(socket.getInputStream().readAllBytes(), StandardCharsets.ISO_8859_1))
+                    .startsWith("HTTP/1.1 200");
+        }
+        assertThat(around).isEmpty();
+        assertThat(reached).hasValue(1);
+    }
+
+    private String raw(String request) throws Exception {
+        try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), server.actualPort())) {
+            socket.setSoTimeout(5_000);
+            socket.getOutputStream().write(request.getBytes(StandardCharsets.UTF_8));
+            return new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        }
+    }
+}
