@@ -10,6 +10,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.webflux.RateLimited;
 import io.netty.handler.codec.quic.QuicChannel;
 import java.io.IOException;
@@ -33,6 +34,7 @@ import java.util.stream.Stream;
 import javax.tools.JavaCompiler;
 import javax.tools.ToolProvider;
 import org.awaitility.Awaitility;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.springframework.aot.generate.ClassNameGenerator;
@@ -66,11 +68,20 @@ import reactor.netty.NettyInbound;
  */
 class AheadOfTimeTest {
 
+    private static final RuntimeHints HINTS = new RuntimeHints();
+
     @TempDir
     Path directory;
 
-    private final RuntimeHints hints = new RuntimeHints();
+    @BeforeAll
+    static void generateHints(@TempDir Path directory) throws IOException {
+        generate(
+                directory,
+                HINTS,
+                Map.of("spillgate.store", "local", "management.endpoints.web.exposure.include", "spillgate"));
+    }
 
+    @Thorough
     @Test
     void anApplicationThatIsMadeAheadOfTimeLimits() throws Exception {
         String redis = RedisForTests.first().uri().toURI().toString();
@@ -80,6 +91,7 @@ class AheadOfTimeTest {
                 .containsExactly("REDIS", "200", "429", "200", "200", "429");
     }
 
+    @Thorough
     @Test
     void soDoesOneWithTheRedisOfTheApplication() throws Exception {
         RedisForTests redis = RedisForTests.first();
@@ -88,6 +100,7 @@ class AheadOfTimeTest {
                 .containsExactly("REDIS", "200", "429", "200", "200", "429");
     }
 
+    @Thorough
     @Test
     void whichStoreCountsIsSettledAheadOfTime() throws Exception {
         String made = generate(Map.of("spillgate.store", "local"));
@@ -95,6 +108,7 @@ class AheadOfTimeTest {
                 .containsExactly("LOCAL", "200", "429", "200", "200", "429");
     }
 
+    @Thorough
     @Test
     void aSettingThatDoesNotExistStopsTheStart() throws Exception {
         String made = generate(Map.of("spillgate.store", "local"));
@@ -104,8 +118,7 @@ class AheadOfTimeTest {
     }
 
     @Test
-    void whatIsReadByReflectionIsKept() throws Exception {
-        generate(Map.of("spillgate.store", "local", "management.endpoints.web.exposure.include", "spillgate"));
+    void whatIsReadByReflectionIsKept() {
         Stream.concat(
                         Stream.of(SpillgateProperties.class),
                         Stream.of(SpillgateProperties.class.getDeclaredClasses())
@@ -113,7 +126,7 @@ class AheadOfTimeTest {
                 .forEach(settings -> assertThat(
                                 reflection().onConstructorInvocation(settings.getDeclaredConstructors()[0]))
                         .as(settings.getName())
-                        .accepts(hints));
+                        .accepts(HINTS));
         for (Class<?> told : List.of(
                 SpillgateEndpoint.Overview.class,
                 SpillgateEndpoint.RuleInForce.class,
@@ -123,32 +136,30 @@ class AheadOfTimeTest {
         }
         for (String operation : List.of("overview", "usage", "reset")) {
             assertThat(reflection().onMethodInvocation(SpillgateEndpoint.class, operation))
-                    .accepts(hints);
+                    .accepts(HINTS);
         }
-        assertThat(reflection().onType(WrongSettingAnalyzer.class)).accepts(hints);
+        assertThat(reflection().onType(WrongSettingAnalyzer.class)).accepts(HINTS);
     }
 
     /** Else the peer of a request would be whom a header names: only of Reactor Netty's connections the other end is seen. */
     @Test
-    void whatTheAdapterLooksForByNameIsFound() throws Exception {
-        generate(Map.of("spillgate.store", "local"));
+    void whatTheAdapterLooksForByNameIsFound() {
         for (Class<?> type : List.of(NettyInbound.class, NettyReactiveWebServerFactory.class, QuicChannel.class)) {
-            assertThat(reflection().onType(type)).as(type.getName()).accepts(hints);
+            assertThat(reflection().onType(type)).as(type.getName()).accepts(HINTS);
         }
     }
 
     @Test
-    void annotationsAreKeptWhereverTheyStand() throws Exception {
-        generate(Map.of("spillgate.store", "local"));
+    void annotationsAreKeptWhereverTheyStand() {
         for (Class<?> annotation : List.of(RateLimited.class, RateLimited.All.class)) {
             assertThat(reflection().onType(annotation).withMemberCategory(MemberCategory.INVOKE_DECLARED_METHODS))
                     .as(annotation.getName())
-                    .accepts(hints);
+                    .accepts(HINTS);
         }
-        assertThat(proxies().forInterfaces(RateLimited.class)).accepts(hints);
-        assertThat(reflection().onMethodInvocation(Handlers.class, "twice")).accepts(hints);
-        assertThat(reflection().onMethodInvocation(Contract.class, "inherited")).accepts(hints);
-        assertThat(reflection().onType(Handlers.class)).accepts(hints);
+        assertThat(proxies().forInterfaces(RateLimited.class)).accepts(HINTS);
+        assertThat(reflection().onMethodInvocation(Handlers.class, "twice")).accepts(HINTS);
+        assertThat(reflection().onMethodInvocation(Contract.class, "inherited")).accepts(HINTS);
+        assertThat(reflection().onType(Handlers.class)).accepts(HINTS);
     }
 
     private void assertInvocable(Class<?> type) {
@@ -158,13 +169,18 @@ class AheadOfTimeTest {
                     && !method.getName().matches("hashCode|toString")) {
                 assertThat(reflection().onMethodInvocation(method))
                         .as(method.toString())
-                        .accepts(hints);
+                        .accepts(HINTS);
             }
         }
     }
 
-    /** Lets Spring make the application, and returns the class that sets it up. */
     private String generate(Map<String, Object> settings) throws IOException {
+        return generate(directory, new RuntimeHints(), settings);
+    }
+
+    /** Lets Spring generate the application, and returns the class that sets it up. */
+    private static String generate(Path directory, RuntimeHints hints, Map<String, Object> settings)
+            throws IOException {
         DefaultGenerationContext generation = new DefaultGenerationContext(
                 new ClassNameGenerator(ClassName.get(Application.class)),
                 new FileSystemGeneratedFiles(directory),

@@ -8,9 +8,11 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.testkit.TlsForTests;
 import java.time.Duration;
 import java.util.List;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.springframework.boot.SpringBootConfiguration;
@@ -28,7 +30,13 @@ class BootTlsTest {
         return RedisForTests.programsWithTls();
     }
 
+    @Test
+    void theLimiterOfOneRedisTrustsWhatTheBundleTrusts() {
+        theLimiterTrustsWhatTheBundleTrusts(everyRedis().get(0));
+    }
+
     @ParameterizedTest
+    @Thorough
     @MethodSource("everyRedis")
     void theLimiterTrustsWhatTheBundleTrusts(RedisForTests program) {
         TlsForTests tls = TlsForTests.ofServer();
@@ -41,6 +49,7 @@ class BootTlsTest {
     }
 
     @ParameterizedTest
+    @Thorough
     @MethodSource("everyRedis")
     void theLimiterShowsTheCertificateOfTheBundle(RedisForTests program) {
         TlsForTests tls = TlsForTests.ofBoth();
@@ -56,6 +65,7 @@ class BootTlsTest {
 
     /** So that the two above do not pass for want of a check. */
     @ParameterizedTest
+    @Thorough
     @MethodSource("everyRedis")
     void whoTrustsSomebodyElseGoesOnByItself(RedisForTests program) {
         TlsForTests tls = TlsForTests.ofServer();

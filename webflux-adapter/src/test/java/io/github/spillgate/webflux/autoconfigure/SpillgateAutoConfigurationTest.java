@@ -22,6 +22,7 @@ import io.github.spillgate.metrics.RuleObservations;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.webflux.RateLimitWebFilter;
 import io.lettuce.core.AclSetuserArgs;
 import io.micrometer.core.instrument.MeterRegistry;
@@ -128,6 +129,7 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
+    @Thorough
     @ExtendWith(OutputCaptureExtension.class)
     void noConnectionToAClusterOutlivesTheApplication(CapturedOutput output) {
         try (RedisClusterForTests cluster = RedisClusterForTests.start(3, 0)) {

@@ -20,7 +20,7 @@ import org.springframework.web.reactive.HandlerMapping;
 import org.springframework.web.reactive.handler.SimpleUrlHandlerMapping;
 import org.springframework.web.reactive.socket.WebSocketHandler;
 
-class WebSocketTest {
+class RateLimitWebFilterWebSocketTest {
 
     private final Limiters limiters = Limiters.onRedis();
     private final Service service = Service.start(context -> {

@@ -26,7 +26,7 @@ import org.springframework.test.web.reactive.server.WebTestClient;
 @AutoConfigureSpillgate
 @Import(Plans.class)
 @DirtiesContext(classMode = DirtiesContext.ClassMode.AFTER_EACH_TEST_METHOD)
-class LimitedSliceTest {
+class AutoConfigureSpillgateTest {
 
     @Autowired
     private WebTestClient client;

@@ -6,6 +6,7 @@ import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.testkit.KotlinSource;
+import io.github.spillgate.testkit.Thorough;
 import java.lang.reflect.Method;
 import java.net.URL;
 import java.net.URLClassLoader;
@@ -19,7 +20,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerAdapter;
 
 /** A controller in Kotlin is limited as one in Java is. */
-class SuspendingFunctionTest {
+class RateLimitedKotlinTest {
 
     private static final String CONTROLLER = """
             import io.github.spillgate.webflux.RateLimited
@@ -48,6 +49,7 @@ class SuspendingFunctionTest {
     Path temp;
 
     @Test
+    @Thorough
     void itsFunctionsMaySuspend() throws Exception {
         KotlinSource.assertCompiles("Slow", CONTROLLER, temp);
         try (URLClassLoader compiled = new URLClassLoader(

@@ -22,7 +22,7 @@ import org.springframework.mock.web.server.MockServerWebExchange;
 import reactor.core.publisher.Mono;
 
 @ExtendWith(OutputCaptureExtension.class)
-class SettingsDoubtTest {
+class SpillgateAutoConfigurationWarningTest {
 
     private final ReactiveWebApplicationContextRunner runner = new ReactiveWebApplicationContextRunner()
             .withConfiguration(AutoConfigurations.of(

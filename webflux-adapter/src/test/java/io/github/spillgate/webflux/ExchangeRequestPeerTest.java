@@ -24,7 +24,7 @@ import reactor.netty.http.server.HttpServer;
 import reactor.netty.http.server.ProxyProtocolSupportType;
 
 /** The other end of a connection, whatever the server and Spring have made of the request; nobody chooses his address. */
-class PeerTest {
+class ExchangeRequestPeerTest {
 
     private final Limiters limiters = Limiters.onRedis();
     private Service service;

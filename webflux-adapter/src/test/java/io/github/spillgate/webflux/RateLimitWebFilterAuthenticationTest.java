@@ -25,7 +25,7 @@ import org.springframework.web.bind.annotation.RestController;
 import reactor.core.publisher.Mono;
 
 /** The two phases, around Spring Security. */
-class AuthenticationTest {
+class RateLimitWebFilterAuthenticationTest {
 
     private final Limiters limiters = Limiters.onRedis();
     private final Rules rules = limiters.rules(

@@ -54,7 +54,7 @@ import org.springframework.web.server.WebHandler;
 import reactor.core.publisher.Mono;
 
 /** What does not happen every day, and must not open a way around a limit or end in an error. */
-class EdgesTest {
+class RateLimitWebFilterBypassTest {
 
     private final Limiters limiters = Limiters.onRedis();
     private Service service;
@@ -114,7 +114,7 @@ class EdgesTest {
             context.registerBean(
                     RateLimitWebFilter.class,
                     () -> RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, RateLimitResponses.standard()));
-            context.register(AuthenticationTest.Security.class);
+            context.register(RateLimitWebFilterAuthenticationTest.Security.class);
             context.registerBean(Handlers.class);
         });
         List<Integer> statuses = new ArrayList<>();

@@ -25,7 +25,7 @@ import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
 /** Whoever has answered, the handler runs where it would without a limiter: on the event loop of the connection. */
-class HandlerThreadTest {
+class RateLimitWebFilterThreadTest {
 
     private final RedisClient client = RedisClient.create(RedisForTests.first().uri());
     private final StatefulRedisConnection<String, String> connection = client.connect();

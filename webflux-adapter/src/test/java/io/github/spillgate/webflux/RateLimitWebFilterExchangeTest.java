@@ -71,7 +71,7 @@ import reactor.netty.http.server.HttpServer;
  * What becomes of an exchange besides being allowed or denied: where it goes on, what a second try hears, what is told of wrong settings, and
  * of routes that change.
  */
-class LimitedExchangeTest {
+class RateLimitWebFilterExchangeTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
 

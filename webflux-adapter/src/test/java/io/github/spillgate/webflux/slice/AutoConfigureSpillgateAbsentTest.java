@@ -11,7 +11,7 @@ import org.springframework.test.web.reactive.server.WebTestClient;
 
 /** A slice as it is: controllers work, and nobody is limited. */
 @WebFluxTest(controllers = Reports.class, properties = "spillgate.redis.uri=redis://localhost:1")
-class SliceTest {
+class AutoConfigureSpillgateAbsentTest {
 
     @Autowired
     private WebTestClient client;

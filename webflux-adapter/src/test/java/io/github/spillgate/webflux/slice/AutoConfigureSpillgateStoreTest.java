@@ -16,7 +16,7 @@ import org.springframework.test.context.DynamicPropertySource;
 /** A slice whose test asks for the store of the settings. */
 @WebFluxTest(Reports.class)
 @AutoConfigureSpillgate(store = Keeps.AUTO)
-class ChosenStoreTest {
+class AutoConfigureSpillgateStoreTest {
 
     @Autowired
     private LimitStore store;
