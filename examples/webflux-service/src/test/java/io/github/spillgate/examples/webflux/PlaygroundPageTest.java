@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.examples.redis.ExampleRedis;
+import io.github.spillgate.testkit.Thorough;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Path;
@@ -20,6 +21,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import tools.jackson.databind.JsonNode;
 
 /** The page in a real browser. Where there is none, that is said, and {@link PlaygroundTest} is what there is. */
+@Thorough
 class PlaygroundPageTest {
 
     private static final Duration PATIENCE = Duration.ofSeconds(60);
