@@ -30,6 +30,7 @@ class BenchmarkTest {
         int status = run("--rounds", "1", "--seconds", "0.02", "--out", directory.toString());
 
         assertReported(status, Works.all(), directory);
+        assertThat(directory.resolve("results.md")).content().contains("| decisions in a command |");
     }
 
     /** One work on Redis, and one without. */
@@ -66,11 +67,7 @@ class BenchmarkTest {
                 .noneMatch(row -> columns(row, 4, 5).equals("0.0000"));
         assertThat(directory.resolve("results.md"))
                 .content()
-                .contains(
-                        "## " + works.get(0).name(),
-                        "| **spillgate counter** |",
-                        "bucket4j 8",
-                        "| decisions in a command |");
+                .contains("## " + works.get(0).name(), "| **spillgate counter** |", "bucket4j 8");
         for (Work work : works) {
             Path chart = directory.resolve(work.kind() + ".svg");
             DocumentBuilderFactory.newInstance().newDocumentBuilder().parse(chart.toFile());
