@@ -201,7 +201,7 @@ class ClusterTest {
         RateLimiter limiter = limiter(LIMIT);
         Charge[] charges = {Charge.of("a"), Charge.of("b"), Charge.of("c")};
         Set<String> threads = ConcurrentHashMap.newKeySet();
-        for (int i = 0; i < 100; i++) {
+        for (int i = 0; i < 300; i++) {
             Decision taken = limiter.tryAcquire(charges).block(LONG);
             for (Mono<?> call : List.of(limiter.peek(charges), limiter.refund(taken), limiter.reset(charges))) {
                 call.doOnTerminate(() ->

@@ -225,7 +225,7 @@ class ResilientStoreChaosTest {
     @Test
     void theScriptsAreFlushedAgainAndAgain() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
-        for (int i = 0; i < 30; i++) {
+        for (int i = 0; i < 100; i++) {
             chaos.command(RedisCommands::scriptFlush);
             chaos.awaitMoreFrom(Source.REDIS, 100);
         }

@@ -111,6 +111,7 @@ class BenchmarkTest {
     }
 
     @Test
+    @Tag("thorough")
     void whatKeysTakeOfMemoryIsShown() {
         assertThat(run("--memory", "--quick")).isZero();
         assertThat(err.toString(StandardCharsets.UTF_8)).isEmpty();
