@@ -188,9 +188,7 @@ class RuleLookupTest {
                             == Source.REDIS);
             Rules rules = rules(
                     onRedis,
-                    rule("plan", 1)
-                            .limits((match, key) -> Mono.never())
-                            .timeout(Duration.ofMinutes(1)),
+                    rule("plan", 1).limits((match, key) -> Mono.never()).timeout(Duration.ofMinutes(1)),
                     Rule.named("key")
                             .key(match -> Mono.never())
                             .limit(Limit.perMinute(1))

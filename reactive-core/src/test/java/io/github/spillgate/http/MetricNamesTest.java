@@ -14,16 +14,13 @@ import io.github.spillgate.http.RuleListener.Outcome;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.metrics.LimiterMetrics;
 import io.github.spillgate.metrics.RuleMetrics;
+import io.github.spillgate.testkit.Snippets;
 import io.github.spillgate.testkit.Unprotected;
 import io.micrometer.prometheusmetrics.PrometheusConfig;
 import io.micrometer.prometheusmetrics.PrometheusMeterRegistry;
 import java.io.IOException;
 import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -33,16 +30,14 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
-/** The page for whoever runs it calls meters and log lines what they are called. */
-class OperationsPageTest {
+/** Metrics and their tags have the names that the page on operations gives them. */
+class MetricNamesTest {
 
-    private static final Path ROOT = Path.of("..");
     private static final Pattern METER_ROW =
             Pattern.compile("(?m)^\\| `(spillgate\\.[a-z.]+)` \\| ([^|]+) \\| ([^|]+) \\|");
     private static final Pattern CODE = Pattern.compile("`([^`]+)`");
@@ -50,8 +45,6 @@ class OperationsPageTest {
     private static final Pattern METRIC = Pattern.compile("spillgate_\\w+");
     private static final Pattern SELECTED = Pattern.compile("(spillgate_\\w+)\\{([^}]*)}");
     private static final Pattern LABEL = Pattern.compile("(\\w+)=~?\"([^\"]*)\"");
-    private static final Pattern LOGGED = Pattern.compile("LOG\\.(?:warn|info)\\(\\s*\"((?:[^\"\\\\]|\\\\.)*)\"");
-    private static final int ENOUGH = 16;
 
     private final PrometheusMeterRegistry registry = new PrometheusMeterRegistry(PrometheusConfig.DEFAULT);
     private final RateLimiter limiter =
@@ -61,7 +54,7 @@ class OperationsPageTest {
 
     @BeforeEach
     void scrapeAll() throws IOException {
-        page = Files.readString(ROOT.resolve("docs/operations.md"));
+        page = Files.readString(Snippets.ROOT.resolve("docs/operations.md"));
         LimiterMetrics.of(limiter, "test").bindTo(registry);
         RuleMetrics rules = RuleMetrics.of(registry);
         Rule rule = Rule.named("page")
@@ -146,49 +139,6 @@ class OperationsPageTest {
         for (Enum<?> value : values) {
             assertThat(row).contains("`" + value.name().toLowerCase(Locale.ROOT) + "`");
         }
-    }
-
-    @Test
-    void everyLogLineIsThere() throws IOException {
-        int lines = 0;
-        for (Matcher logged = LOGGED.matcher(sources()); logged.find(); lines++) {
-            String longest = Arrays.stream(logged.group(1).split("\\{}", -1))
-                    .max(Comparator.comparingInt(String::length))
-                    .orElseThrow();
-            assertThat(page).contains(longest.substring(0, Math.min(ENOUGH, longest.length())));
-        }
-        assertThat(lines).isGreaterThan(10);
-    }
-
-    @Test
-    void whatIsShownOfTheLogIsWritten() throws IOException {
-        String sources = sources();
-        String table = page.substring(page.indexOf("\n## Logs"), page.indexOf("\n## Health"));
-        List<String> lines = table.lines()
-                .filter(line -> line.startsWith("| `"))
-                .flatMap(line -> codes(line.split(" \\| ", -1)[0]).stream())
-                .toList();
-        assertThat(lines).hasSizeGreaterThan(10);
-        for (String line : lines) {
-            for (String part : line.split("…|RedisStore\\[spillgate:2:\\*]|LocalStore|X-Forwarded-For", -1)) {
-                assertThat(sources).contains(part);
-            }
-        }
-    }
-
-    /** What this project writes, without what a line end tears apart. */
-    private static String sources() throws IOException {
-        List<Path> files = new ArrayList<>();
-        for (String module : List.of("reactive-core", "webflux-adapter", "vertx-adapter")) {
-            try (Stream<Path> all = Files.walk(ROOT.resolve(module).resolve("src/main/java"))) {
-                all.filter(file -> file.toString().endsWith(".java")).forEach(files::add);
-            }
-        }
-        StringBuilder sources = new StringBuilder();
-        for (Path file : files) {
-            sources.append(Files.readString(file).replaceAll("\"\\s*\\+\\s*\"", ""));
-        }
-        return sources.toString();
     }
 
     private static List<String> codes(String cell) {
