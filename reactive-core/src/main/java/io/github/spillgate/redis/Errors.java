@@ -70,7 +70,7 @@ final class Errors {
 
     /** What is said of a connection that was closed so early that nobody could ask why. */
     private static final Pattern CLOSED_EARLY =
-            Pattern.compile("RedisHandshakeHandler not registered|.*Connection reset.*");
+            Pattern.compile("RedisHandshakeHandler not registered|Connection closed prematurely|.*Connection reset.*");
 
     /** What a Redis says that is by itself, if it is asked for its cluster. */
     private static final String NO_CLUSTER = "This instance has cluster support disabled";

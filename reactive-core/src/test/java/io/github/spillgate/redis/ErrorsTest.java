@@ -127,6 +127,7 @@ class ErrorsTest {
     void aConnectionThatIsClosedBeforeLettuceLooksIsExplained() {
         for (Exception closed : List.of(
                 new IllegalStateException("RedisHandshakeHandler not registered"),
+                new RedisConnectionException("Connection closed prematurely"),
                 new SocketException("Connection reset"),
                 new IOException("recvAddress(..) failed: Connection reset by peer"))) {
             Throwable said = new RedisConnectionException("Unable to connect to 10.0.0.7/<unresolved>:6379", closed);
