@@ -6,9 +6,11 @@ import io.github.spillgate.examples.redis.ExampleRedis;
 import io.github.spillgate.examples.webflux.Burst.Ask;
 import java.io.Closeable;
 import java.net.URI;
+import java.time.Duration;
 import java.util.List;
 import java.util.stream.Stream;
 import org.springframework.context.ConfigurableApplicationContext;
+import org.springframework.http.client.ReactorResourceFactory;
 
 /** The service with its own settings, on a free port and on a Redis that answers. */
 final class Instance implements Closeable {
@@ -27,6 +29,7 @@ final class Instance implements Closeable {
      */
     static Instance on(ExampleRedis redis, String name, String... settings) {
         Instance instance = new Instance(WebFluxService.on(redis)
+                .initializers(context -> context.getBeanFactory().registerSingleton("eventLoops", eventLoops()))
                 .run(Stream.concat(
                                 Stream.of(
                                         "--server.port=0",
@@ -37,6 +40,14 @@ final class Instance implements Closeable {
                         .toArray(String[]::new)));
         instance.awaitDecisionsOf("REDIS");
         return instance;
+    }
+
+    /** Event loops of its own: those that a process shares end with the first application that is closed. */
+    private static ReactorResourceFactory eventLoops() {
+        ReactorResourceFactory own = new ReactorResourceFactory();
+        own.setUseGlobalResources(false);
+        own.setShutdownQuietPeriod(Duration.ZERO);
+        return own;
     }
 
     URI uri() {
@@ -52,7 +63,6 @@ final class Instance implements Closeable {
                 .startsWith("{\"source\":\"" + source + "\""));
     }
 
-    /** With the first one the event loops are gone that all of a process share: none of the others answers any more. */
     @Override
     public void close() {
         context.close();
