@@ -19,7 +19,7 @@ const byId = (id) => document.getElementById(id);
 const pace = new Pace();
 const seconds = new Seconds(SHOWN);
 const plot = new Plot(SHOWN);
-const sources = { REDIS: 0, SHORTCUT: 0, LOCAL: 0 };
+const sources = { REDIS: 0, CACHED_DENIAL: 0, LOCAL: 0 };
 
 // Pages that are open at the same address do not share a count. It is a small number on purpose: see application.yaml.
 const page = String(crypto.getRandomValues(new Uint16Array(1))[0] % 1000).padStart(3, '0');
@@ -106,7 +106,7 @@ function answered(response, body) {
     sources[source]++;
   }
   if (source && state === null) {
-    text('decides', source);
+    text('source', source);
   }
   seconds.add(response.status, limit?.r ?? null, source);
   last = { response, body };
@@ -133,7 +133,7 @@ function tick() {
   const passed = Math.floor((performance.now() - secondBegan) / 1000);
   secondBegan += passed * 1000;
   for (let i = 0; i < Math.min(passed, SHOWN); i++) {
-    seconds.end(state?.decides ?? null);
+    seconds.end(state?.source ?? null);
   }
   if (document.hidden || passed === 0) {
     return;
@@ -191,7 +191,7 @@ async function look() {
     }
   } catch (error) {
     state = null;
-    text('decides', '?');
+    text('source', '?');
     news('The service does not answer.');
   }
   if (again && !document.hidden) {
@@ -203,14 +203,14 @@ async function look() {
 function tell(told) {
   const before = state;
   state = told;
-  const away = told.decides !== 'REDIS';
-  if (away && before?.decides === 'REDIS') {
-    fell = before.settled;
+  const away = told.source !== 'REDIS';
+  if (away && before?.source === 'REDIS') {
+    fell = before.reconciled;
   }
-  text('decides', told.decides);
-  byId('decides').dataset.away = away;
+  text('source', told.source);
+  byId('source').dataset.away = away;
   text('breaker', told.breaker.toLowerCase().replace('_', '-'));
-  for (const counted of ['toSettle', 'settled', 'lost', 'unknown', 'fellBack']) {
+  for (const counted of ['toReconcile', 'reconciled', 'lost', 'unknown', 'fallbacks']) {
     text(counted, told[counted].toLocaleString('en'));
   }
   text('problem', told.problem ?? '');
@@ -239,9 +239,9 @@ function newsOf(told, away) {
   if (fell === null) {
     return 'Redis answers.';
   }
-  return told.toSettle > 0
+  return told.toReconcile > 0
     ? 'Redis decides again, and is told what was granted without it.'
-    : `Redis decides again, and knows what was granted without it: ${told.settled - fell} permits that still count.`;
+    : `Redis decides again, and knows what was granted without it: ${told.reconciled - fell} permits that still count.`;
 }
 
 function setButtons() {

@@ -43,19 +43,19 @@ public final class LimitLookup {
     private final Duration timeout;
     private final Otherwise whenEmpty;
     private final Otherwise whenFailed;
-    private final Otherwise whenHanging;
+    private final Otherwise whenTimedOut;
 
     private LimitLookup(
             Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf,
             Duration timeout,
             Otherwise whenEmpty,
             Otherwise whenFailed,
-            Otherwise whenHanging) {
+            Otherwise whenTimedOut) {
         this.limitsOf = limitsOf;
         this.timeout = timeout;
         this.whenEmpty = whenEmpty;
         this.whenFailed = whenFailed;
-        this.whenHanging = whenHanging;
+        this.whenTimedOut = whenTimedOut;
     }
 
     /**
@@ -88,7 +88,7 @@ public final class LimitLookup {
                     "timeout " + given + " leaves no time: expected more than zero, for example Duration.ofMillis(20)");
         }
         Duration held = given.compareTo(LONGEST_TIMEOUT) > 0 ? LONGEST_TIMEOUT : given;
-        return new LimitLookup(limitsOf, held, whenEmpty, whenFailed, whenHanging);
+        return new LimitLookup(limitsOf, held, whenEmpty, whenFailed, whenTimedOut);
     }
 
     /**
@@ -98,7 +98,7 @@ public final class LimitLookup {
      * @return another lookup
      */
     public LimitLookup whenEmpty(Otherwise otherwise) {
-        return new LimitLookup(limitsOf, timeout, check(otherwise), whenFailed, whenHanging);
+        return new LimitLookup(limitsOf, timeout, check(otherwise), whenFailed, whenTimedOut);
     }
 
     /**
@@ -108,7 +108,7 @@ public final class LimitLookup {
      * @return another lookup
      */
     public LimitLookup whenFailed(Otherwise otherwise) {
-        return new LimitLookup(limitsOf, timeout, whenEmpty, check(otherwise), whenHanging);
+        return new LimitLookup(limitsOf, timeout, whenEmpty, check(otherwise), whenTimedOut);
     }
 
     /**
@@ -117,7 +117,7 @@ public final class LimitLookup {
      * @param otherwise the limiter's own limits by default
      * @return another lookup
      */
-    public LimitLookup whenHanging(Otherwise otherwise) {
+    public LimitLookup whenTimedOut(Otherwise otherwise) {
         return new LimitLookup(limitsOf, timeout, whenEmpty, whenFailed, check(otherwise));
     }
 
@@ -132,7 +132,7 @@ public final class LimitLookup {
 
     /** Returns whether it may be that the limiter's own limits are needed. */
     boolean needsLimitsOfLimiter() {
-        return whenEmpty.kind == Kind.LIMITER || whenFailed.kind == Kind.LIMITER || whenHanging.kind == Kind.LIMITER;
+        return whenEmpty.kind == Kind.LIMITER || whenFailed.kind == Kind.LIMITER || whenTimedOut.kind == Kind.LIMITER;
     }
 
     /** Finds what holds for the key: other limits, or that it is to be let through or denied without any. */
@@ -157,7 +157,7 @@ public final class LimitLookup {
                     ? found
                     : found.timeout(
                             timeout,
-                            Mono.defer(() -> whenHanging.find("took more than " + timeout, null, limitsOfLimiter)));
+                            Mono.defer(() -> whenTimedOut.find("took more than " + timeout, null, limitsOfLimiter)));
         });
     }
 
@@ -165,7 +165,7 @@ public final class LimitLookup {
     @Override
     public String toString() {
         return "LimitLookup[timeout=" + timeout + ", whenEmpty=" + whenEmpty + ", whenFailed=" + whenFailed
-                + ", whenHanging=" + whenHanging + "]";
+                + ", whenTimedOut=" + whenTimedOut + "]";
     }
 
     /** What was found: limits; or none, and a verdict without them. */

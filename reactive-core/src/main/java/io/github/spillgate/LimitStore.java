@@ -31,7 +31,7 @@ public interface LimitStore {
      * {@linkplain Limit#countingDenied() count denied} requests record it.
      *
      * @param claims at least one, no two with the same identity, none asking more than its limit's permits
-     * @return the decision, with a usage for each claim, in their order; a {@linkplain Source#SHORTCUT shortcut} may leave some out
+     * @return the decision, with a usage for each claim, in their order; a {@linkplain Source#CACHED_DENIAL cached denial} may leave some out
      */
     Mono<Decision> take(List<Claim> claims);
 

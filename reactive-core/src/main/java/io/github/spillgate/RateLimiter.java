@@ -564,7 +564,7 @@ public final class RateLimiter implements AutoCloseable {
         private int mostInAll = 10_000;
         private @Nullable LimitStore fallback;
         private @Nullable Duration deadline;
-        private @Nullable Duration shortcut;
+        private @Nullable Duration cacheDenials;
 
         private Builder(String name) {
             this.name = name;
@@ -621,8 +621,8 @@ public final class RateLimiter implements AutoCloseable {
          * @param longest zero or more, and at most a minute
          * @return this builder
          */
-        public Builder shortcut(Duration longest) {
-            this.shortcut = Checks.present(longest, "shortcut", "Duration.ofSeconds(1)");
+        public Builder cacheDenials(Duration longest) {
+            this.cacheDenials = Checks.present(longest, "cacheDenials", "Duration.ofSeconds(1)");
             return this;
         }
 
@@ -685,11 +685,11 @@ public final class RateLimiter implements AutoCloseable {
                                 unprotected,
                                 Optional.ofNullable(fallback),
                                 Optional.ofNullable(deadline),
-                                Optional.ofNullable(shortcut));
+                                Optional.ofNullable(cacheDenials));
             }
-            if (!ofItsOwn.get().isZero() && (fallback != null || deadline != null || shortcut != null)) {
+            if (!ofItsOwn.get().isZero() && (fallback != null || deadline != null || cacheDenials != null)) {
                 throw new IllegalStateException(
-                        "limiter " + name + " has a fallback, a deadline or a shortcut, and store " + unprotected
+                        "limiter " + name + " has a fallback, a deadline or cached denials, and store " + unprotected
                                 + " has its own: expected them in one place, for example in ResilientStore.builder(redisStore)");
             }
             return null;
@@ -708,7 +708,7 @@ public final class RateLimiter implements AutoCloseable {
          *
          * @return a limiter
          * @throws IllegalStateException if no store was given; or no limit where a lookup may need it; or a fallback, a deadline
-         *     or a shortcut for a store that has its own; or if a lookup may take as long as the whole decision
+         *     or cached denials for a store that has its own; or if a lookup may take as long as the whole decision
          * @throws IllegalArgumentException if two of the limits would share a count, or the deadline or the shortcut is out of range
          */
         public RateLimiter build() {

@@ -13,7 +13,7 @@ public enum Source {
      * counts of which something is known, as they were then; its {@link Decision#retryAfter()} is the shortest wait that may be
      * enough, and for what was denied by the store it is that wait.
      */
-    SHORTCUT,
+    CACHED_DENIAL,
 
     /**
      * In the limiter itself, which asked no store: more was asked for than a limit ever holds, the wait would have been too

@@ -16,11 +16,14 @@ public interface StoreProtection {
      * @param store the one that decides as long as it can
      * @param fallback what decides otherwise, if something was asked for
      * @param deadline how long an answer may take, if something was asked for
-     * @param shortcut how long a denial is remembered at most, if something was asked for
+     * @param cacheDenials how long a denial is remembered at most, if something was asked for
      * @return a store that answers in time
      */
     ProtectedStore protect(
-            LimitStore store, Optional<LimitStore> fallback, Optional<Duration> deadline, Optional<Duration> shortcut);
+            LimitStore store,
+            Optional<LimitStore> fallback,
+            Optional<Duration> deadline,
+            Optional<Duration> cacheDenials);
 
     /** A store that answers in time, and has something to end when it is not needed any more. */
     interface ProtectedStore extends LimitStore {

@@ -26,33 +26,33 @@ public final class StoreState {
         OPEN
     }
 
-    private final Source decides;
+    private final Source source;
     private final Breaker breaker;
-    private final boolean fallenBack;
+    private final boolean fallbackActive;
     private final @Nullable String problem;
-    private final long fellBack;
-    private final long toSettle;
-    private final long settled;
+    private final long fallbacks;
+    private final long toReconcile;
+    private final long reconciled;
     private final long lost;
     private final long unknown;
 
     private StoreState(
-            Source decides,
+            Source source,
             Breaker breaker,
-            boolean fallenBack,
+            boolean fallbackActive,
             @Nullable String problem,
-            long fellBack,
-            long toSettle,
-            long settled,
+            long fallbacks,
+            long toReconcile,
+            long reconciled,
             long lost,
             long unknown) {
-        this.decides = decides;
+        this.source = source;
         this.breaker = breaker;
-        this.fallenBack = fallenBack;
+        this.fallbackActive = fallbackActive;
         this.problem = problem;
-        this.fellBack = fellBack;
-        this.toSettle = toSettle;
-        this.settled = settled;
+        this.fallbacks = fallbacks;
+        this.toReconcile = toReconcile;
+        this.reconciled = reconciled;
         this.lost = lost;
         this.unknown = unknown;
     }
@@ -60,12 +60,12 @@ public final class StoreState {
     /**
      * The state of a store that decides by itself, for all it knows.
      *
-     * @param decides where it decides
+     * @param source where it decides
      * @return a state in which nothing is wrong
      */
-    public static StoreState of(Source decides) {
+    public static StoreState of(Source source) {
         return new StoreState(
-                Objects.requireNonNull(decides, "decides is null: expected one, for example Source.OTHER"),
+                Objects.requireNonNull(source, "source is null: expected one, for example Source.OTHER"),
                 Breaker.NONE,
                 false,
                 null,
@@ -80,26 +80,28 @@ public final class StoreState {
      * The same state behind a breaker.
      *
      * @param breaker whether the store is asked
-     * @param fallenBack see {@link #isFallenBack()}
+     * @param fallbackActive see {@link #isFallbackActive()}
      * @param problem what stood in the way when the store was asked last; null if nothing did
-     * @param fellBack see {@link #fellBack()}
+     * @param fallbacks see {@link #fallbacks()}
      * @return a state
      */
-    public StoreState behind(Breaker breaker, boolean fallenBack, @Nullable String problem, long fellBack) {
-        return new StoreState(decides, breaker, fallenBack, problem, fellBack, toSettle, settled, lost, unknown);
+    public StoreState behind(Breaker breaker, boolean fallbackActive, @Nullable String problem, long fallbacks) {
+        return new StoreState(
+                source, breaker, fallbackActive, problem, fallbacks, toReconcile, reconciled, lost, unknown);
     }
 
     /**
      * The same state of a store that settles.
      *
-     * @param toSettle see {@link #toSettle()}
-     * @param settled see {@link #settled()}
+     * @param toReconcile see {@link #toReconcile()}
+     * @param reconciled see {@link #reconciled()}
      * @param lost see {@link #lost()}
      * @param unknown see {@link #unknown()}
      * @return a state
      */
-    public StoreState settling(long toSettle, long settled, long lost, long unknown) {
-        return new StoreState(decides, breaker, fallenBack, problem, fellBack, toSettle, settled, lost, unknown);
+    public StoreState reconciling(long toReconcile, long reconciled, long lost, long unknown) {
+        return new StoreState(
+                source, breaker, fallbackActive, problem, fallbacks, toReconcile, reconciled, lost, unknown);
     }
 
     /**
@@ -107,8 +109,8 @@ public final class StoreState {
      *
      * @return the source of the next decision, most likely
      */
-    public Source decides() {
-        return decides;
+    public Source source() {
+        return source;
     }
 
     /**
@@ -125,8 +127,8 @@ public final class StoreState {
      *
      * @return true while the breaker is not closed, and also while it is closed if only the fallback has decided for half a second
      */
-    public boolean isFallenBack() {
-        return fallenBack;
+    public boolean isFallbackActive() {
+        return fallbackActive;
     }
 
     /**
@@ -143,8 +145,8 @@ public final class StoreState {
      *
      * @return the number
      */
-    public long fellBack() {
-        return fellBack;
+    public long fallbacks() {
+        return fallbacks;
     }
 
     /**
@@ -153,8 +155,8 @@ public final class StoreState {
      *
      * @return the permits
      */
-    public long toSettle() {
-        return toSettle;
+    public long toReconcile() {
+        return toReconcile;
     }
 
     /**
@@ -162,8 +164,8 @@ public final class StoreState {
      *
      * @return the permits
      */
-    public long settled() {
-        return settled;
+    public long reconciled() {
+        return reconciled;
     }
 
     /**
@@ -178,7 +180,7 @@ public final class StoreState {
 
     /**
      * Returns how many permits were granted in place of the store after it had been asked for them and had not answered. They
-     * are settled; if the store had charged them, it has them twice.
+     * are reconciled; if the store had charged them, it has them twice.
      *
      * @return the permits, from the start
      */
@@ -189,9 +191,10 @@ public final class StoreState {
     /** Returns the state for a log. */
     @Override
     public String toString() {
-        return "StoreState[decides=" + decides + ", breaker=" + breaker + ", fallenBack=" + fallenBack
-                + ", problem=" + problem + ", fellBack="
-                + fellBack + ", toSettle=" + toSettle + ", settled=" + settled + ", lost=" + lost + ", unknown="
+        return "StoreState[source=" + source + ", breaker=" + breaker + ", fallbackActive=" + fallbackActive
+                + ", problem=" + problem + ", fallbacks="
+                + fallbacks + ", toReconcile=" + toReconcile + ", reconciled=" + reconciled + ", lost=" + lost
+                + ", unknown="
                 + unknown + "]";
     }
 }

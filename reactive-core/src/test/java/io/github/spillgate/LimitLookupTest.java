@@ -129,7 +129,7 @@ class LimitLookupTest {
                 .assertNext(
                         decision -> assertThat(decision.limits().get(0).limit()).isEqualTo(GOLD))
                 .verifyComplete();
-        RateLimiter impatient = limiter(lookup().timeout(Duration.ofMillis(39)).whenHanging(Otherwise.limits(FREE)));
+        RateLimiter impatient = limiter(lookup().timeout(Duration.ofMillis(39)).whenTimedOut(Otherwise.limits(FREE)));
         StepVerifier.create(impatient.tryAcquire("slow"))
                 .expectSubscription()
                 .then(() -> time.passMillis(39))
@@ -157,7 +157,7 @@ class LimitLookupTest {
                 .clock(time)
                 .lookup(lookup().whenEmpty(Otherwise.allow())
                         .whenFailed(Otherwise.deny())
-                        .whenHanging(Otherwise.fail()))
+                        .whenTimedOut(Otherwise.fail()))
                 .build();
         Decision allowed = limiter.tryAcquire("none", 1_000_000).block();
         assertThat(allowed.isAllowed()).isTrue();
@@ -302,14 +302,14 @@ class LimitLookupTest {
         RateLimiter.Builder builder = RateLimiter.builder("test").store(store);
         LimitLookup strict = lookup().whenEmpty(Otherwise.deny())
                 .whenFailed(Otherwise.fail())
-                .whenHanging(Otherwise.limits(FREE));
+                .whenTimedOut(Otherwise.limits(FREE));
         assertThatIllegalStateException()
                 .isThrownBy(() -> builder.lookup(lookup()).build())
                 .withMessageContaining("limiter test has no limit for keys whose lookup finds nothing, fails or hangs")
                 .withMessageContaining(".whenEmpty(Otherwise.deny())");
         assertThat(builder.lookup(strict).build().limits()).isEmpty();
         assertThat(strict)
-                .hasToString("LimitLookup[timeout=PT0.05S, whenEmpty=DENY, whenFailed=FAIL, whenHanging=[2/1m]]");
+                .hasToString("LimitLookup[timeout=PT0.05S, whenEmpty=DENY, whenFailed=FAIL, whenTimedOut=[2/1m]]");
         Mono<Decision> clash = RateLimiter.builder("test")
                 .store(store)
                 .lookup(strict)

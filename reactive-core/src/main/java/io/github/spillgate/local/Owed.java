@@ -160,6 +160,6 @@ final class Owed {
     }
 
     StoreState tell(StoreState state) {
-        return state.settling(toSettle.get(), settled.get(), lost.get(), 0);
+        return state.reconciling(toSettle.get(), settled.get(), lost.get(), 0);
     }
 }

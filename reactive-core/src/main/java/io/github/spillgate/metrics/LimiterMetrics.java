@@ -21,10 +21,10 @@ import java.util.function.ToDoubleFunction;
  * <tr><td>{@code spillgate.breaker}, by {@code state}</td><td>1 for the state that the breaker is in, {@code closed}, {@code open} or
  * {@code half_open}, and 0 for the others</td></tr>
  * <tr><td>{@code spillgate.fallbacks}</td><td>how many questions the fallback has answered</td></tr>
- * <tr><td>{@code spillgate.settling}</td><td>how many permits wait to be charged in the store</td></tr>
- * <tr><td>{@code spillgate.settled}</td><td>how many have been</td></tr>
- * <tr><td>{@code spillgate.lost}</td><td>how many never will be</td></tr>
- * <tr><td>{@code spillgate.unknown}</td><td>how many may have been charged twice</td></tr>
+ * <tr><td>{@code spillgate.reconciliation.pending}</td><td>how many permits wait to be charged in the store</td></tr>
+ * <tr><td>{@code spillgate.reconciliation.charged}</td><td>how many have been</td></tr>
+ * <tr><td>{@code spillgate.reconciliation.lost}</td><td>how many never will be</td></tr>
+ * <tr><td>{@code spillgate.reconciliation.unknown}</td><td>how many may have been charged twice</td></tr>
  * </table>
  *
  * Each has the limiter's name as {@code limiter}.
@@ -61,24 +61,34 @@ public final class LimiterMetrics implements MeterBinder {
                     .tags(tags.and("state", state.name().toLowerCase(Locale.ROOT)))
                     .register(registry);
         }
-        Gauge.builder("spillgate.settling", limiter, of(StoreState::toSettle))
+        Gauge.builder("spillgate.reconciliation.pending", limiter, of(StoreState::toReconcile))
                 .description("Permits that the fallback has granted and that wait to be charged in the store")
                 .tags(tags)
                 .register(registry);
         counter(
                 "spillgate.fallbacks",
                 "Questions that the fallback has answered",
-                StoreState::fellBack,
+                StoreState::fallbacks,
                 tags,
                 registry);
         counter(
-                "spillgate.settled",
+                "spillgate.reconciliation.charged",
                 "Permits that were charged in the store afterwards",
-                StoreState::settled,
+                StoreState::reconciled,
                 tags,
                 registry);
-        counter("spillgate.lost", "Permits that will not be charged in the store", StoreState::lost, tags, registry);
-        counter("spillgate.unknown", "Permits that may have been charged twice", StoreState::unknown, tags, registry);
+        counter(
+                "spillgate.reconciliation.lost",
+                "Permits that will not be charged in the store",
+                StoreState::lost,
+                tags,
+                registry);
+        counter(
+                "spillgate.reconciliation.unknown",
+                "Permits that may have been charged twice",
+                StoreState::unknown,
+                tags,
+                registry);
     }
 
     private void counter(

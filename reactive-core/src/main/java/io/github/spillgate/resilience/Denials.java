@@ -93,7 +93,7 @@ final class Denials {
                 usages.add(Usage.of(claim, known.used, violated, violated ? known.fitsAt : at, known.wholeAt));
             }
         }
-        return isDenied ? Decision.ofTake(Source.SHORTCUT, at, usages) : null;
+        return isDenied ? Decision.ofTake(Source.CACHED_DENIAL, at, usages) : null;
     }
 
     private @Nullable Denial known(Claim claim) {

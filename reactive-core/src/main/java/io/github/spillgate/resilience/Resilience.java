@@ -13,11 +13,14 @@ public final class Resilience implements StoreProtection {
 
     @Override
     public ProtectedStore protect(
-            LimitStore store, Optional<LimitStore> fallback, Optional<Duration> deadline, Optional<Duration> shortcut) {
+            LimitStore store,
+            Optional<LimitStore> fallback,
+            Optional<Duration> deadline,
+            Optional<Duration> cacheDenials) {
         ResilientStore.Builder builder = ResilientStore.builder(store);
         fallback.ifPresent(builder::fallback);
         deadline.ifPresent(builder::deadline);
-        shortcut.ifPresent(builder::shortcut);
+        cacheDenials.ifPresent(builder::cacheDenials);
         return builder.build();
     }
 }

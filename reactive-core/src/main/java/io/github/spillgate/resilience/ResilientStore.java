@@ -129,8 +129,8 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         lookAgain = builder.deadline.compareTo(LOOK_AGAIN) < 0 ? builder.deadline : LOOK_AGAIN;
         deadlines = new Deadlines(deadlineNanos);
         grace = new Deadlines(deadlineNanos);
-        denials = new Denials(builder.shortcut);
-        gates = new Gates(primary, fallback, builder.mostOpen, deadlineNanos, builder.breaker);
+        denials = new Denials(builder.cacheDenials);
+        gates = new Gates(primary, fallback, builder.maxInFlight, deadlineNanos, builder.breaker);
         standIn = fallback instanceof FallbackStore store ? store : null;
         settlers = standIn == null ? null : new Settlers(primary, standIn, gates, doubts);
         if (standIn != null) {
@@ -187,7 +187,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     }
 
     private Mono<Void> refund(Decision decision, List<Claim> claims) {
-        if (decision.source() != fallback.state().decides()) {
+        if (decision.source() != fallback.state().source()) {
             return standIn == null
                     ? change(claims, store -> store.refund(decision))
                     : refund(decision, claims, standIn);
@@ -260,7 +260,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     /** Returns whether the fallback has granted nothing that the store may not know of. */
     boolean isReconciled() {
-        return fallback.state().toSettle() == 0;
+        return fallback.state().toReconcile() == 0;
     }
 
     private boolean isReconciled(List<Claim> claims) {
@@ -314,11 +314,12 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
     @Override
     public StoreState state() {
-        Source decides = (gates.isAnyDeciding() ? primary : fallback).state().decides();
+        Source decides = (gates.isAnyDeciding() ? primary : fallback).state().source();
         StoreState settling = fallback.state();
         return StoreState.of(decides)
                 .behind(gates.state(), gates.isAnyFallenBack(), gates.problem(), fellBack.sum())
-                .settling(settling.toSettle(), settling.settled(), settling.lost() + lost.sum(), unknown.sum());
+                .reconciling(
+                        settling.toReconcile(), settling.reconciled(), settling.lost() + lost.sum(), unknown.sum());
     }
 
     /** Ends the settling, after a last chance; does not wait for it. See {@link #closeLater()}. */
@@ -524,8 +525,8 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         private final LimitStore primary;
         private @Nullable LimitStore fallback;
         private Duration deadline = Duration.ofMillis(100);
-        private Duration shortcut = Duration.ofSeconds(1);
-        private int mostOpen = 10_000;
+        private Duration cacheDenials = Duration.ofSeconds(1);
+        private int maxInFlight = 10_000;
         private UnaryOperator<CircuitBreakerConfig.Builder> breaker = UnaryOperator.identity();
 
         private Builder(LimitStore primary) {
@@ -571,20 +572,20 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
 
         /**
          * Sets how long a denial by the store is remembered at most, 1 second at first; see {@link
-         * io.github.spillgate.RateLimiter.Builder#shortcut(Duration)}.
+         * io.github.spillgate.RateLimiter.Builder#cacheDenials(Duration)}.
          *
          * @param longest zero, which switches it off, or more, and at most a minute
          * @return this builder
          * @throws IllegalArgumentException if it is something else
          */
-        public Builder shortcut(Duration longest) {
-            Objects.requireNonNull(longest, "shortcut is null: expected one, for example Duration.ofSeconds(1)");
+        public Builder cacheDenials(Duration longest) {
+            Objects.requireNonNull(longest, "cacheDenials is null: expected one, for example Duration.ofSeconds(1)");
             if (longest.isNegative() || longest.compareTo(LONGEST) > 0) {
-                throw new IllegalArgumentException("shortcut " + longest
+                throw new IllegalArgumentException("cacheDenials " + longest
                         + " is out of range: expected zero, which switches it off, or more, and at most " + LONGEST
                         + ", for example Duration.ofSeconds(1)");
             }
-            this.shortcut = longest;
+            this.cacheDenials = longest;
             return this;
         }
 
@@ -596,12 +597,12 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
          * @return this builder
          * @throws IllegalArgumentException if it is something else
          */
-        public Builder mostOpen(int questions) {
+        public Builder maxInFlight(int questions) {
             if (questions < 1 || questions > MOST_OPEN) {
-                throw new IllegalArgumentException("mostOpen " + questions + " is out of range: expected 1 to "
+                throw new IllegalArgumentException("maxInFlight " + questions + " is out of range: expected 1 to "
                         + MOST_OPEN + ", for example 10_000");
             }
-            this.mostOpen = questions;
+            this.maxInFlight = questions;
             return this;
         }
 

@@ -143,7 +143,7 @@ final class Settler {
         }
         hurried.set(false);
         Gate gate = gates.get();
-        Gate.Passage passage = fallback.state().toSettle() == 0 ? Gate.Passage.NO : gate.pass();
+        Gate.Passage passage = fallback.state().toReconcile() == 0 ? Gate.Passage.NO : gate.pass();
         if (passage == Gate.Passage.NO) {
             rest();
         } else if (ready) {
@@ -190,7 +190,7 @@ final class Settler {
                 } finally {
                     gate.leave(passage);
                     settled(known);
-                    if (fallback.state().toSettle() == 0) {
+                    if (fallback.state().toReconcile() == 0) {
                         gate.settled(took());
                     }
                     working.set(false);
@@ -246,12 +246,12 @@ final class Settler {
         working.set(false);
         if (ending.get()) {
             finish();
-        } else if (fallback.state().toSettle() > 0) {
+        } else if (fallback.state().toReconcile() > 0) {
             later(PAUSE);
         } else {
             ready = false;
             awake.set(false);
-            if (fallback.state().toSettle() > 0) {
+            if (fallback.state().toReconcile() > 0) {
                 wake();
             }
         }

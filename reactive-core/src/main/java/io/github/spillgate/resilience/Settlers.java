@@ -117,7 +117,7 @@ final class Settlers {
     }
 
     private void tellWhatIsLeft() {
-        long left = fallback.state().toSettle();
+        long left = fallback.state().toReconcile();
         if (left > 0) {
             LOG.warn("{} permits that {} has granted will not be charged in {}", left, fallback, primary);
         }

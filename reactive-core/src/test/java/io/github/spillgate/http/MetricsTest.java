@@ -163,7 +163,8 @@ class MetricsTest {
                             .count())
                     .isZero();
         }
-        assertThat(registry.get("spillgate.settling").gauge().value()).isZero();
+        assertThat(registry.get("spillgate.reconciliation.pending").gauge().value())
+                .isZero();
     }
 
     private long count(String rule, String outcome, boolean shadow) {

@@ -75,7 +75,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
             now(limiter.tryAcquire("late-" + i, 0));
         }
         small.counts().cleanUp();
-        assertThat(small.state().toSettle()).as("as some are forgotten").isLessThan(20);
+        assertThat(small.state().toReconcile()).as("as some are forgotten").isLessThan(20);
         assertThat(small.state().lost()).isZero();
     }
 
@@ -107,7 +107,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 2));
         clock.advanceMillis(10_000);
         assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
-        assertThat(store.state().toSettle()).isEqualTo(3);
+        assertThat(store.state().toReconcile()).isEqualTo(3);
         assertThat(store.toSettle(10, claim -> false).get(0).ages())
                 .last()
                 .extracting(Settlement.Hits::toMillis)
@@ -145,7 +145,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                 .limit(Limit.perMinute(10))
                 .build()
                 .tryAcquire("a", 4));
-        assertThat(alone.state().toSettle()).isZero();
+        assertThat(alone.state().toReconcile()).isZero();
         assertThat(alone.toSettle(10, claim -> false)).isEmpty();
     }
 
@@ -164,7 +164,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(100);
         assertThat(settlements.get(0).ages().get(1).toMillis()).isEqualTo(600);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
-        assertThat(store.state().toSettle()).isEqualTo(5);
+        assertThat(store.state().toReconcile()).isEqualTo(5);
     }
 
     @Test
@@ -181,8 +181,8 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertThat(second.permits()).isEqualTo(3);
         assertThat(second.id()).isNotEqualTo(first.id());
         store.settled(second, true);
-        assertThat(store.state().toSettle()).isZero();
-        assertThat(store.state().settled()).isEqualTo(5);
+        assertThat(store.state().toReconcile()).isZero();
+        assertThat(store.state().reconciled()).isEqualTo(5);
         assertThat(store.toSettle(10, claim -> false)).isEmpty();
     }
 
@@ -223,7 +223,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(30_001);
         assertThat(store.toSettle(10, claim -> false).get(0).permits()).isEqualTo(3);
-        assertThat(store.state().toSettle()).isEqualTo(3);
+        assertThat(store.state().toReconcile()).isEqualTo(3);
     }
 
     @Test
@@ -232,7 +232,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 2));
         clock.advanceMillis(WINDOW + 1);
         assertThat(store.toSettle(10, claim -> false)).isEmpty();
-        assertThat(store.state().toSettle()).isZero();
+        assertThat(store.state().toReconcile()).isZero();
         assertThat(store.state().lost()).isZero();
     }
 
@@ -313,11 +313,11 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         }
         small.counts().cleanUp();
         assertThat(small.state().lost()).isGreaterThan(900);
-        assertThat(small.state().lost() + small.state().toSettle()).isEqualTo(1_000);
+        assertThat(small.state().lost() + small.state().toReconcile()).isEqualTo(1_000);
         long handedOver = small.toSettle(1_000, claim -> false).stream()
                 .mapToLong(Settlement::permits)
                 .sum();
-        assertThat(handedOver).isEqualTo(small.state().toSettle());
+        assertThat(handedOver).isEqualTo(small.state().toReconcile());
     }
 
     @Test
@@ -369,7 +369,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 2));
         remember(limiter, "a", 5, WINDOW);
         limiter.reset("a").block();
-        assertThat(store.state().toSettle()).isZero();
+        assertThat(store.state().toReconcile()).isZero();
         assertThat(store.toSettle(10, claim -> false)).isEmpty();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
@@ -426,7 +426,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 3));
         assertThat(store.toSettle(10, claim -> false)).hasSize(1);
         assertThat(store.takeBack(before)).isEmpty();
-        assertThat(store.state().toSettle()).isEqualTo(3);
+        assertThat(store.state().toReconcile()).isEqualTo(3);
     }
 
     @ParameterizedTest
@@ -437,7 +437,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 3));
         limiter.refund("a", 6).block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(8);
-        assertThat(store.state().toSettle()).isEqualTo(2);
+        assertThat(store.state().toReconcile()).isEqualTo(2);
     }
 
     @Test
@@ -483,7 +483,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
         Settlement settlement = store.toSettle(10, claim -> false).get(0);
         assertThat(settlement.permits()).isEqualTo(3);
-        assertThat(store.state().toSettle()).isEqualTo(3);
+        assertThat(store.state().toReconcile()).isEqualTo(3);
         assertThat(settlement.ages().get(1)).isEqualTo(new Settlement.Hits(0, 0, 2));
     }
 
@@ -518,10 +518,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                     }
                 }
             }
-            assertThat(store.state().toSettle()).isNotNegative();
+            assertThat(store.state().toReconcile()).isNotNegative();
         }
         open.forEach(one -> store.settled(one, true));
         store.toSettle(1_000, claim -> false).forEach(one -> store.settled(one, true));
-        assertThat(store.state().toSettle()).isZero();
+        assertThat(store.state().toReconcile()).isZero();
     }
 }

@@ -76,7 +76,7 @@ class LocalStoreFloodTest {
         Breakable other = new Breakable(LocalStore.bounded(bound, clock));
         try (ResilientStore resilient = ResilientStore.builder(other)
                 .fallback(store)
-                .shortcut(Duration.ZERO)
+                .cacheDenials(Duration.ZERO)
                 .build()) {
             RateLimiter protectedLimiter = limiter(resilient, LIMIT);
             protectedLimiter.tryAcquire("denied", LIMIT.permits()).block();

@@ -85,11 +85,11 @@ class CoalescerStressTest {
         assertThat(used(limiter)).isEqualTo(admitted);
         assertThat(decisions)
                 .extracting(Decision::source)
-                .isSubsetOf(form.isGuarded ? List.of(Source.REDIS, Source.SHORTCUT) : List.of(Source.REDIS));
+                .isSubsetOf(form.isGuarded ? List.of(Source.REDIS, Source.CACHED_DENIAL) : List.of(Source.REDIS));
         assertThat(decisions.stream().filter(Decision::isAllowed).map(Decision::remaining))
                 .as("each of those who got something left another remainder")
                 .doesNotHaveDuplicates();
-        assertThat(limiter.state().fellBack()).isZero();
+        assertThat(limiter.state().fallbacks()).isZero();
         StoredLog.checkAll(keyspace);
     }
 

@@ -231,7 +231,7 @@ class CoalescerTest extends CoalescerFixture {
         redis.pause();
         List<Heard> waiting = ask(6, i -> limiter.tryAcquire("a"));
         assertThat(new Heard(limiter.tryAcquire("a")).decision().source()).isEqualTo(Source.LOCAL);
-        assertThat(limiter.state().fellBack()).isEqualTo(1);
+        assertThat(limiter.state().fallbacks()).isEqualTo(1);
         redis.resume();
         assertThat(decisions(waiting)).extracting(Decision::source).containsOnly(Source.REDIS);
     }

@@ -120,7 +120,7 @@ final class Chaos implements AutoCloseable {
         return this;
     }
 
-    /** Keeps no account of what is granted: it would grow with the time. */
+    /** StoreType no account of what is granted: it would grow with the time. */
     Chaos withoutLedger() {
         ledger.close();
         return this;
@@ -140,7 +140,7 @@ final class Chaos implements AutoCloseable {
 
     /** Waits until Redis is given up, and has been for so long. */
     void awaitOutage(Duration atLeast) {
-        await().atMost(PATIENCE).until(() -> state().isFallenBack());
+        await().atMost(PATIENCE).until(() -> state().isFallbackActive());
         long from = System.nanoTime();
         await().atMost(PATIENCE).until(() -> System.nanoTime() - from >= atLeast.toNanos());
         awaitMoreFrom(Source.LOCAL, 1_000);
@@ -176,7 +176,7 @@ final class Chaos implements AutoCloseable {
     void awaitNothingToSettle() {
         await().atMost(PATIENCE)
                 .untilAsserted(
-                        () -> assertThat(state().toSettle()).as("to settle").isZero());
+                        () -> assertThat(state().toReconcile()).as("to settle").isZero());
     }
 
     /** Over a connection of the test's own; whoever pauses Redis or makes it refuse should think of that. */

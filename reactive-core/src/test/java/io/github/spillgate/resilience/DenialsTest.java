@@ -179,7 +179,7 @@ class DenialsTest {
         @Test
         void theCapCanBeSet() {
             RateLimiter limiter = builder(Limit.of(1, Duration.ofHours(1)))
-                    .shortcut(Duration.ofMillis(30))
+                    .cacheDenials(Duration.ofMillis(30))
                     .build();
             now(limiter.tryAcquire("a"));
             now(limiter.tryAcquire("a"));
@@ -191,7 +191,7 @@ class DenialsTest {
 
         @Test
         void switchedOffEveryDenialIsATrip() {
-            RateLimiter limiter = builder(ONE).shortcut(Duration.ZERO).build();
+            RateLimiter limiter = builder(ONE).cacheDenials(Duration.ZERO).build();
             now(limiter.tryAcquire("a"));
             for (int i = 0; i < 3; i++) {
                 assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
@@ -225,8 +225,8 @@ class DenialsTest {
         @ValueSource(longs = {-1, 60_001})
         void aCapThatIsOutOfRangeIsRefused(long millis) {
             assertThatIllegalArgumentException()
-                    .isThrownBy(() -> ResilientStore.builder(remote).shortcut(Duration.ofMillis(millis)))
-                    .withMessageStartingWith("shortcut PT")
+                    .isThrownBy(() -> ResilientStore.builder(remote).cacheDenials(Duration.ofMillis(millis)))
+                    .withMessageStartingWith("cacheDenials PT")
                     .withMessageContaining("for example Duration.ofSeconds(1)");
         }
 
@@ -320,7 +320,7 @@ class DenialsTest {
             assertThat(here.limits().get(0).wholeAt())
                     .isEqualTo(byTheStore.limits().get(0).wholeAt());
             assertThat(here.isCharged()).isFalse();
-            assertThat(here.source()).isEqualTo(Source.SHORTCUT);
+            assertThat(here.source()).isEqualTo(Source.CACHED_DENIAL);
         }
 
         @Test
@@ -426,7 +426,7 @@ class DenialsTest {
             time.passMillis(1);
             now(limiter.tryAcquire("a"));
             time.passMillis(1);
-            assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.SHORTCUT);
+            assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.CACHED_DENIAL);
             tardy.goOn();
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         }
@@ -502,7 +502,7 @@ class DenialsTest {
             assertThat(denying.asked).isEqualTo(keys);
             int remembered = 0;
             for (int i = 0; i < keys; i++) {
-                remembered += now(limiter.tryAcquire("key-" + i)).source() == Source.SHORTCUT ? 1 : 0;
+                remembered += now(limiter.tryAcquire("key-" + i)).source() == Source.CACHED_DENIAL ? 1 : 0;
             }
             assertThat(remembered)
                     .as("as many as have a place for themselves, if all places are used alike")
@@ -528,7 +528,7 @@ class DenialsTest {
             int before = remote.questions();
             Decision decision = now(question);
             assertThat(decision.isAllowed()).isFalse();
-            assertThat(decision.source()).isEqualTo(Source.SHORTCUT);
+            assertThat(decision.source()).isEqualTo(Source.CACHED_DENIAL);
             assertThat(remote.questions()).isEqualTo(before);
             return decision;
         }
@@ -645,7 +645,7 @@ class DenialsTest {
                     limiter.tryAcquire("a").repeat(99).collectList().block();
             assertThat(denied).hasSize(100).noneMatch(Decision::isAllowed);
             assertThat(denied)
-                    .filteredOn(decision -> decision.source() == Source.SHORTCUT)
+                    .filteredOn(decision -> decision.source() == Source.CACHED_DENIAL)
                     .isNotEmpty();
             assertThat(trips.number.get() - before)
                     .isEqualTo(denied.stream()
@@ -660,15 +660,15 @@ class DenialsTest {
         @ValueSource(strings = {"1/5ms", "3/10ms", "3/10ms counter", "3/7ms counter aligned"})
         void nobodyIsDeniedHereWhenRedisWouldLetHimIn(String text) {
             RateLimiter limiter = limiter(Limit.parse(text));
-            int shortcuts = 0;
+            int cachedDenials = 0;
             try (var looking = client.connect()) {
-                while (shortcuts < 500) {
+                while (cachedDenials < 500) {
                     List<String> time = looking.sync().time();
                     Instant before =
                             Instant.ofEpochSecond(Long.parseLong(time.get(0)), 1_000 * Long.parseLong(time.get(1)));
                     Decision decision = limiter.tryAcquire("a").block();
-                    if (decision.source() == Source.SHORTCUT) {
-                        shortcuts++;
+                    if (decision.source() == Source.CACHED_DENIAL) {
+                        cachedDenials++;
                         assertThat(before).isBefore(decision.limits().get(0).fitsAt());
                     }
                 }

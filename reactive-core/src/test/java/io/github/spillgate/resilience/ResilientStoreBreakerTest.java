@@ -53,7 +53,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
         time.pass(Duration.ofSeconds(30));
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
-        assertThat(limiter.state().decides()).isEqualTo(Source.OTHER);
+        assertThat(limiter.state().source()).isEqualTo(Source.OTHER);
     }
 
     @Test
@@ -64,8 +64,8 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
             now(limiter.tryAcquire("key-" + i));
         }
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
-        assertThat(limiter.state().isFallenBack()).isTrue();
-        assertThat(limiter.state().decides()).isEqualTo(Source.LOCAL);
+        assertThat(limiter.state().isFallbackActive()).isTrue();
+        assertThat(limiter.state().source()).isEqualTo(Source.LOCAL);
         assertThat(remote.questions()).isEqualTo(10);
         now(limiter.tryAcquire("b"));
         assertThat(remote.questions()).isEqualTo(10);
@@ -134,7 +134,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
             assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.LOCAL);
         }
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
-        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(limiter.state().toReconcile()).isZero();
         assertThat(used("b")).isEqualTo(3);
         assertThat(now(limiter.tryAcquire("b")).remaining()).isEqualTo(6);
     }
@@ -285,8 +285,8 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
 
     @Test
     void aStoreThatIsBackIsFoundOutAlsoWhereAllPlacesAreTakenForGood() {
-        RateLimiter limiter =
-                on(ResilientStore.builder(remote).fallback(local).mostOpen(20).build());
+        RateLimiter limiter = on(
+                ResilientStore.builder(remote).fallback(local).maxInFlight(20).build());
         remote.isDeaf();
         for (int i = 0; i < 30; i++) {
             listen(limiter.tryAcquire("key-" + i));

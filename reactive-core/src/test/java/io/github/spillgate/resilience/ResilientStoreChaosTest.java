@@ -168,7 +168,7 @@ class ResilientStoreChaosTest {
         redis.kill();
         chaos = new Chaos(redis).beginWithoutRedis();
         chaos.awaitOutage(OUTAGE);
-        assertThat(chaos.state().decides()).isEqualTo(Source.LOCAL);
+        assertThat(chaos.state().source()).isEqualTo(Source.LOCAL);
         assertThat(chaos.state().problem()).get().asString().contains("no connection");
         redis.restart();
         chaos.repaired();

@@ -119,7 +119,7 @@ class ResilientStoreClusterFailoverTest {
             sources(KEYS);
             assertThat(limiter.state().breaker()).isNotEqualTo(Breaker.CLOSED);
         });
-        assertThat(limiter.state().decides()).isEqualTo(Source.REDIS);
+        assertThat(limiter.state().source()).isEqualTo(Source.REDIS);
         assertThat(limiter.state().problem())
                 .hasValueSatisfying(problem -> assertThat(problem).contains(Integer.toString(goes.port())));
         assertThat(sources(KEYS.stream().filter(key -> !isOfTheOneThatGoes(key)).toList()))
@@ -131,7 +131,7 @@ class ResilientStoreClusterFailoverTest {
         RateLimiter few = RateLimiter.builder("few")
                 .store(RedisStore.create(client))
                 .limit(Limit.perHour(10))
-                .shortcut(Duration.ZERO)
+                .cacheDenials(Duration.ZERO)
                 .build();
         String key = KEYS.stream()
                 .filter(ResilientStoreClusterFailoverTest::isOfTheOneThatGoes)
@@ -166,7 +166,7 @@ class ResilientStoreClusterFailoverTest {
         await().atMost(LONG).until(() -> {
             granted.addAndGet(granted(limiter, key, 1));
             return limiter.peek(key).block(LONG).source() == Source.REDIS
-                    && limiter.state().toSettle() == 0;
+                    && limiter.state().toReconcile() == 0;
         });
         await().atMost(LONG)
                 .untilAsserted(() -> assertThat(

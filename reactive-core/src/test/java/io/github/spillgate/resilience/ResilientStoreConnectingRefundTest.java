@@ -90,7 +90,7 @@ class ResilientStoreConnectingRefundTest {
     private void awaitReconciled(RateLimiter limiter) {
         await().atMost(PATIENCE)
                 .until(() -> limiter.peek(KEY).block().source() == Source.REDIS
-                        && limiter.state().toSettle() == 0);
+                        && limiter.state().toReconcile() == 0);
     }
 
     private static long used(RateLimiter limiter) {

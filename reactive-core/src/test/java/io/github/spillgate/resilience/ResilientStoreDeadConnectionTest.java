@@ -100,9 +100,9 @@ class ResilientStoreDeadConnectionTest {
         await().pollInterval(Duration.ofMillis(20)).atMost(PATIENCE).untilAsserted(() -> {
             askForEachKey();
             assertThat(newest.values()).as("who decides on each key").containsOnly(Source.REDIS);
-            assertThat(limiter.state().toSettle()).isZero();
+            assertThat(limiter.state().toReconcile()).isZero();
         });
-        assertThat(limiter.state().decides()).isEqualTo(Source.REDIS);
+        assertThat(limiter.state().source()).isEqualTo(Source.REDIS);
         // What was in flight when the connection died may be charged twice; nothing may be missing.
         granted.forEach((key, permits) -> assertThat(
                         limiter.peek(key).block().limits().get(0).used())

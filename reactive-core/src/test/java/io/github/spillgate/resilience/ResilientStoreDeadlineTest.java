@@ -30,8 +30,8 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
         Decision decision = now(limiter.tryAcquire("a"));
         assertThat(decision.source()).isEqualTo(Source.OTHER);
         assertThat(decision.remaining()).isEqualTo(9);
-        assertThat(limiter.state().decides()).isEqualTo(Source.OTHER);
-        assertThat(limiter.state().fellBack()).isZero();
+        assertThat(limiter.state().source()).isEqualTo(Source.OTHER);
+        assertThat(limiter.state().fallbacks()).isZero();
     }
 
     @Test
@@ -43,7 +43,7 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
         assertThat(signals).isEmpty();
         time.pass(Duration.ofMillis(1));
         assertThat(sources()).containsExactly(Source.LOCAL);
-        assertThat(limiter.state().fellBack()).isEqualTo(1);
+        assertThat(limiter.state().fallbacks()).isEqualTo(1);
         assertThat(limiter.state().problem()).hasValue("ControlledStore has not answered within 100 ms");
     }
 
@@ -152,7 +152,7 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
                 .lookup(LimitLookup.of(key -> Mono.delay(Duration.ofMillis(40)).thenReturn(List.of(LIMIT)))
                         .whenEmpty(LimitLookup.Otherwise.deny())
                         .whenFailed(LimitLookup.Otherwise.deny())
-                        .whenHanging(LimitLookup.Otherwise.deny()))
+                        .whenTimedOut(LimitLookup.Otherwise.deny()))
                 .build();
         listen(limiter.tryAcquire("a"));
         time.passMillis(99);
@@ -186,7 +186,7 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
                 .lookup(LimitLookup.of(key -> Mono.delay(Duration.ofMillis(40)).thenReturn(List.of(Limit.perSecond(1))))
                         .whenEmpty(LimitLookup.Otherwise.deny())
                         .whenFailed(LimitLookup.Otherwise.deny())
-                        .whenHanging(LimitLookup.Otherwise.deny()))
+                        .whenTimedOut(LimitLookup.Otherwise.deny()))
                 .build();
         listen(limiter.acquire("a", Duration.ofSeconds(5)));
         listen(limiter.acquire("a", Duration.ofSeconds(5)));

@@ -33,7 +33,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
             assertThat(decision.isCharged()).isFalse();
             assertThat(decision.source()).isEqualTo(Source.FALLBACK);
         }
-        assertThat(limiter.state().decides()).isEqualTo(Source.FALLBACK);
+        assertThat(limiter.state().source()).isEqualTo(Source.FALLBACK);
         assertThat(limiter.state().lost()).isZero();
     }
 
@@ -306,7 +306,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
         time.passMillis(99);
         assertThat(signals).containsExactly("reset");
         assertThat(now(limiter.peek("a")).remaining()).isZero();
-        assertThat(limiter.state().toSettle()).isEqualTo(6);
+        assertThat(limiter.state().toReconcile()).isEqualTo(6);
     }
 
     @Test
@@ -336,7 +336,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
         Decision denied = now(limiter.tryAcquire("a"));
         assertThat(denied.violated()).containsExactly(Limit.of(3, Duration.ofHours(1)));
         assertThat(denied.limits().get(0).used()).isEqualTo(3);
-        assertThat(limiter.state().toSettle()).isEqualTo(4);
+        assertThat(limiter.state().toReconcile()).isEqualTo(4);
         assertThat(now(limiter.peek(Charge.of("a"))).isAllowed()).isFalse();
     }
 }

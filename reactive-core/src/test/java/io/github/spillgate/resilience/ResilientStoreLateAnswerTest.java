@@ -33,16 +33,16 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(100);
         assertThat(sources()).containsExactly(Source.LOCAL);
-        assertThat(limiter.state().toSettle()).isEqualTo(3);
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
         time.pass(Duration.ofSeconds(20));
         assertThat(remote.batches()).as("what is in doubt is not settled").isEmpty();
         remote.goOn();
         remote.answers();
-        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(limiter.state().toReconcile()).isZero();
         time.pass(Duration.ofSeconds(3));
         assertThat(used("a")).isEqualTo(3);
         assertThat(limiter.state().unknown()).isZero();
-        assertThat(limiter.state().settled()).isZero();
+        assertThat(limiter.state().reconciled()).isZero();
     }
 
     /** The permits that the store and the fallback grant together must not exceed the limit. */
@@ -58,8 +58,8 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(10);
         assertThat(sources()).containsOnly(Source.LOCAL);
         time.pass(Duration.ofSeconds(3));
-        assertThat(limiter.state().toSettle()).isZero();
-        assertThat(limiter.state().settled()).isEqualTo(5);
+        assertThat(limiter.state().toReconcile()).isZero();
+        assertThat(limiter.state().reconciled()).isEqualTo(5);
         assertThat(used("a")).isEqualTo(10);
     }
 
@@ -144,7 +144,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
             assertThat(decision.isAllowed()).isFalse();
             assertThat(decision.source()).isEqualTo(Source.LOCAL);
         });
-        assertThat(limiter.state().isFallenBack()).isFalse();
+        assertThat(limiter.state().isFallbackActive()).isFalse();
         time.pass(Duration.ofSeconds(2));
         assertThat(used("a")).isEqualTo(6);
     }
@@ -175,7 +175,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         now(limiter.tryAcquire("a", 6));
         remote.answers();
         sendTheSettlement(limiter);
-        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(limiter.state().toReconcile()).isZero();
         assertThat(used("a")).isEqualTo(11);
         remote.goOn();
         assertThat(decisions()).singleElement().matches(decision -> !decision.isAllowed());
@@ -207,10 +207,10 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         time.passMillis(100);
         remote.goOn();
         remote.answers();
-        assertThat(limiter.state().toSettle()).isEqualTo(3);
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
         now(limiter.peek("b"));
         time.pass(Duration.ofSeconds(3));
-        assertThat(limiter.state().settled()).isEqualTo(3);
+        assertThat(limiter.state().reconciled()).isEqualTo(3);
     }
 
     /** The reset has deleted the store's charge, so only the fallback knows of the grant. */
@@ -225,10 +225,10 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         assertThat(decisions().get(0).isAllowed()).isTrue();
         remote.answers();
         remote.goOn();
-        assertThat(limiter.state().toSettle()).isEqualTo(3);
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
         now(limiter.peek("c"));
         time.pass(Duration.ofSeconds(3));
-        assertThat(limiter.state().settled()).isEqualTo(3);
+        assertThat(limiter.state().reconciled()).isEqualTo(3);
         assertThat(used("a")).isEqualTo(3);
         assertThat(used("b")).isEqualTo(3);
     }
@@ -245,7 +245,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         assertThat(decisions().get(0).isAllowed()).isTrue();
         remote.answers();
         remote.goOn();
-        assertThat(limiter.state().toSettle()).isEqualTo(3);
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
     }
 
     /** The store executes the charge first and the reset second, and answers in that order. */
@@ -260,7 +260,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         assertThat(decisions().get(0).isAllowed()).isTrue();
         remote.answers();
         remote.goOn();
-        assertThat(limiter.state().toSettle()).isEqualTo(3);
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
     }
 
     @Test
@@ -275,7 +275,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         assertThat(decisions().get(0).isAllowed()).isTrue();
         remote.answers();
         remote.goOn();
-        assertThat(limiter.state().toSettle()).isEqualTo(3);
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
     }
 
     @Test
@@ -289,7 +289,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         assertThat(decisions().get(0).isAllowed()).isTrue();
         remote.answers();
         remote.goOn();
-        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(limiter.state().toReconcile()).isZero();
         assertThat(used("a")).isEqualTo(3);
     }
 
@@ -347,7 +347,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         remote.failsToGoOn(new LimitStoreUnavailableException("late", null));
         assertThat(store.doubts().size()).isZero();
         time.pass(Duration.ofSeconds(3));
-        assertThat(limiter.state().settled()).isEqualTo(3);
+        assertThat(limiter.state().reconciled()).isEqualTo(3);
         assertThat(limiter.state().unknown()).isZero();
     }
 
@@ -360,10 +360,10 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         remote.answers();
         time.pass(Duration.ofSeconds(50));
         assertThat(limiter.state().unknown()).isZero();
-        assertThat(limiter.state().toSettle()).isEqualTo(3);
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
         time.pass(Duration.ofSeconds(15));
         assertThat(limiter.state().unknown()).isEqualTo(3);
-        assertThat(limiter.state().settled()).isEqualTo(3);
+        assertThat(limiter.state().reconciled()).isEqualTo(3);
     }
 
     @Test
@@ -373,7 +373,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         time.passMillis(1_400);
         remote.fails();
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
-        assertThat(limiter.state().toSettle()).isEqualTo(1);
+        assertThat(limiter.state().toReconcile()).isEqualTo(1);
         assertThat(limiter.state().unknown()).isZero();
     }
 

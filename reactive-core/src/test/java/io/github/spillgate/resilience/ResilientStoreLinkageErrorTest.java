@@ -44,7 +44,7 @@ class ResilientStoreLinkageErrorTest {
             for (int i = 0; i < 3; i++) {
                 assertThat(limiter.tryAcquire("a").block().source()).isEqualTo(Source.LOCAL);
             }
-            assertThat(limiter.state().decides()).isEqualTo(Source.LOCAL);
+            assertThat(limiter.state().source()).isEqualTo(Source.LOCAL);
             assertThat(limiter.state().problem()).get().asString().contains(MISSING);
             assertThat(log.lines("Falling back")).singleElement().asString().contains(MISSING);
             limiter.close();

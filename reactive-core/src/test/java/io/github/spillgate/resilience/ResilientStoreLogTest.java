@@ -67,7 +67,7 @@ class ResilientStoreLogTest {
         ask(3);
         time.passMillis(200);
         remote.goOn();
-        assertThat(limiter.state().fellBack()).isEqualTo(3);
+        assertThat(limiter.state().fallbacks()).isEqualTo(3);
         assertThat(lines()).isEmpty();
     }
 
@@ -170,7 +170,7 @@ class ResilientStoreLogTest {
         ask(4);
         remote.answers();
         time.passMillis(5_000);
-        assertThat(limiter.state().settled()).isEqualTo(4);
+        assertThat(limiter.state().reconciled()).isEqualTo(4);
         int before = lines().size();
         limiter.close();
         time.passMillis(2_000);
@@ -186,16 +186,16 @@ class ResilientStoreLogTest {
                 .containsExactly(
                         "WARN Falling back to LocalStore; ControlledStore is unavailable: ControlledStore has not answered within 100 ms");
         assertThat(limiter.state().breaker()).as("it has heard of one question").isEqualTo(Breaker.CLOSED);
-        assertThat(limiter.state().decides()).isEqualTo(Source.LOCAL);
-        assertThat(limiter.state().isFallenBack()).isTrue();
+        assertThat(limiter.state().source()).isEqualTo(Source.LOCAL);
+        assertThat(limiter.state().isFallbackActive()).isTrue();
         assertThat(limiter.state().problem()).hasValue("ControlledStore has not answered within 100 ms");
         remote.answers();
         remote.goOn();
         askForTenths(50);
         assertThat(lines()).hasSize(2);
         assertThat(lines().get(1)).isEqualTo("INFO ControlledStore is available again; LocalStore no longer decides");
-        assertThat(limiter.state().decides()).isEqualTo(Source.OTHER);
-        assertThat(limiter.state().isFallenBack()).isFalse();
+        assertThat(limiter.state().source()).isEqualTo(Source.OTHER);
+        assertThat(limiter.state().isFallbackActive()).isFalse();
         assertThat(limiter.state().problem()).isEmpty();
     }
 
@@ -212,7 +212,7 @@ class ResilientStoreLogTest {
             ask(1);
         }
         assertThat(lines()).isEmpty();
-        assertThat(limiter.state().decides()).isEqualTo(Source.OTHER);
+        assertThat(limiter.state().source()).isEqualTo(Source.OTHER);
     }
 
     /** What is reconciled late says nothing about decisions, which have less time. */
@@ -227,12 +227,12 @@ class ResilientStoreLogTest {
             time.passMillis(451);
         }
         assertThat(lines()).hasSize(1);
-        assertThat(limiter.state().decides()).isEqualTo(Source.LOCAL);
+        assertThat(limiter.state().source()).isEqualTo(Source.LOCAL);
     }
 
     private void decideElsewhere() {
         ask(1);
-        assertThat(limiter.state().decides()).isEqualTo(Source.OTHER);
+        assertThat(limiter.state().source()).isEqualTo(Source.OTHER);
     }
 
     private void askForTenths(int tenths) {

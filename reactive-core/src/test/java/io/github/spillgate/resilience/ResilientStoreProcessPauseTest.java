@@ -61,7 +61,7 @@ class ResilientStoreProcessPauseTest {
         assertThat(limiter.state().problem()).isEmpty();
         await().until(() -> limiter.tryAcquire("b").block().source() == Source.REDIS);
         // All are charged, once: late answers stand for what the fallback has granted, and the rest is settled.
-        await().until(() -> limiter.state().toSettle() == 0);
+        await().until(() -> limiter.state().toReconcile() == 0);
         await().until(() -> limiter.peek("a").block().limits().get(0).used() == ASKED);
     }
 

@@ -67,7 +67,7 @@ class ResilientStoreRefundTest {
         time.passMillis(150);
         granted(limiter, 5);
         time.passMillis(150);
-        long before = limiter.state().toSettle();
+        long before = limiter.state().toReconcile();
         remote.failsToGoOn(new LimitStoreUnreachableException("no connection", null));
         assertThat(before + granted(limiter, 10)).isLessThanOrEqualTo(5);
     }
@@ -85,7 +85,7 @@ class ResilientStoreRefundTest {
         remote.answers();
         remote.goOn();
         time.passMillis(5_000);
-        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(limiter.state().toReconcile()).isZero();
         assertThat(other.peek("a").block().limits().get(0).used()).isEqualTo(3);
     }
 

@@ -32,7 +32,7 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
                 .limit(LIMIT);
         assertThatIllegalStateException()
                 .isThrownBy(builder::build)
-                .withMessageContaining("limiter api has a fallback, a deadline or a shortcut")
+                .withMessageContaining("limiter api has a fallback, a deadline or cached denials")
                 .withMessageContaining("ResilientStore.builder(redisStore)");
     }
 
@@ -59,7 +59,7 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
         }
         for (int wrong : List.of(0, -1, 1_000_001)) {
             assertThatIllegalArgumentException()
-                    .isThrownBy(() -> builder.mostOpen(wrong))
+                    .isThrownBy(() -> builder.maxInFlight(wrong))
                     .withMessageContaining(Integer.toString(wrong));
         }
         for (double wrong : List.of(0.0, -0.1, 1.1, Double.NaN)) {
@@ -74,10 +74,10 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
     void theLargestAndTheSmallestNumbersAreTaken() {
         Duration minute = Duration.ofMinutes(1);
         ResilientStore store = ResilientStore.builder(remote)
-                .shortcut(Duration.ZERO)
-                .shortcut(minute)
-                .mostOpen(1_000_000)
-                .mostOpen(1)
+                .cacheDenials(Duration.ZERO)
+                .cacheDenials(minute)
+                .maxInFlight(1_000_000)
+                .maxInFlight(1)
                 .deadline(Duration.ofNanos(1))
                 .deadline(minute)
                 .build();

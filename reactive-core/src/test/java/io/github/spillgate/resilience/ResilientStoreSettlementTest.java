@@ -29,11 +29,11 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         remote.isNotThere();
         now(limiter.tryAcquire("a", 3));
         now(limiter.tryAcquire("b", 5));
-        assertThat(limiter.state().toSettle()).isEqualTo(8);
+        assertThat(limiter.state().toReconcile()).isEqualTo(8);
         remote.answers();
         time.pass(Duration.ofSeconds(5));
-        assertThat(limiter.state().toSettle()).isZero();
-        assertThat(limiter.state().settled()).isEqualTo(8);
+        assertThat(limiter.state().toReconcile()).isZero();
+        assertThat(limiter.state().reconciled()).isEqualTo(8);
         assertThat(limiter.state().lost()).isZero();
         assertThat(limiter.state().unknown()).isZero();
         assertThat(used("a")).isEqualTo(5);
@@ -77,7 +77,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         remote.answers();
         time.pass(Duration.ofSeconds(3));
         assertThat(remote.batches().stream().mapToInt(List::size)).containsExactly(64, 36);
-        assertThat(limiter.state().settled()).isEqualTo(100);
+        assertThat(limiter.state().reconciled()).isEqualTo(100);
     }
 
     @Test
@@ -88,14 +88,14 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         remote.losesAnswersWith(new LimitStoreUnansweredException("the connection broke", null));
         time.passMillis(2_500);
         assertThat(remote.batches()).isNotEmpty();
-        assertThat(limiter.state().toSettle()).isEqualTo(4);
+        assertThat(limiter.state().toReconcile()).isEqualTo(4);
         remote.answers();
         time.pass(Duration.ofSeconds(5));
         assertThat(remote.batches().stream().flatMap(List::stream).map(Settlement::id))
                 .hasSizeGreaterThan(1)
                 .containsOnly(remote.batches().get(0).get(0).id());
         assertThat(used("a")).isEqualTo(4);
-        assertThat(limiter.state().settled()).isEqualTo(4);
+        assertThat(limiter.state().reconciled()).isEqualTo(4);
     }
 
     @Test
@@ -118,8 +118,8 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         time.pass(Duration.ofSeconds(11));
         remote.answers();
         time.pass(Duration.ofSeconds(3));
-        assertThat(limiter.state().toSettle()).isZero();
-        assertThat(limiter.state().settled()).isZero();
+        assertThat(limiter.state().toReconcile()).isZero();
+        assertThat(limiter.state().reconciled()).isZero();
         assertThat(remote.batches()).isEmpty();
     }
 
@@ -130,7 +130,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         Decision first = now(limiter.tryAcquire("a", 4));
         now(limiter.tryAcquire("a", 3));
         limiter.refund(first).block();
-        assertThat(limiter.state().toSettle()).isEqualTo(3);
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
         remote.answers();
         time.pass(Duration.ofSeconds(3));
         assertThat(used("a")).isEqualTo(3);
@@ -159,8 +159,8 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         remote.cannotSettle();
         remote.answers();
         time.pass(Duration.ofSeconds(3));
-        assertThat(limiter.state().toSettle()).isZero();
-        assertThat(limiter.state().settled()).isZero();
+        assertThat(limiter.state().toReconcile()).isZero();
+        assertThat(limiter.state().reconciled()).isZero();
         assertThat(limiter.state().lost()).isEqualTo(4);
     }
 
@@ -215,8 +215,8 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         remote.answers();
         time.pass(Duration.ofSeconds(6));
         assertThat(limiter.state().lost()).isEqualTo(64);
-        assertThat(limiter.state().settled()).isEqualTo(16);
-        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(limiter.state().reconciled()).isEqualTo(16);
+        assertThat(limiter.state().toReconcile()).isZero();
     }
 
     @ParameterizedTest
@@ -237,8 +237,8 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
             time.passMillis(25);
         }
-        assertThat(limiter.state().settled()).isEqualTo(10);
-        assertThat(now(limiter.tryAcquire("a")).source()).isIn(Source.OTHER, Source.SHORTCUT);
+        assertThat(limiter.state().reconciled()).isEqualTo(10);
+        assertThat(now(limiter.tryAcquire("a")).source()).isIn(Source.OTHER, Source.CACHED_DENIAL);
     }
 
     @Test
@@ -249,7 +249,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
             now(limiter.tryAcquire("a"));
             remote.answers();
             time.pass(Duration.ofSeconds(5));
-            assertThat(limiter.state().settled()).isEqualTo(outage);
+            assertThat(limiter.state().reconciled()).isEqualTo(outage);
         }
     }
 
@@ -263,7 +263,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
             time.passMillis(25);
             now(limiter.peek("a"));
             time.passMillis(1);
-            assertThat(limiter.state().settled()).isEqualTo(times);
+            assertThat(limiter.state().reconciled()).isEqualTo(times);
             time.pass(Duration.ofSeconds(2));
         }
     }
@@ -300,7 +300,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         time.passMillis(1_000);
         assertThat(prepared).hasSize(2);
         assertThat(remote.batches()).hasSize(2);
-        assertThat(limiter.state().toSettle()).isZero();
+        assertThat(limiter.state().toReconcile()).isZero();
     }
 
     @Test
@@ -319,7 +319,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         remote.answers();
         remote.settles(charged -> charged);
         time.pass(Duration.ofSeconds(3));
-        assertThat(limiter.state().settled()).isEqualTo(1);
+        assertThat(limiter.state().reconciled()).isEqualTo(1);
         assertThat(remote.batches()).hasSize(2);
         assertThat(remote.batches().get(1))
                 .singleElement()
@@ -329,7 +329,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
     @Test
     void aSettlementThatFailsLeavesItsPlaceAndKeepsOthersFromNothing() {
         ResilientStore store =
-                ResilientStore.builder(remote).fallback(local).mostOpen(2).build();
+                ResilientStore.builder(remote).fallback(local).maxInFlight(2).build();
         RateLimiter limiter = on(store);
         remote.fails();
         now(limiter.tryAcquire("a"));
@@ -351,7 +351,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         remote.answers();
         remote.settles(charged -> charged.delayElement(Duration.ofMillis(2)));
         time.pass(Duration.ofSeconds(2));
-        assertThat(limiter.state().settled()).isEqualTo(1);
+        assertThat(limiter.state().reconciled()).isEqualTo(1);
         assertThat(store.gate().freePlaces()).isEqualTo(places);
     }
 
@@ -387,10 +387,10 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
             listen(limiter.tryAcquire("key-" + i));
             time.passMillis(20);
         }
-        assertThat(limiter.state().isFallenBack()).isTrue();
+        assertThat(limiter.state().isFallbackActive()).isTrue();
         for (int second = 0; second < 30; second++) {
             time.passMillis(1_000);
-            assertThat(limiter.state().isFallenBack()).isTrue();
+            assertThat(limiter.state().isFallbackActive()).isTrue();
         }
         assertThat(limiter.state().problem()).isPresent();
     }

@@ -129,7 +129,7 @@ class ResilientStoreStallTest {
     /** An operation that Redis never answers holds up its settlement for a minute; then it is reported as unknown. */
     private void awaitThatAllIsSettled() {
         await().atMost(PATIENCE.plusSeconds(15))
-                .untilAsserted(() -> assertThat(limiter.state().toSettle())
+                .untilAsserted(() -> assertThat(limiter.state().toReconcile())
                         .as(
                                 "%s, with %d in doubt",
                                 limiter.state(), store.doubts().size())

@@ -41,7 +41,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
         assertThat(signals).isEmpty();
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
         assertThat(limiter.state().problem()).isEmpty();
-        assertThat(limiter.state().fellBack()).isZero();
+        assertThat(limiter.state().fallbacks()).isZero();
     }
 
     @Test
@@ -107,7 +107,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
     @Test
     void whoLeavesKeepsHisPlaceUntilTheStoreHasAnswered() {
         RateLimiter limiter =
-                on(ResilientStore.builder(remote).fallback(local).mostOpen(3).build());
+                on(ResilientStore.builder(remote).fallback(local).maxInFlight(3).build());
         remote.hangs();
         for (int i = 0; i < 3; i++) {
             listen(limiter.tryAcquire("a")).dispose();
@@ -122,7 +122,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
     @Test
     void whoIsToldOfAnErrorLeavesHisPlace() {
         ResilientStore store =
-                ResilientStore.builder(remote).fallback(local).mostOpen(1).build();
+                ResilientStore.builder(remote).fallback(local).maxInFlight(1).build();
         RateLimiter limiter = on(store);
         remote.fails();
         now(limiter.tryAcquire("a"));
@@ -133,7 +133,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
     @Test
     void whoFallsBackForWhatIsToBeSettledLeavesHisPlace() {
         ResilientStore store =
-                ResilientStore.builder(remote).fallback(local).mostOpen(1).build();
+                ResilientStore.builder(remote).fallback(local).maxInFlight(1).build();
         RateLimiter limiter = on(store);
         remote.fails();
         now(limiter.tryAcquire("a"));
@@ -182,7 +182,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
     @Test
     void aQuestionThatIsNeverAnsweredIsGivenUpAfterAMinute() {
         ResilientStore store =
-                ResilientStore.builder(remote).fallback(local).mostOpen(1).build();
+                ResilientStore.builder(remote).fallback(local).maxInFlight(1).build();
         RateLimiter limiter = on(store);
         remote.isDeaf();
         listen(limiter.tryAcquire("a"));
@@ -214,7 +214,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
             }
         };
         ResilientStore store =
-                ResilientStore.builder(careless).fallback(local).mostOpen(2).build();
+                ResilientStore.builder(careless).fallback(local).maxInFlight(2).build();
         RateLimiter limiter = on(store);
         listen(limiter.tryAcquire("a"));
         listen(limiter.tryAcquire("a"));
@@ -240,7 +240,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
             Hooks.resetOnErrorDropped();
         }
         assertThat(signals).containsExactly("thrown by a subscriber");
-        assertThat(limiter.state().toSettle()).isEqualTo(1);
+        assertThat(limiter.state().toReconcile()).isEqualTo(1);
         remote.answers();
         time.pass(Duration.ofSeconds(90));
         assertThat(store.doubts().size()).isZero();

@@ -60,7 +60,7 @@ class SettlersTest {
             for (int key = 0; key < KEYS; key++) {
                 granted.add(limiter.tryAcquire("key-" + key).block(LONG));
             }
-            assertThat(local.state().toSettle()).isEqualTo(KEYS);
+            assertThat(local.state().toReconcile()).isEqualTo(KEYS);
             CountDownLatch halfway = new CountDownLatch(KEYS / 2);
             Thread waking = new Thread(() -> granted.forEach(decision -> {
                 settlers.wake(decision);
@@ -108,7 +108,7 @@ class SettlersTest {
             }
             remote.answers();
             time.pass(Duration.ofSeconds(5));
-            assertThat(limiter.state().settled()).isEqualTo(4);
+            assertThat(limiter.state().reconciled()).isEqualTo(4);
             assertThat(remote.batches())
                     .extracting(SettlersTest::keys)
                     .containsExactlyInAnyOrder(Set.of("a", "b"), Set.of("c"), Set.of("d"));
@@ -124,7 +124,7 @@ class SettlersTest {
             parts.put("a", to);
             remote.answers();
             time.pass(Duration.ofSeconds(5));
-            assertThat(limiter.state().settled()).isEqualTo(1);
+            assertThat(limiter.state().reconciled()).isEqualTo(1);
             assertThat(prepared).contains(to);
         }
 
@@ -150,7 +150,7 @@ class SettlersTest {
             }
             remote.answers();
             time.pass(Duration.ofSeconds(5));
-            assertThat(limiter.state().settled()).isEqualTo(1_005);
+            assertThat(limiter.state().reconciled()).isEqualTo(1_005);
             assertThat(prepared).hasSize(1_001).contains("");
             assertThat(remote.batches()).extracting(List::size).containsOnlyOnce(5);
         }

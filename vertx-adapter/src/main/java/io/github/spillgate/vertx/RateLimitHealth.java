@@ -51,12 +51,12 @@ public final class RateLimitHealth implements Handler<Promise<Status>> {
     public void handle(Promise<Status> promise) {
         StoreState state = limiter.state();
         JsonObject details = new JsonObject()
-                .put("decides", state.decides().name())
+                .put("source", state.source().name())
                 .put("breaker", state.breaker().name())
-                .put("fallbacks", state.fellBack())
-                .put("settling", state.toSettle())
+                .put("fallbacks", state.fallbacks())
+                .put("toReconcile", state.toReconcile())
                 .put("lost", state.lost());
         state.problem().ifPresent(problem -> details.put("problem", problem));
-        promise.complete(failsWhenFallenBack && state.isFallenBack() ? Status.KO(details) : Status.OK(details));
+        promise.complete(failsWhenFallenBack && state.isFallbackActive() ? Status.KO(details) : Status.OK(details));
     }
 }

@@ -32,13 +32,13 @@ import org.jspecify.annotations.Nullable;
 public final class RateLimitOptions {
 
     /** Where counts are kept. */
-    enum Keeps {
+    enum StoreType {
         AUTO,
         LOCAL
     }
 
     /** What decides when Redis does not. */
-    enum FallsBackOn {
+    enum FallbackType {
         LOCAL,
         ALLOW,
         DENY,
@@ -107,13 +107,13 @@ public final class RateLimitOptions {
     /** The settings, read. */
     record Read(
             @Nullable String name,
-            Keeps store,
+            StoreType store,
             @Nullable String redisUri,
             boolean isCluster,
             String namespace,
             Duration deadline,
-            Duration shortcut,
-            FallsBackOn fallback,
+            Duration cacheDenials,
+            FallbackType fallback,
             int localCounts,
             double localShare,
             ForwardingHeader header,
@@ -136,13 +136,13 @@ public final class RateLimitOptions {
             Settings headers = all.below("headers");
             Read read = new Read(
                     all.text("name"),
-                    all.choice("store", Keeps.class, Keeps.AUTO),
+                    all.choice("store", StoreType.class, StoreType.AUTO),
                     redis.text("uri"),
                     redis.flag("cluster", false),
                     redis.text("namespace", "spillgate"),
                     all.duration("deadline", Duration.ofMillis(100)),
-                    all.duration("shortcut", Duration.ofSeconds(1)),
-                    all.choice("fallback", FallsBackOn.class, FallsBackOn.LOCAL),
+                    all.duration("cache-denials", Duration.ofSeconds(1)),
+                    all.choice("fallback", FallbackType.class, FallbackType.LOCAL),
                     local.integer("counts", 100_000),
                     local.fraction("share", 1),
                     client.choice("header", ForwardingHeader.class, ForwardingHeader.NONE),

@@ -21,7 +21,7 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.resilience.Fallback;
 import io.github.spillgate.vertx.RateLimitOptions.Denials;
-import io.github.spillgate.vertx.RateLimitOptions.Keeps;
+import io.github.spillgate.vertx.RateLimitOptions.StoreType;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -232,7 +232,7 @@ public final class RateLimiting {
         }
 
         /**
-         * Keeps counts in this store, whatever the settings say of one. It remains the caller's to close.
+         * StoreType counts in this store, whatever the settings say of one. It remains the caller's to close.
          *
          * @param store for example {@code RedisStore.create(redisClient)}
          * @return this builder
@@ -267,7 +267,7 @@ public final class RateLimiting {
             KeySyntax keys = keys();
             List<Rule> read =
                     RuleReader.of(keys, RoutePaths.ofVertx(), new Given(named)).read("rules", options.rules());
-            String uri = store == null && options.store() == Keeps.AUTO ? options.redisUri() : null;
+            String uri = store == null && options.store() == StoreType.AUTO ? options.redisUri() : null;
             List<RedisURI> uris = uri == null ? List.of() : uris(uri);
             AbstractRedisClient client = uris.isEmpty() ? null : client(uris);
             Mono<Void> disconnect =
@@ -280,10 +280,12 @@ public final class RateLimiting {
                 LimitStore primary = store != null ? store : redis != null ? redis : local();
                 limiter.store(primary);
                 if (primary.deadline().isEmpty()) {
-                    limiter.fallback(fallback()).deadline(options.deadline()).shortcut(options.shortcut());
+                    limiter.fallback(fallback()).deadline(options.deadline()).cacheDenials(options.cacheDenials());
                 }
                 RateLimiter built = checked(
-                        "deadline or shortcut", options.deadline() + ", " + options.shortcut(), any -> limiter.build());
+                        "deadline or cache-denials",
+                        options.deadline() + ", " + options.cacheDenials(),
+                        any -> limiter.build());
                 Rules rules = checked(
                         "rules",
                         read.stream().map(Rule::name).toList(),
@@ -346,7 +348,7 @@ public final class RateLimiting {
         }
 
         private LimitStore local() {
-            if (options.store() == Keeps.AUTO) {
+            if (options.store() == StoreType.AUTO) {
                 LOG.warn(
                         "no Redis is set up, so each instance of this service counts for itself: expected redis.uri, or"
                                 + " store: local if that is meant");

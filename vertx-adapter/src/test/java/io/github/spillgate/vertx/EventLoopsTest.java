@@ -63,7 +63,7 @@ class EventLoopsTest {
             redis.resume();
             await().atMost(LONG).until(() -> {
                 answerAll(server);
-                return !limiter.state().isFallenBack();
+                return !limiter.state().isFallbackActive();
             });
 
             done(vertx.close());

@@ -36,7 +36,7 @@ class RateLimitOptionsTest {
                           "store": "local",
                           "redis": {"uri": "redis://localhost:6379", "cluster": true, "namespace": "shop"},
                           "deadline": "80ms",
-                          "shortcut": 500,
+                          "cache-denials": 500,
                           "fallback": "deny",
                           "local": {"counts": 5000, "share": 0.25},
                           "client-address":
@@ -62,13 +62,13 @@ class RateLimitOptionsTest {
         assertThat(read)
                 .isEqualTo(new RateLimitOptions.Read(
                         "orders",
-                        RateLimitOptions.Keeps.LOCAL,
+                        RateLimitOptions.StoreType.LOCAL,
                         "redis://localhost:6379",
                         true,
                         "shop",
                         Duration.ofMillis(80),
                         Duration.ofMillis(500),
-                        RateLimitOptions.FallsBackOn.DENY,
+                        RateLimitOptions.FallbackType.DENY,
                         5_000,
                         0.25,
                         RateLimitOptions.ForwardingHeader.X_FORWARDED_FOR,
@@ -137,7 +137,7 @@ class RateLimitOptionsTest {
 
     @ParameterizedTest
     @CsvSource(delimiter = '|', textBlock = """
-                    {"nam": "x"}                                              | nam                            | there is no such setting: did you mean name? Expected one of client-address
+                    {"nam": "x"}                                              | nam                            | there is no such setting: did you mean name? Expected one of cache-denials, client-address
                     {"store": "lokal"}                                        | store                          | found "lokal": did you mean local? Expected one of auto, local
                     {"rules": [{"name": "login", "path": "/login"}]}          | rules[0].path                  | rule "login": there is no such setting: did you mean paths?
                     {"rules": [{"name": "login", "when-missing": "ignore"}]}  | rules[0].when-missing          | rule "login": found "ignore": expected one of
@@ -184,7 +184,7 @@ class RateLimitOptionsTest {
                     {"name": "x", "redis": {"uri": "http://u:pw@localhost"}}                            | redis.uri                       | //…@localhost
                     {"name": "x", "redis": {"uri": "redis://localhost", "namespace": "a b"}}            | redis.namespace                 | a b
                     {"name": "x", "store": "local", "local": {"share": 3}}                              | local.share                     | 3
-                    {"name": "x", "redis": {"uri": "redis://localhost"}, "deadline": "0ms"}             | deadline or shortcut            | deadline
+                    {"name": "x", "redis": {"uri": "redis://localhost"}, "deadline": "0ms"}             | deadline or cache-denials            | deadline
                     {"name": "x", "client-address": {"header": "forwarded"}}                            | client-address.trusted-proxies  | no network is trusted
                     {"name": "x", "secret": "short"}                                                    | secret                          | 16
                     """)

@@ -1,6 +1,6 @@
 package io.github.spillgate.webflux.autoconfigure;
 
-import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Keeps;
+import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.StoreType;
 import java.lang.annotation.Documented;
 import java.lang.annotation.ElementType;
 import java.lang.annotation.Inherited;
@@ -35,5 +35,5 @@ public @interface AutoConfigureSpillgate {
      * @return in this process, or where the settings say
      */
     @PropertyMapping("spillgate.store")
-    Keeps store() default Keeps.LOCAL;
+    StoreType store() default StoreType.LOCAL;
 }

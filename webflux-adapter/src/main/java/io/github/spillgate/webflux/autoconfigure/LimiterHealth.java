@@ -2,7 +2,7 @@ package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState;
-import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.WhenFallenBack;
+import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.FallbackStatus;
 import org.springframework.boot.health.contributor.Health;
 import org.springframework.boot.health.contributor.ReactiveHealthIndicator;
 import org.springframework.boot.health.contributor.Status;
@@ -17,22 +17,22 @@ final class LimiterHealth implements ReactiveHealthIndicator {
     private final boolean enabled;
     private final Status fallenBack;
 
-    LimiterHealth(RateLimiter limiter, boolean enabled, WhenFallenBack fallenBack) {
+    LimiterHealth(RateLimiter limiter, boolean enabled, FallbackStatus fallenBack) {
         this.limiter = limiter;
         this.enabled = enabled;
-        this.fallenBack = fallenBack == WhenFallenBack.DEGRADED ? DEGRADED : Status.UP;
+        this.fallenBack = fallenBack == FallbackStatus.DEGRADED ? DEGRADED : Status.UP;
     }
 
     @Override
     public Mono<Health> health() {
         return Mono.fromSupplier(() -> {
             StoreState state = limiter.state();
-            Health.Builder health = Health.status(state.isFallenBack() ? fallenBack : Status.UP)
+            Health.Builder health = Health.status(state.isFallbackActive() ? fallenBack : Status.UP)
                     .withDetail("enabled", enabled)
-                    .withDetail("decides", state.decides())
+                    .withDetail("source", state.source())
                     .withDetail("breaker", state.breaker())
-                    .withDetail("fallbacks", state.fellBack())
-                    .withDetail("settling", state.toSettle())
+                    .withDetail("fallbacks", state.fallbacks())
+                    .withDetail("toReconcile", state.toReconcile())
                     .withDetail("lost", state.lost());
             state.problem().ifPresent(problem -> health.withDetail("problem", problem));
             return health.build();

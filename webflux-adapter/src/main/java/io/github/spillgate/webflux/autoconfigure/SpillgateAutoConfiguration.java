@@ -81,12 +81,12 @@ public final class SpillgateAutoConfiguration {
         }
         limiter.store(store);
         if (store.deadline().isEmpty()) {
-            limiter.fallback(fallback(settings)).deadline(settings.deadline()).shortcut(settings.shortcut());
+            limiter.fallback(fallback(settings)).deadline(settings.deadline()).cacheDenials(settings.cacheDenials());
         }
         // Not the settings themselves: there is a secret among them.
         return WrongSettingException.checked(
-                "spillgate.deadline or spillgate.shortcut",
-                settings.deadline() + ", " + settings.shortcut(),
+                "spillgate.deadline or spillgate.cache-denials",
+                settings.deadline() + ", " + settings.cacheDenials(),
                 any -> limiter.build());
     }
 

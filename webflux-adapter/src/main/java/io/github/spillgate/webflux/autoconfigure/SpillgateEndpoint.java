@@ -52,7 +52,7 @@ public final class SpillgateEndpoint {
         StoreState state = limiter.state();
         return new Overview(
                 enabled,
-                state.decides().name(),
+                state.source().name(),
                 state.breaker().name(),
                 state.problem().orElse(null),
                 Stream.concat(
@@ -152,14 +152,14 @@ public final class SpillgateEndpoint {
      * What holds.
      *
      * @param enabled whether requests are limited; false with {@code spillgate.enabled=false}
-     * @param decides who decides
+     * @param source what decides now, such as REDIS or LOCAL
      * @param breaker the state of the circuit breaker
      * @param problem what is wrong, if something is
      * @param rules the rules
      */
     public record Overview(
             boolean enabled,
-            String decides,
+            String source,
             String breaker,
             @Nullable String problem,
             List<RuleInForce> rules) {}

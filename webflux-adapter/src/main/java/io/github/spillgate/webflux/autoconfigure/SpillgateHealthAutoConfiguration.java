@@ -25,6 +25,6 @@ public final class SpillgateHealthAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean(name = "spillgateHealthIndicator")
     ReactiveHealthIndicator spillgateHealthIndicator(RateLimiter limiter, SpillgateProperties settings) {
-        return new LimiterHealth(limiter, settings.enabled(), settings.health().fallenBack());
+        return new LimiterHealth(limiter, settings.enabled(), settings.health().duringFallback());
     }
 }

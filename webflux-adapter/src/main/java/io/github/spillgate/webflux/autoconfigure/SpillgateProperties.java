@@ -21,7 +21,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param store where counts are kept
  * @param redis that Redis
  * @param deadline how long a decision takes at most; when Redis has not answered by then, the fallback decides
- * @param shortcut how long a denial is remembered without asking Redis again, at most; 0 switches that off
+ * @param cacheDenials how long a denial is remembered without asking Redis again, at most; 0 switches that off
  * @param fallback what decides when Redis does not
  * @param local the store in this process, which decides when Redis does not, or where there is none
  * @param clientAddress how the address of a client is found
@@ -36,11 +36,11 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 public record SpillgateProperties(
         @DefaultValue("true") boolean enabled,
         @Nullable String name,
-        @DefaultValue("auto") Keeps store,
+        @DefaultValue("auto") StoreType store,
         @DefaultValue Redis redis,
         @DefaultValue("100ms") Duration deadline,
-        @DefaultValue("1s") Duration shortcut,
-        @DefaultValue("local") FallsBackOn fallback,
+        @DefaultValue("1s") Duration cacheDenials,
+        @DefaultValue("local") FallbackType fallback,
         @DefaultValue Local local,
         @DefaultValue Client clientAddress,
         @Nullable String secret,
@@ -51,7 +51,7 @@ public record SpillgateProperties(
         @DefaultValue List<RuleProperties> rules) {
 
     /** Where counts are kept. */
-    public enum Keeps {
+    public enum StoreType {
         /** In Redis if one is set up, by {@code spillgate.redis} or {@code spring.data.redis}; else in this process. */
         AUTO,
 
@@ -60,7 +60,7 @@ public record SpillgateProperties(
     }
 
     /** What decides when Redis does not. */
-    public enum FallsBackOn {
+    public enum FallbackType {
         /** The store in this process, which settles with Redis afterwards. */
         LOCAL,
 
@@ -75,7 +75,7 @@ public record SpillgateProperties(
     }
 
     /** What the limiter says of its health while the fallback decides; with details in either case. */
-    public enum WhenFallenBack {
+    public enum FallbackStatus {
         /** It goes on. */
         UP,
 
@@ -162,9 +162,9 @@ public record SpillgateProperties(
     /**
      * What health says.
      *
-     * @param fallenBack what it says while the fallback decides
+     * @param duringFallback what it says while the fallback decides
      */
-    public record Health(@DefaultValue("up") WhenFallenBack fallenBack) {}
+    public record Health(@DefaultValue("up") FallbackStatus duringFallback) {}
 
     /**
      * What traces are told.

@@ -6,7 +6,7 @@ import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.resilience.Fallback;
-import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Keeps;
+import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.StoreType;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCredentials;
@@ -153,7 +153,7 @@ final class StoreConfiguration {
 
         @Bean
         LocalStore spillgateStore(SpillgateProperties settings) {
-            if (settings.store() == Keeps.AUTO) {
+            if (settings.store() == StoreType.AUTO) {
                 LOG.warn("no Redis is set up, so each instance of this service counts for itself: expected"
                         + " spillgate.redis.uri or spring.data.redis.*, or spillgate.store=local if that is meant");
             }

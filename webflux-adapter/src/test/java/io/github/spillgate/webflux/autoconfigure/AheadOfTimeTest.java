@@ -292,7 +292,7 @@ class AheadOfTimeTest {
 
         /** A connection may take longer than the deadline of the first decision. */
         private static String source(RateLimiter limiter) {
-            Source expected = limiter.state().decides();
+            Source expected = limiter.state().source();
             return Awaitility.await()
                     .until(
                             () -> limiter.tryAcquire(Charge.of("warm-up", Limit.perSecond(1_000)))

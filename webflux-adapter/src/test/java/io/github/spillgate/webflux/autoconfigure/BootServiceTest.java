@@ -136,7 +136,7 @@ class BootServiceTest {
     @Test
     void anEndpointTellsAndResets() {
         assertThat(get("/actuator/spillgate", "x").body())
-                .contains("\"decides\":\"REDIS\"")
+                .contains("\"source\":\"REDIS\"")
                 .contains("\"name\":\"validate\"")
                 .contains("\"limits\":[\"120/1m name=address-1m\"]");
         post("/v1/validate", freeKey);

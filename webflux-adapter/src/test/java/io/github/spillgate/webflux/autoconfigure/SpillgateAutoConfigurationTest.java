@@ -353,14 +353,14 @@ class SpillgateAutoConfigurationTest {
     void healthSaysWhoDecides() {
         runner.withConfiguration(AutoConfigurations.of(SpillgateHealthAutoConfiguration.class))
                 .withPropertyValues(
-                        "spring.data.redis.url=redis://localhost:1", "spillgate.health.fallen-back=degraded")
+                        "spring.data.redis.url=redis://localhost:1", "spillgate.health.during-fallback=degraded")
                 .run(context -> await().atMost(LONG).untilAsserted(() -> {
                     Health health = context.getBean(ReactiveHealthIndicator.class)
                             .health()
                             .block(LONG);
                     assertThat(health.getStatus().getCode()).isEqualTo("DEGRADED");
                     assertThat(health.getDetails())
-                            .containsEntry("decides", Source.LOCAL)
+                            .containsEntry("source", Source.LOCAL)
                             .containsKeys("breaker", "problem");
                 }));
         runner.withConfiguration(AutoConfigurations.of(SpillgateHealthAutoConfiguration.class))
@@ -370,7 +370,7 @@ class SpillgateAutoConfigurationTest {
                                         .health()
                                         .block(LONG)
                                         .getDetails())
-                                .containsEntry("decides", Source.REDIS)));
+                                .containsEntry("source", Source.REDIS)));
         local().withConfiguration(AutoConfigurations.of(SpillgateHealthAutoConfiguration.class))
                 .withClassLoader(new FilteredClassLoader(ReactiveHealthIndicator.class))
                 .run(context -> assertThat(context).hasNotFailed().doesNotHaveBean("spillgateHealthIndicator"));

@@ -6,7 +6,7 @@ import io.github.spillgate.LimitStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.webflux.autoconfigure.AutoConfigureSpillgate;
-import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Keeps;
+import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.StoreType;
 import org.junit.jupiter.api.Test;
 import org.springframework.beans.factory.annotation.Autowired;
 import org.springframework.boot.webflux.test.autoconfigure.WebFluxTest;
@@ -15,7 +15,7 @@ import org.springframework.test.context.DynamicPropertySource;
 
 /** A slice whose test asks for the store of the settings. */
 @WebFluxTest(Reports.class)
-@AutoConfigureSpillgate(store = Keeps.AUTO)
+@AutoConfigureSpillgate(store = StoreType.AUTO)
 class AutoConfigureSpillgateStoreTest {
 
     @Autowired

@@ -96,14 +96,14 @@ class ReadmeFiguresTest {
                     BigDecimal.valueOf(fallback.share()).stripTrailingZeros().toPlainString(),
                     "deadline",
                     resilient.deadline().orElseThrow().toMillis() + " ms",
-                    "shortcut",
+                    "cacheDenials",
                     seconds(Duration.ofNanos((long) in(resilient, "denials", "longest"))),
                     "waiters",
                     number(in(limiter, "lines", "mostInLine")) + " for a key, "
                             + number(in(limiter, "lines", "mostInAll")) + " in all",
                     "breaker",
                     breaker(gate),
-                    "mostOpen",
+                    "maxInFlight",
                     number(((Semaphore) in(gate, "places")).availablePermits()));
         }
     }

@@ -181,7 +181,7 @@ class VertxServiceTest {
         redis.stop();
         await().until(() -> {
             createFromElsewhere();
-            return limiter().getString("decides").equals("LOCAL");
+            return limiter().getString("source").equals("LOCAL");
         });
         assertThat(limiter().getString("problem")).isNotEmpty();
         assertThat(health().getString("status")).isEqualTo("UP");
@@ -193,8 +193,8 @@ class VertxServiceTest {
 
         redis.start();
         awaitRedis();
-        await().until(() -> limiter().getLong("settling") == 0);
-        assertThat(limiter().getString("decides")).isEqualTo("REDIS");
+        await().until(() -> limiter().getLong("toReconcile") == 0);
+        assertThat(limiter().getString("source")).isEqualTo("REDIS");
         // It has come back empty, and has been told of what was granted meanwhile: all but the first.
         assertThat(create().statusCode()).isEqualTo(201);
         assertDenied(create());
@@ -204,7 +204,7 @@ class VertxServiceTest {
     void operatorsSeeHealthAndMetrics() throws Exception {
         create();
 
-        assertThat(limiter().getString("decides")).isEqualTo("REDIS");
+        assertThat(limiter().getString("source")).isEqualTo("REDIS");
         HttpResponse<String> metrics = get("/metrics");
         assertThat(header(metrics, "Content-Type")).isEqualTo("text/plain; charset=utf-8");
         assertThat(metrics.body()).contains("spillgate.decisions", "rule='create'", "outcome='allowed'");

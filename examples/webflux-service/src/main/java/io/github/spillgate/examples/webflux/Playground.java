@@ -63,24 +63,24 @@ final class Playground {
     }
 
     record State(
-            Source decides,
+            Source source,
             Breaker breaker,
             @Nullable String problem,
-            long fellBack,
-            long toSettle,
-            long settled,
+            long fallbacks,
+            long toReconcile,
+            long reconciled,
             long lost,
             long unknown,
             Redis redis) {
 
         static State of(StoreState state, RedisSwitch redis) {
             return new State(
-                    state.decides(),
+                    state.source(),
                     state.breaker(),
                     state.problem().orElse(null),
-                    state.fellBack(),
-                    state.toSettle(),
-                    state.settled(),
+                    state.fallbacks(),
+                    state.toReconcile(),
+                    state.reconciled(),
                     state.lost(),
                     state.unknown(),
                     redis.state());

@@ -91,7 +91,7 @@ class PlaygroundPageTest {
     @Test
     void untilTheSliderIsMovedNothingIsSent() {
         onThePage(tab -> {
-            tab.awaitText("decides", "REDIS");
+            tab.awaitText("source", "REDIS");
             assertThat(tab.text("breaker")).isEqualTo("closed");
             assertThat(tab.text("response")).isEqualTo("None yet.");
             assertThat(requests(tab)).isZero();
@@ -111,7 +111,7 @@ class PlaygroundPageTest {
             tab.awaitThat("document.getElementById('left').textContent.endsWith(' of 50')");
             tab.awaitText("policy", "50 in any 10\u00a0s");
             tab.awaitThat("document.getElementById('by-REDIS').textContent > 0");
-            tab.awaitThat("document.getElementById('by-SHORTCUT').textContent > 0");
+            tab.awaitThat("document.getElementById('by-CACHED_DENIAL').textContent > 0");
             tab.awaitText("response", "429 Too Many Requests");
             assertThat(tab.text("response"))
                     .contains(
@@ -145,24 +145,24 @@ class PlaygroundPageTest {
             tab.slide("load", 6);
             tab.awaitThat("document.getElementById('by-REDIS').textContent > 0");
             tab.click("stop");
-            tab.awaitText("decides", "LOCAL");
+            tab.awaitText("source", "LOCAL");
             tab.awaitText("breaker", "open");
             tab.awaitText("news", "Redis is gone. The local store decides");
             tab.awaitThat(
                     "document.getElementById('problem').textContent !== '' && !document.getElementById('problem').hidden");
             tab.awaitThat("document.getElementById('by-LOCAL').textContent > 0");
-            tab.awaitThat("document.getElementById('toSettle').textContent > 0");
+            tab.awaitThat("document.getElementById('toReconcile').textContent > 0");
             tab.awaitThat("document.getElementById('away').getBBox().width > 0");
             assertThat(tab.is("document.getElementById('stop').disabled")).isTrue();
             // Whoever has stopped it by the keyboard can start it by the keyboard.
             assertThat(tab.ask("document.activeElement.id").asString()).isEqualTo("start");
 
             tab.click("start");
-            tab.awaitText("decides", "REDIS");
+            tab.awaitText("source", "REDIS");
             tab.awaitText("breaker", "closed");
             tab.awaitText("news", "Redis decides again, and knows what was granted without it:");
-            tab.awaitThat("document.getElementById('settled').textContent > 0");
-            tab.awaitThat("document.getElementById('toSettle').textContent === '0'");
+            tab.awaitThat("document.getElementById('reconciled').textContent > 0");
+            tab.awaitThat("document.getElementById('toReconcile').textContent === '0'");
             assertThat(tab.is("document.getElementById('problem').hidden")).isTrue();
         });
     }
@@ -193,7 +193,7 @@ class PlaygroundPageTest {
             tab.slide("load", 30);
             tab.click("plot-text");
             tab.click("stop");
-            tab.awaitText("decides", "LOCAL");
+            tab.awaitText("source", "LOCAL");
             tab.awaitThat("!document.getElementById('problem').hidden");
             tab.awaitText("response", "429 Too Many Requests");
             tab.awaitThat("document.querySelectorAll('#table tr').length > 2");

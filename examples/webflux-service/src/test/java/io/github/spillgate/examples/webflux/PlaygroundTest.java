@@ -144,7 +144,7 @@ class PlaygroundTest {
                 + get("/playground/plot.js").body();
         Set<String> asked = found("(?:byId|text|element|#path)\\('([A-Za-z-]+)'", scripts);
         assertThat(asked).hasSizeGreaterThan(20);
-        assertThat(there).containsAll(asked).contains("by-REDIS", "by-LOCAL", "by-SHORTCUT");
+        assertThat(there).containsAll(asked).contains("by-REDIS", "by-LOCAL", "by-CACHED_DENIAL");
         assertThat(FILES)
                 .containsAll(found("from '\\./([^']+)'", scripts).stream()
                         .map("/playground/"::concat)
@@ -180,13 +180,13 @@ class PlaygroundTest {
         assertThat(answer.statusCode()).isEqualTo(429);
         assertThat(header(answer, "RateLimit")).startsWith("\"playground-10s\";r=0;");
         assertThat(Long.parseLong(header(answer, "Retry-After"))).isBetween(1L, 10L);
-        assertThat(header(answer, "Decided-By")).isIn("REDIS", "SHORTCUT");
+        assertThat(header(answer, "Decided-By")).isIn("REDIS", "CACHED_DENIAL");
         assertThat(header(answer, "Cache-Control")).isEqualTo("no-store");
     }
 
     @Test
     void aDenialThatIsRememberedSaysSo() {
-        await().until(() -> header(hit(page), "Decided-By").equals("SHORTCUT"));
+        await().until(() -> header(hit(page), "Decided-By").equals("CACHED_DENIAL"));
     }
 
     @Test
@@ -221,7 +221,7 @@ class PlaygroundTest {
     @Test
     void theFallbackTakesOverAndWhatItGrantsIsSettled() throws Exception {
         JsonNode before = state();
-        assertThat(before.get("decides").asString()).isEqualTo("REDIS");
+        assertThat(before.get("source").asString()).isEqualTo("REDIS");
         assertThat(before.get("breaker").asString()).isEqualTo("CLOSED");
         assertThat(before.get("problem").isNull()).isTrue();
         assertThat(before.get("redis").toString())
@@ -234,24 +234,24 @@ class PlaygroundTest {
             return state().get("breaker").asString().equals("OPEN");
         });
         JsonNode away = state();
-        assertThat(away.get("decides").asString()).isEqualTo("LOCAL");
+        assertThat(away.get("source").asString()).isEqualTo("LOCAL");
         assertThat(away.get("problem").asString()).isNotEmpty();
-        assertThat(away.get("toSettle").asLong()).isPositive();
-        assertThat(away.get("fellBack").asLong())
-                .isGreaterThan(before.get("fellBack").asLong());
+        assertThat(away.get("toReconcile").asLong()).isPositive();
+        assertThat(away.get("fallbacks").asLong())
+                .isGreaterThan(before.get("fallbacks").asLong());
         assertThat(away.get("redis").get("running").asBoolean()).isFalse();
 
         assertStatus(turn("start"), 204);
-        // What is granted until then still counts, so it is settled.
+        // What is granted until then still counts, so it is reconciled.
         await().until(() -> {
             hit("%03d".formatted(PAGES.getAndIncrement()));
-            return state().get("decides").asString().equals("REDIS");
+            return state().get("source").asString().equals("REDIS");
         });
-        await().until(() -> state().get("toSettle").asLong() == 0);
+        await().until(() -> state().get("toReconcile").asLong() == 0);
         JsonNode back = state();
         assertThat(back.get("breaker").asString()).isEqualTo("CLOSED");
-        assertThat(back.get("settled").asLong())
-                .isGreaterThan(before.get("settled").asLong());
+        assertThat(back.get("reconciled").asLong())
+                .isGreaterThan(before.get("reconciled").asLong());
         assertThat(back.get("lost").asLong()).isZero();
         assertThat(back.get("redis").get("running").asBoolean()).isTrue();
     }

@@ -193,7 +193,7 @@ class WebFluxServiceTest {
         assertThat(usage(freeKey)).startsWith("{\"source\":\"LOCAL\"");
         assertDeniedBy("validate-1m", validate(freeKey));
         assertThat(usage(freeKey)).contains(tier("plan-24h", 100, 30), tier("validate-1m", 30, 30));
-        assertThat(get("/actuator/spillgate", "none").body()).contains("\"decides\":\"LOCAL\"");
+        assertThat(get("/actuator/spillgate", "none").body()).contains("\"source\":\"LOCAL\"");
         assertThat(get("/actuator/health", "none").body())
                 .startsWith("{\"components\":")
                 .contains("\"status\":\"UP\"");
@@ -207,8 +207,8 @@ class WebFluxServiceTest {
     void operatorsSeeRulesHealthAndMetrics() throws Exception {
         validate(freeKey);
         assertThat(get("/actuator/spillgate", "none").body())
-                .contains("\"decides\":\"REDIS\"", "\"name\":\"plan\"", "\"limits\":[\"30/1m name=validate-1m\"]");
-        assertThat(get("/actuator/health", "none").body()).contains("\"spillgate\":{", "\"decides\":\"REDIS\"");
+                .contains("\"source\":\"REDIS\"", "\"name\":\"plan\"", "\"limits\":[\"30/1m name=validate-1m\"]");
+        assertThat(get("/actuator/health", "none").body()).contains("\"spillgate\":{", "\"source\":\"REDIS\"");
         assertThat(get("/actuator/metrics/spillgate.decisions", "none").body())
                 .contains("\"validate\"", "\"allowed\"", "\"redis\"");
     }

@@ -119,7 +119,7 @@ final class Spillgate implements Contender {
     }
 
     private boolean isItself(StoreState state) {
-        return state.decides() == place && state.toSettle() == 0;
+        return state.source() == place && state.toReconcile() == 0;
     }
 
     @Override

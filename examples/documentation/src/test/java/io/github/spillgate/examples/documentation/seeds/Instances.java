@@ -31,7 +31,7 @@ final class Instances implements AutoCloseable {
                 .mapToObj(i -> RateLimiter.builder("seeds")
                         .store(new Unprotected(
                                 RedisStore.builder(client).namespace(namespace).build()))
-                        .shortcut(Duration.ZERO)
+                        .cacheDenials(Duration.ZERO)
                         .limit(limit)
                         .build())
                 .toList();
