@@ -156,7 +156,8 @@ class MetricsTest {
                             .value())
                     .isEqualTo(state == limiter.state().breaker() ? 1 : 0);
         }
-        for (String counter : List.of("fallbacks", "settled", "lost", "unknown")) {
+        for (String counter :
+                List.of("fallbacks", "reconciliation.charged", "reconciliation.lost", "reconciliation.unknown")) {
             assertThat(registry.get("spillgate." + counter)
                             .tag("limiter", "test")
                             .functionCounter()
