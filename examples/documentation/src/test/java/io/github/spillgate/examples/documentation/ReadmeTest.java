@@ -23,36 +23,21 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
+import java.util.UUID;
 import java.util.function.Function;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** What the README shows does what it says, on a real Redis, and it names every option. */
+/** What the README and the page of pipelines show runs as they say, on a real Redis; the page of options lists all of them. */
 class ReadmeTest {
 
-    private static final Path README = Snippets.ROOT.resolve("README.md");
+    private static final Path PIPELINES = Snippets.ROOT.resolve("docs/pipelines.md");
+    private static final Path OPTIONS = Snippets.ROOT.resolve("docs/options.md");
 
     private static final Duration PATIENCE = Duration.ofSeconds(30);
-
-    /** The first thing that is shown; a deadline that a busy machine meets is the only thing that is put in. */
-    private static final String FIRST = """
-            import io.github.spillgate.*;
-            import io.github.spillgate.redis.*;
-            import io.lettuce.core.RedisClient;
-            import java.time.Duration;
-            import java.util.function.Function;
-            import reactor.core.publisher.Mono;
-
-            public final class First implements Function<RedisClient, Object[]> {
-                @Override
-                public Object[] apply(RedisClient redisClient) {
-            %s
-                    return new Object[] {limiter, decision};
-                }
-            }
-            """;
 
     /** The pipeline; each part of it is asked once. */
     private static final String PIPELINE = """
@@ -102,34 +87,21 @@ class ReadmeTest {
     }
 
     @Test
-    @SuppressWarnings("unchecked")
-    void theFirstSnippetAllowsOneHundredAndTwentyAndDeniesTheNext() throws Exception {
-        String snippet =
-                Snippets.of(README, "java").get(0).replace(".build()", ".deadline(Duration.ofSeconds(30)).build()");
-        Object[] made = this.<RedisClient>run("First", FIRST.formatted(snippet)).apply(client);
-        RateLimiter limiter = (RateLimiter) made[0];
-        Mono<Decision> decision = (Mono<Decision>) made[1];
-        try {
-            await().atMost(PATIENCE)
-                    .until(() -> limiter.peek("user:42").block(PATIENCE).source() == Source.REDIS);
-            limiter.reset("user:42").block(PATIENCE);
-            for (int i = 0; i < 120; i++) {
-                assertThat(decision.block(PATIENCE).isAllowed()).isTrue();
-            }
-            Decision last = decision.block(PATIENCE);
-            assertThat(last.isAllowed()).isFalse();
-            assertThat(last.retryAfter())
-                    .hasValueSatisfying(wait -> assertThat(wait).isBetween(Duration.ZERO, Duration.ofMinutes(1)));
-        } finally {
-            limiter.reset("user:42").block(PATIENCE);
-            limiter.close();
-        }
+    void theGreeterGreetsOneHundredAndTwentyTimesAMinute() {
+        String user = UUID.randomUUID().toString();
+        Greeter greeter = new Greeter(client);
+        List<String> answers = Flux.range(0, 121)
+                .concatMap(i -> greeter.greet(user))
+                .collectList()
+                .block(PATIENCE);
+        assertThat(answers.subList(0, 120)).containsOnly("Hello");
+        assertThat(answers.get(120)).startsWith("Retry in PT");
     }
 
     @Test
     @SuppressWarnings("unchecked")
     void thePipelineAsksWaitsSlowsAndTakesSeveralKeysAtOnce() throws Exception {
-        String snippet = Snippets.of(README, "java").get(1);
+        String snippet = Snippets.of(PIPELINES, "java").get(1);
         RateLimiter limiter = RateLimiter.builder("readme-" + System.nanoTime())
                 .store(RedisStore.create(client))
                 .deadline(Duration.ofSeconds(30))
@@ -171,13 +143,13 @@ class ReadmeTest {
 
     @Test
     void everyOptionIsNamed() throws IOException {
-        String readme = Files.readString(README);
+        String options = Files.readString(OPTIONS);
         for (Class<?> builder :
                 List.of(RateLimiter.Builder.class, RedisStore.Builder.class, ResilientStore.Builder.class)) {
             for (Method option : builder.getDeclaredMethods()) {
                 if (Modifier.isPublic(option.getModifiers())
                         && !option.getName().equals("build")) {
-                    assertThat(readme).as(builder.getName()).contains("." + option.getName() + "(…)` |");
+                    assertThat(options).as(builder.getName()).contains("." + option.getName() + "(…)` |");
                 }
             }
         }
