@@ -93,7 +93,7 @@ class AskedTest {
         return Decision.ofPeek(Source.REDIS, 0, List.of());
     }
 
-    /** StoreType to no rule himself, and hears everything. */
+    /** Keeps to no rule himself, and hears everything. */
     private static final class Asker implements CoreSubscriber<Decision> {
 
         final List<Object> heard = new ArrayList<>();

@@ -13,23 +13,28 @@ import org.junit.jupiter.api.BeforeAll;
 /** The contract in a cluster, where the counts of one decision are on several nodes: callers see no difference. */
 class ClusterStoreContractTest extends LimitStoreContract {
 
-    /** The cluster of a subclass that does not use the shared one. */
-    static @Nullable RedisClusterForTests own;
-
-    private static RedisClusterClient client;
-    private static RedisStore store;
+    private static @Nullable RedisClusterClient client;
+    private static @Nullable RedisStore store;
 
     @BeforeAll
-    static void connect() {
-        RedisClusterForTests cluster = own == null ? RedisClusterForTests.shared() : own;
+    static void connectToTheSharedCluster() {
+        connect(RedisClusterForTests.shared());
+    }
+
+    /** From now on the contract is tested on this cluster. */
+    static void connect(RedisClusterForTests cluster) {
+        disconnect();
         client = RedisClusterClient.create(cluster.uris());
         store = RedisStore.builder(client).longestPeek(Duration.ofMinutes(1)).build();
     }
 
     @AfterAll
     static void disconnect() {
-        store.close();
-        client.shutdown(0, 1, TimeUnit.SECONDS);
+        if (store != null) {
+            store.close();
+            client.shutdown(0, 1, TimeUnit.SECONDS);
+            store = null;
+        }
     }
 
     @Override

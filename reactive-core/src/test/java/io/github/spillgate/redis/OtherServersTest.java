@@ -1,11 +1,17 @@
 package io.github.spillgate.redis;
 
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Thorough;
+import io.github.spillgate.testkit.Unprotected;
 import java.util.List;
 import org.junit.jupiter.api.Nested;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.AfterParameterizedClassInvocation;
 import org.junit.jupiter.params.BeforeParameterizedClassInvocation;
 import org.junit.jupiter.params.ParameterizedClass;
@@ -57,17 +63,38 @@ class OtherServersTest {
     @MethodSource(BINARIES)
     class ClusterContract extends ClusterStoreContractTest {
 
-        ClusterContract(RedisBinary binary) {}
+        private static RedisClusterForTests cluster;
+
+        private final RedisBinary binary;
+
+        ClusterContract(RedisBinary binary) {
+            this.binary = binary;
+        }
 
         @BeforeParameterizedClassInvocation
         static void start(RedisBinary binary) {
-            own = RedisClusterForTests.start(binary, 3, 0);
+            cluster = RedisClusterForTests.start(binary, 3, 0);
+            connect(cluster);
         }
 
         @AfterParameterizedClassInvocation
         static void stop() {
-            own.close();
-            own = null;
+            disconnect();
+            cluster.close();
+        }
+
+        @Test
+        void theNodesDecideAndAreOfThisProgram() {
+            RateLimiter limiter = RateLimiter.builder("program")
+                    .store(new Unprotected(store()))
+                    .limit(Limit.perHour(5))
+                    .build();
+            limiter.tryAcquire("a").block();
+            assertThat(cluster.nodes())
+                    .allSatisfy(
+                            node -> assertThat(node.commands().info("server")).contains("executable:" + binary.path()));
+            assertThat(cluster.nodes())
+                    .anySatisfy(node -> assertThat(node.commands().dbsize()).isPositive());
         }
     }
 
@@ -76,16 +103,20 @@ class OtherServersTest {
     @MethodSource(BINARIES)
     class ServerKind extends ServerKindTest {
 
+        private static RedisClusterForTests cluster;
+
         ServerKind(RedisBinary binary) {}
 
         @BeforeParameterizedClassInvocation
-        static void choose(RedisBinary binary) {
-            other = binary;
+        static void start(RedisBinary binary) {
+            cluster = RedisClusterForTests.start(binary, 3, 0);
+            start(cluster, binary);
         }
 
         @AfterParameterizedClassInvocation
-        static void unchoose() {
-            other = null;
+        static void stopOthers() {
+            stop();
+            cluster.close();
         }
     }
 
@@ -95,6 +126,13 @@ class OtherServersTest {
     class Store extends RedisStoreTest {
         Store(RedisForTests redis) {
             this.redis = redis;
+            sweptMillis = 800;
+        }
+    }
+
+    @Nested
+    class StoreSweptForLonger extends RedisStoreTest {
+        StoreSweptForLonger() {
             sweptMillis = 800;
         }
     }
@@ -114,6 +152,7 @@ class OtherServersTest {
     class SettlementOracle extends SettleOracleTest {
         SettlementOracle(RedisForTests redis) {
             this.redis = redis;
+            histories = 50;
         }
     }
 

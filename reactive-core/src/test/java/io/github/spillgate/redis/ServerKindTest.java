@@ -38,29 +38,31 @@ class ServerKindTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
 
-    /** The program that a subclass tests in place of the first. */
-    static @Nullable RedisBinary other;
-
     private static RedisClusterForTests cluster;
     private static SentinelForTests sentinel;
-    private static RedisForTests single;
+    private static @Nullable RedisForTests single;
 
     private final List<AbstractRedisClient> clients = new ArrayList<>();
 
     @BeforeAll
-    static void start() {
-        RedisBinary binary = other;
-        cluster = binary == null ? RedisClusterForTests.shared() : RedisClusterForTests.start(binary, 3, 0);
-        sentinel = SentinelForTests.start(binary == null ? RedisBinary.first() : binary, 0);
+    static void startTheFirst() {
+        start(RedisClusterForTests.shared(), RedisBinary.first());
+    }
+
+    /** From now on this cluster, and a Sentinel of this program, are tested. */
+    static void start(RedisClusterForTests tested, RedisBinary binary) {
+        stop();
+        cluster = tested;
+        sentinel = SentinelForTests.start(binary, 0);
         single = RedisForTests.startOwn();
     }
 
     @AfterAll
     static void stop() {
-        single.close();
-        sentinel.close();
-        if (other != null) {
-            cluster.close();
+        if (single != null) {
+            single.close();
+            sentinel.close();
+            single = null;
         }
     }
 

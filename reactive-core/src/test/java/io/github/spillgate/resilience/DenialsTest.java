@@ -155,7 +155,7 @@ class DenialsTest {
             assertDeniedWithoutATrip(limiter.tryAcquire("a"));
             time.passMillis(1);
             assertThat(now(limiter.tryAcquire("a")).isAllowed())
-                    .as("what is freed remote shows after the cap")
+                    .as("a refund in another process shows when the cached denial expires")
                     .isTrue();
         }
 

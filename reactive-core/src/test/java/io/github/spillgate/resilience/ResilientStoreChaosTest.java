@@ -25,8 +25,8 @@ import org.junit.jupiter.api.TestInfo;
  */
 class ResilientStoreChaosTest {
 
-    /** Four times the deadline and longer than the breaker waits, so that it tries a Redis that still fails. */
-    private static final Duration OUTAGE = Duration.ofMillis(400);
+    /** Many times the deadline, and longer than the breaker waits, so that it tries a Redis that still fails. */
+    private static final Duration OUTAGE = Duration.ofMillis(Chaos.FULL ? 1_500 : 400);
 
     private Chaos chaos;
 
@@ -215,7 +215,7 @@ class ResilientStoreChaosTest {
     @Thorough
     void redisIsPaused() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
-        chaos.command(redis -> redis.clientPause(600));
+        chaos.command(redis -> redis.clientPause(Chaos.FULL ? 2_000 : 600));
         chaos.awaitOutage(OUTAGE);
         chaos.repaired();
         chaos.awaitRedisDecides();

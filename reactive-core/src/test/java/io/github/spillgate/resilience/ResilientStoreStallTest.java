@@ -11,6 +11,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.testkit.Unprotected;
@@ -145,6 +146,13 @@ class ResilientStoreStallTest {
     @Thorough
     void nobodyIsLetInForWhatAResetHasForgotten() throws InterruptedException {
         stopAndGoWithResets(ROUNDS);
+    }
+
+    /** As many stalls as if each limit had its own. */
+    @Test
+    @Proof
+    void nobodyIsLetInForWhatAResetHasForgottenInManyStalls() throws InterruptedException {
+        stopAndGoWithResets(ROUNDS * RESET.size());
     }
 
     private void stopAndGoWithResets(int rounds) throws InterruptedException {

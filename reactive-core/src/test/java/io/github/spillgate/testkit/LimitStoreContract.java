@@ -39,7 +39,7 @@ import reactor.core.scheduler.Schedulers;
 public abstract class LimitStoreContract {
 
     private static final AtomicInteger NUMBER = new AtomicInteger();
-    private static final Duration SOON = Duration.ofMillis(60);
+    private static final Duration SOON = Duration.ofMillis(150);
     private static final Duration NEVER = Duration.ofHours(5);
 
     /** The limiters of one test share its number, and no test shares another's counts. */
@@ -463,7 +463,7 @@ public abstract class LimitStoreContract {
         Limit limit = Limit.parse(text);
         RateLimiter limiter = limiter(limit);
         List<Instant> admitted = new ArrayList<>();
-        Instant end = now(limiter.peek("a")).at().plusMillis(150);
+        Instant end = now(limiter.peek("a")).at().plusMillis(300);
         Decision decision;
         do {
             decision = now(limiter.tryAcquire("a"));

@@ -7,7 +7,7 @@ import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 import org.junit.jupiter.api.Tag;
 
-/** A test that only {@code mvn -Pproof verify} runs, before a release: soaks, floods, and suites of 100,000 runs. */
+/** A test that only {@code mvn -Pproof verify} runs, before a release: soaks, and suites of 100,000 runs. */
 @Inherited
 @Retention(RetentionPolicy.RUNTIME)
 @Tag("proof")

@@ -156,7 +156,7 @@ public final class SentinelForTests implements AutoCloseable {
                         sentinel + " says that the primary is on port " + port + ": expected one of " + servers));
     }
 
-    /** StoreType the Sentinels from taking a primary for down, whatever happens, until {@link #allowFailover()}. */
+    /** Keeps the Sentinels from taking a primary for down, whatever happens, until {@link #allowFailover()}. */
     public void holdFailover() {
         setDownAfter(NEVER_MILLIS);
     }

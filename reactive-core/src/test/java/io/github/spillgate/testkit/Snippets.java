@@ -4,10 +4,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
 import java.io.StringWriter;
+import java.nio.file.FileVisitResult;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.SimpleFileVisitor;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
@@ -22,6 +26,8 @@ public final class Snippets {
     public static final Path ROOT = root();
 
     private static final Pattern BLOCK = Pattern.compile("(?m)^```(.*)\\R((?s:.*?))^```$");
+
+    private static final Set<String> TRANSIENT = Set.of("target", ".git");
 
     private static final JavaCompiler COMPILER = ToolProvider.getSystemJavaCompiler();
 
@@ -73,16 +79,17 @@ public final class Snippets {
     /** Returns all pages of the project that are written by hand. */
     public static List<Path> pages() throws IOException {
         List<Path> pages = new ArrayList<>();
-        for (String top : List.of(".", "docs", "examples", ".github")) {
-            Path directory = ROOT.resolve(top).normalize();
+        try (Stream<Path> top = Files.list(ROOT)) {
+            top.forEach(pages::add);
+        }
+        for (String name : List.of("docs", "examples", ".github")) {
+            Path directory = ROOT.resolve(name);
             if (Files.isDirectory(directory)) {
-                try (Stream<Path> files = Files.walk(directory, top.equals(".") ? 1 : 4)) {
-                    files.filter(page -> page.toString().endsWith(".md")).forEach(pages::add);
-                }
+                pages.addAll(files(directory));
             }
         }
         return pages.stream()
-                .filter(page -> !ROOT.relativize(page).toString().contains("target"))
+                .filter(page -> page.toString().endsWith(".md"))
                 .sorted()
                 .toList();
     }
@@ -91,8 +98,8 @@ public final class Snippets {
     public static List<String> testedSources() throws IOException {
         List<String> sources = new ArrayList<>();
         for (Path module : modules()) {
-            try (Stream<Path> files = Files.walk(module)) {
-                for (Path file : files.filter(Snippets::isTested).toList()) {
+            for (Path file : files(module)) {
+                if (isTested(file)) {
                     sources.add(Files.readString(file));
                 }
             }
@@ -100,9 +107,29 @@ public final class Snippets {
         return sources;
     }
 
+    /** Returns the files below a directory, but for those of builds and of Git, which come and go while tests run. */
+    public static List<Path> files(Path directory) throws IOException {
+        List<Path> files = new ArrayList<>();
+        Files.walkFileTree(directory, new SimpleFileVisitor<>() {
+            @Override
+            public FileVisitResult preVisitDirectory(Path entered, BasicFileAttributes attributes) {
+                return TRANSIENT.contains(String.valueOf(entered.getFileName()))
+                        ? FileVisitResult.SKIP_SUBTREE
+                        : FileVisitResult.CONTINUE;
+            }
+
+            @Override
+            public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) {
+                files.add(file);
+                return FileVisitResult.CONTINUE;
+            }
+        });
+        return files;
+    }
+
     private static boolean isTested(Path file) {
         String path = ROOT.relativize(file).toString().replace('\\', '/');
-        return path.endsWith(".java") && (path.contains("/src/test/") || path.startsWith("examples/"));
+        return path.endsWith(".java") && (path.contains("/src/test/") || path.startsWith("examples/grpc/src/main/"));
     }
 
     private static List<Path> modules() throws IOException {

@@ -14,7 +14,7 @@ class FailuresPageTest {
 
     private static final String TESTS =
             "reactive-core/src/test/java/io/github/spillgate/resilience/ResilientStoreChaosTest.java";
-    private static final Pattern TEST = Pattern.compile("@Test\\s+(?:@\\w+\\s+)*void (\\w+)\\(");
+    private static final Pattern TEST = Pattern.compile("@Test\\s+(?:@\\w+(?:\\([^)]*\\))?\\s+)*void (\\w+)\\(");
     private static final Pattern ROW = Pattern.compile("(?m)^\\|.*\\| `(\\w+)` \\|$");
 
     @Test

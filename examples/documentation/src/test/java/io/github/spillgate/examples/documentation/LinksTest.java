@@ -200,10 +200,8 @@ class LinksTest {
     }
 
     private static List<Path> sources() throws IOException {
-        try (Stream<Path> files = Files.walk(ROOT)) {
-            return files.filter(file -> file.toString().matches(".*\\.(java|lua|xml|ya?ml|js|kt|html)"))
-                    .filter(file -> !ROOT.relativize(file).toString().contains("target"))
-                    .toList();
-        }
+        return Snippets.files(ROOT).stream()
+                .filter(file -> file.toString().matches(".*\\.(java|lua|xml|ya?ml|js|kt|html)"))
+                .toList();
     }
 }

@@ -78,16 +78,12 @@ class PagesTest {
     void whatIsToBeTypedNamesWhatIsThere() throws IOException {
         Set<String> tests = new HashSet<>();
         StringBuilder poms = new StringBuilder();
-        try (Stream<Path> files = Files.walk(ROOT)) {
-            for (Path file : files.filter(
-                            one -> !ROOT.relativize(one).toString().contains("target"))
-                    .toList()) {
-                String name = file.getFileName().toString();
-                if (name.endsWith("Test.java")) {
-                    tests.add(name.replace(".java", ""));
-                } else if (name.equals("pom.xml")) {
-                    poms.append(Files.readString(file));
-                }
+        for (Path file : Snippets.files(ROOT)) {
+            String name = file.getFileName().toString();
+            if (name.endsWith("Test.java")) {
+                tests.add(name.replace(".java", ""));
+            } else if (name.equals("pom.xml")) {
+                poms.append(Files.readString(file));
             }
         }
         for (String module : typed(MODULES)) {

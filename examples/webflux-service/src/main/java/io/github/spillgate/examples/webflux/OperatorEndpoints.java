@@ -15,7 +15,7 @@ import org.springframework.web.util.pattern.PathPatternParser;
 import reactor.core.publisher.Mono;
 
 /**
- * StoreType the Actuator for whoever sits at this machine. It asks nobody who he is, and lets each key begin anew: so would a page of
+ * Keeps the Actuator for whoever sits at this machine. It asks nobody who he is, and lets each key begin anew: so would a page of
  * another site, that has made the browser believe that its name is an address of ours.
  */
 @Component

@@ -24,7 +24,7 @@ final class VatnodeFallback {
         return true;
     }
 
-    /** StoreType what is less than ten minutes old, whatever the window. */
+    /** Keeps what is less than ten minutes old, whatever the window. */
     void tidyUp(long now) {
         store.values().forEach(instants -> instants.removeIf(at -> at <= now - KEPT));
         store.values().removeIf(List::isEmpty);
