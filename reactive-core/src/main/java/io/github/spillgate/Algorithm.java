@@ -1,16 +1,19 @@
 package io.github.spillgate;
 
-/** How a {@link Limit} counts. Both slide: neither has an instant at which everything is allowed again at once. */
+/**
+ * The algorithm with which a {@link Limit} counts. Both use a sliding window, without a boundary at which all permits
+ * are available again at once.
+ */
 public enum Algorithm {
     /**
-     * Every hit is remembered with its time. Exact: no window, wherever it is laid, ever holds more than the permits.
-     * Costs about ten bytes of memory a hit.
+     * A log of all hits with their times. Exact: no window ever contains more than the limit's permits. Needs about 10
+     * bytes of memory per hit.
      */
     LOG,
 
     /**
-     * Two counts are remembered, of the current window and of the one before it, and the older one fades out linearly.
-     * Exact to that estimate. Costs the same few bytes whatever the limit.
+     * A counter for the current window and one for the window before it; the older count fades out linearly. The sum is
+     * an estimate of the usage, and decisions follow it exactly. Needs the same few bytes for every limit.
      */
     COUNTER
 }

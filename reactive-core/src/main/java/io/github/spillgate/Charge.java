@@ -10,10 +10,10 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a caller asks for: so many permits for a key, under one or more limits. A charge without limits of its own falls under
- * those of the {@link RateLimiter} that it is given to.
+ * A request for permits: a key, a cost, and the limits that apply. A charge without limits falls under the limits of
+ * the {@link RateLimiter} that decides on it.
  *
- * <p>Several charges given to one call are decided together: all are taken, or none is.
+ * <p>The charges of one call are decided atomically: all are taken, or none.
  *
  * <pre>{@code
  * limiter.tryAcquire(
@@ -37,16 +37,16 @@ public final class Charge {
         this.group = group;
     }
 
-    /** One permit for the key under the limits of the limiter: what {@link #of(String, Limit...)} makes, and nothing else. */
+    /** Returns a charge of one permit for the key, under the limits of the limiter. */
     static Charge one(String key) {
         return new Charge(checkKey("key", key, "\"user:42\""), List.of(), 1, null);
     }
 
     /**
-     * One permit for the key.
+     * Returns a charge of one permit for the key.
      *
-     * @param key who is charged: any string but the empty one; it is never trusted
-     * @param limits what the key falls under; none means those of the limiter
+     * @param key the key that is charged, any non-empty string; may be untrusted
+     * @param limits the limits that apply; none for those of the limiter
      * @return the charge
      * @throws IllegalArgumentException if the key is empty or two of the limits would share a count
      */
@@ -55,10 +55,10 @@ public final class Charge {
     }
 
     /**
-     * One permit for the key.
+     * Returns a charge of one permit for the key.
      *
-     * @param key who is charged: any string but the empty one; it is never trusted
-     * @param limits what the key falls under; none means those of the limiter
+     * @param key the key that is charged, any non-empty string; may be untrusted
+     * @param limits the limits that apply; none for those of the limiter
      * @return the charge
      * @throws IllegalArgumentException if the key is empty or two of the limits would share a count
      */
@@ -67,21 +67,21 @@ public final class Charge {
     }
 
     /**
-     * The same charge for so many permits.
+     * Returns the same charge with another cost.
      *
-     * @param permits the cost; 0 asks whether the key is within its limits and takes nothing
+     * @param permits the cost; 0 checks whether the key is within its limits and takes nothing
      * @return the charge
-     * @throws IllegalArgumentException if the permits are negative
+     * @throws IllegalArgumentException if the cost is negative
      */
     public Charge permits(long permits) {
         return new Charge(key, limits, checkPermits(permits), group);
     }
 
     /**
-     * The same charge with its key stored beside the other keys of the group: in Redis Cluster all of a group lie in one slot,
-     * and charges to several of them are one atomic verdict. The group is part of the identity.
+     * Returns the same charge with its key in a group. In Redis Cluster all keys of a group are in one hash slot, so
+     * charges to several of them are decided atomically. The group is part of the identity.
      *
-     * @param group any string but the empty one, such as {@code tenant-7}
+     * @param group the group, any non-empty string, for example {@code tenant-7}
      * @return the charge
      * @throws IllegalArgumentException if the group is empty
      */
@@ -90,34 +90,34 @@ public final class Charge {
     }
 
     /**
-     * Returns who is charged.
+     * Returns the key that is charged.
      *
-     * @return the key as it was given
+     * @return the key as the caller passed it
      */
     public String key() {
         return key;
     }
 
     /**
-     * Returns what the key falls under.
+     * Returns the limits that apply.
      *
-     * @return the limits; empty means those of the limiter
+     * @return the limits; empty for those of the limiter
      */
     public List<Limit> limits() {
         return limits;
     }
 
     /**
-     * Returns how many permits are asked for.
+     * Returns the cost.
      *
-     * @return the cost, not negative
+     * @return the number of permits, never negative
      */
     public long permits() {
         return permits;
     }
 
     /**
-     * Returns beside which other keys this one is stored.
+     * Returns the group of the key. In Redis Cluster all keys of a group are in one hash slot.
      *
      * @return the group, if there is one
      */
@@ -125,7 +125,7 @@ public final class Charge {
         return Optional.ofNullable(group);
     }
 
-    /** The same charge under these limits. */
+    /** Returns the same charge with these limits. */
     Charge under(List<Limit> others) {
         return new Charge(key, others, permits, group);
     }
@@ -147,7 +147,7 @@ public final class Charge {
         return permits;
     }
 
-    /** Returns the limits as a list in which no two would share a count. */
+    /** Returns the limits as a list; throws if two would share a count. */
     static List<Limit> distinct(Collection<Limit> limits) {
         List<Limit> list = Checks.allPresent(limits, "limits", LIMIT);
         if (list.size() < 2) {
@@ -190,7 +190,7 @@ public final class Charge {
         return Objects.hash(key, limits, permits, group);
     }
 
-    /** Returns the charge for a log: with the key encoded. */
+    /** Returns the charge for a log, with the key encoded. */
     @Override
     public String toString() {
         return "Charge[" + CountName.keyText(encodedKey(), encodedGroup()) + ", permits=" + permits + ", limits="

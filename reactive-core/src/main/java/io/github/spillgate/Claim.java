@@ -5,13 +5,13 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * One limit of one {@link Charge}, as a {@link LimitStore} gets to see it: what is counted, under which identity, and how much
- * is asked. The claims of one verdict have identities that all differ, and none asks for more than its limit holds; for both
- * the {@link RateLimiter} has seen, once, for every store.
+ * One limit of one {@link Charge}, as passed to a {@link LimitStore}: the identity of the count, the limit and the
+ * cost. The claims of a decision have different identities, and no cost is above its limit. The {@link RateLimiter}
+ * ensures both for every store.
  */
 public final class Claim {
 
-    /** The most claims in one verdict; each is a key that one script reads and writes. */
+    /** The most claims in one decision; one script reads and writes a key for each. */
     static final int MOST_CLAIMS = 16;
 
     private final LimitStore store;
@@ -27,9 +27,9 @@ public final class Claim {
     }
 
     /**
-     * Returns the name of the count: limiter, limit, algorithm, window and resolution or alignment, and the encoded key with
-     * its group. Printable ASCII without spaces, at most 500 characters. The permits are not in it, so that they can change and the
-     * history stays.
+     * Returns the name of the count: limiter, limit, algorithm, window, resolution or alignment, and the encoded key
+     * with its group. It is printable ASCII without spaces, at most 500 characters. It does not contain the permits, so
+     * they can change without losing the history.
      *
      * @return the identity
      */
@@ -38,8 +38,9 @@ public final class Claim {
     }
 
     /**
-     * Returns what stands for the identity in this process, as the key of a map: equal to that of every claim with the same
-     * identity and to no other, comparable with them, and made with less effort. For stores.
+     * Returns an object that represents the identity in this process, for use as the key of a map. It equals the handle
+     * of a claim if and only if their identities are equal, is comparable with other handles, and is cheaper to create
+     * than the identity. For store implementations.
      *
      * @return the handle; its {@code toString()} is the identity
      */
@@ -48,16 +49,16 @@ public final class Claim {
     }
 
     /**
-     * Returns who is charged.
+     * Returns the key that is charged.
      *
-     * @return the key as the caller gave it; it is not encoded
+     * @return the key as the caller passed it, not encoded
      */
     public String key() {
         return key;
     }
 
     /**
-     * Returns the limit that counts.
+     * Returns the limit.
      *
      * @return the limit
      */
@@ -66,16 +67,16 @@ public final class Claim {
     }
 
     /**
-     * Returns how many permits are asked for.
+     * Returns the cost.
      *
-     * @return the cost, not negative
+     * @return the number of permits, never negative
      */
     public long permits() {
         return permits;
     }
 
     /**
-     * Returns the same claim with another cost. For stores.
+     * Returns the same claim with another cost. For store implementations.
      *
      * @param permits the cost, not negative and at most the limit's permits
      * @return a claim on the same count
@@ -84,12 +85,12 @@ public final class Claim {
         return new Claim(store, name, key, Charge.checkPermits(permits));
     }
 
-    /** Returns whether this was made for the store to decide on. */
+    /** Returns whether this claim was created for that store. */
     boolean isFor(LimitStore other) {
         return store == other;
     }
 
-    /** Returns the claims of one charge, each with an identity of its own. */
+    /** Returns the claims of one charge, each with a different identity. */
     static List<Claim> of(LimitStore store, String limiter, List<Prefix> defaults, Charge charge) {
         List<Prefix> limits = charge.limits().isEmpty() ? defaults : prefixes(limiter, charge.limits());
         if (limits.isEmpty()) {
@@ -110,12 +111,12 @@ public final class Claim {
         return claims;
     }
 
-    /** Returns what the identities under each of the limits begin with. */
+    /** Returns the prefix of the identities for each limit. */
     static List<Prefix> prefixes(String limiter, List<Limit> limits) {
         return limits.stream().map(limit -> new Prefix(limiter, limit)).toList();
     }
 
-    /** Returns the claims of several charges; equal ones are summed, so that every identity is there once. */
+    /** Returns the claims of several charges. Claims with the same identity are summed. */
     static List<Claim> of(LimitStore store, String limiter, List<Prefix> defaults, List<Charge> charges) {
         if (charges.size() == 1) {
             return of(store, limiter, defaults, charges.get(0));
@@ -163,7 +164,7 @@ public final class Claim {
         }
     }
 
-    /** Returns the claim for a log: with the key encoded. */
+    /** Returns the claim for a log, with the key encoded. */
     @Override
     public String toString() {
         return "Claim[" + name + ", permits=" + permits + ", limit=" + limit() + "]";

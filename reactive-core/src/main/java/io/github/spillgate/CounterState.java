@@ -1,35 +1,35 @@
 package io.github.spillgate;
 
 /**
- * What a {@linkplain Algorithm#COUNTER counter} remembers of one key: the arithmetic of the counter, for stores.
+ * The state of a {@linkplain Algorithm#COUNTER counter} for one key, and its arithmetic, for store implementations.
  *
- * <p>The estimate of what is used is {@code previous × (1 − elapsed/window) + current}: as if the hits of the window before
- * had come evenly. A cost fits where estimate and cost together are at most the permits.
+ * <p>The estimated usage is {@code previous × (1 − elapsed/window) + current}, as if the hits of the previous window
+ * were evenly distributed. A cost fits if the estimate plus the cost is at most the limit's permits.
  *
- * @param start when the current window started, in milliseconds of the store's clock
- * @param previous what was taken in the window before
- * @param current what was taken in the current window
+ * @param start the start of the current window, in milliseconds of the store's clock
+ * @param previous the permits taken in the previous window
+ * @param current the permits taken in the current window
  */
 public record CounterState(long start, long previous, long current) {
     // Design notes.
     //
-    // The estimate is compared without ever being divided: with h = permits − current − cost, the cost fits when
+    // The estimate is compared without a division: with h = permits − current − cost, the cost fits if
     // previous × (window − elapsed) ≤ h × window. All four factors are integers below 2^53, so each is exact as a
-    // double, and so is each product below 2^53. Others are rounded, 2^53 + 1 to 2^53 itself; rounding never changes an
-    // order, it can only make two different products equal. So "less" is always true, and the only doubt is "equal"
-    // from 2^53 on, which counts as "no". The script that decides in Redis makes the same two multiplications and
-    // the same comparison, so both always agree.
+    // double, and so is each product below 2^53. Larger products are rounded, for example 2^53 + 1 to 2^53. Rounding
+    // never changes an order; it can only make two different products equal. So "less" is always correct, and only
+    // "equal" from 2^53 on is uncertain; it counts as "does not fit". The Redis script makes the same two
+    // multiplications and the same comparison, so both always agree.
 
-    /** What is less than this, as a double, has not been rounded. */
+    /** An integer double below this bound was not rounded. */
     private static final double EXACT = 9_007_199_254_740_992.0;
 
     /**
-     * Checks that nothing is negative.
+     * Creates a state.
      *
-     * @param start when the current window started, in milliseconds of the store's clock
-     * @param previous what was taken in the window before
-     * @param current what was taken in the current window
-     * @throws IllegalArgumentException if anything is
+     * @param start the start of the current window, in milliseconds of the store's clock
+     * @param previous the permits taken in the previous window
+     * @param current the permits taken in the current window
+     * @throws IllegalArgumentException if an argument is negative
      */
     public CounterState {
         if (start < 0 || previous < 0 || current < 0) {
@@ -39,24 +39,25 @@ public record CounterState(long start, long previous, long current) {
     }
 
     /**
-     * The state of a key that is not known yet, or not any more.
+     * Returns the state of a key without hits.
      *
      * @param limit the limit that counts
-     * @param now milliseconds of the store's clock
-     * @return a window that starts now, or on the clock, with nothing in it
+     * @param now the current time, in milliseconds of the store's clock
+     * @return an empty window, which starts now or, if the limit is aligned to the clock, at its boundary on the clock
      */
     public static CounterState empty(Limit limit, long now) {
         return new CounterState(windowStart(limit, now), 0, 0);
     }
 
     /**
-     * This state as it looks at another time: windows that have passed since have been passed on. If the clock stepped back
-     * to before this state's window, everything counts as taken now, and as no more than the permits, so that nobody is locked
-     * out for longer than by a full window, and nothing more is admitted.
+     * Returns this state at another time, moved on by the windows that have ended since. If the clock stepped back to
+     * before this state's window, all permits count as taken now, those of the previous window at most up to the
+     * limit's permits. So a client is denied for no longer than after a full window, and the step allows no additional
+     * request.
      *
      * @param limit the limit that counts
-     * @param now milliseconds of the store's clock
-     * @return the state of the window that holds now
+     * @param now the time, in milliseconds of the store's clock
+     * @return the state in the window at that time
      */
     public CounterState at(Limit limit, long now) {
         long window = limit.windowMillis();
@@ -76,18 +77,18 @@ public record CounterState(long start, long previous, long current) {
     }
 
     /**
-     * Tells whether this state's window lies in the future, which happens where the clock stepped back.
+     * Returns whether this state's window is in the future, which happens if the clock stepped back.
      *
      * @param limit the limit that counts
-     * @param now milliseconds of the store's clock
-     * @return whether the window starts after the one that holds now
+     * @param now the current time, in milliseconds of the store's clock
+     * @return true if this window starts after the current one
      */
     public boolean isAheadOf(Limit limit, long now) {
         return start > windowStart(limit, now);
     }
 
     /**
-     * Tells whether nothing is remembered.
+     * Returns whether no permits are recorded.
      *
      * @return true if both counts are 0
      */
@@ -96,11 +97,11 @@ public record CounterState(long start, long previous, long current) {
     }
 
     /**
-     * The estimate of what is used, rounded up; a cost fits where the two together are at most the permits.
+     * Returns the estimated usage, rounded up. A cost fits if the usage plus the cost is at most the limit's permits.
      *
      * @param limit the limit that counts
-     * @param now milliseconds of the store's clock, within this state's window
-     * @return how many permits are used
+     * @param now the time, in milliseconds of the store's clock, within this state's window
+     * @return the number of used permits
      */
     public long used(Limit limit, long now) {
         if (previous == 0) {
@@ -109,7 +110,7 @@ public record CounterState(long start, long previous, long current) {
         long window = limit.windowMillis();
         long left = window - (now - start);
         long faded = Math.min(previous, (long) Math.ceil((double) previous * left / window));
-        // It is never too much, for rounding changes no order; but what is equal only by rounding takes one more.
+        // Never too large, because rounding changes no order. If both products are equal only by rounding, add one.
         while (faded < previous && !covers(faded, left, window)) {
             faded++;
         }
@@ -117,13 +118,13 @@ public record CounterState(long start, long previous, long current) {
     }
 
     /**
-     * Tells when so many permits fit, if nothing more is taken until then.
+     * Returns the time at which a cost fits if no other permits are taken until then.
      *
      * @param limit the limit that counts
-     * @param cost at most the limit's permits
-     * @param now milliseconds of the store's clock, within this state's window
-     * @return the first millisecond at which the cost fits; now, if it fits now
-     * @throws IllegalArgumentException if the cost is more than the permits
+     * @param cost the cost, at most the limit's permits
+     * @param now the time, in milliseconds of the store's clock, within this state's window
+     * @return the first millisecond at which the cost fits; {@code now} if it fits now
+     * @throws IllegalArgumentException if the cost is above the limit's permits
      */
     public long fitsAt(Limit limit, long cost, long now) {
         if (cost > limit.permits()) {
@@ -133,8 +134,7 @@ public record CounterState(long start, long previous, long current) {
         if (used(limit, now) + cost <= limit.permits()) {
             return now;
         }
-        // The solution in reals comes within rounding of the tick that is sought; what remains is looked up tick by
-        // tick.
+        // The solution in real numbers is exact except for rounding; search the right tick from there.
         long window = limit.windowMillis();
         double free = limit.permits() - cost;
         double solution = current + cost <= limit.permits()
@@ -151,11 +151,11 @@ public record CounterState(long start, long previous, long current) {
     }
 
     /**
-     * Tells when nothing is used any more, if nothing more is taken until then.
+     * Returns the time at which no permit is used any more if no permits are taken until then.
      *
      * @param limit the limit that counts
-     * @param now milliseconds of the store's clock, within this state's window
-     * @return the millisecond at which both counts have faded; now, if nothing is remembered
+     * @param now the time, in milliseconds of the store's clock, within this state's window
+     * @return the millisecond at which both counts have faded; {@code now} if no permits are recorded
      */
     public long wholeAt(Limit limit, long now) {
         if (isEmpty()) {
@@ -165,33 +165,34 @@ public record CounterState(long start, long previous, long current) {
     }
 
     /**
-     * This state after so many more permits were taken.
+     * Returns this state with more permits taken.
      *
-     * @param cost how many
-     * @return the state with them in the current window
+     * @param cost the number of permits
+     * @return the state with these permits in the current window
      */
     public CounterState plus(long cost) {
         return new CounterState(start, previous, current + cost);
     }
 
     /**
-     * This state after a denied request for so many permits was recorded: the current window never passes the permits because
-     * of it.
+     * Returns this state with a denied request recorded. That never raises the current window above the limit's
+     * permits.
      *
      * @param limit the limit that counts
-     * @param cost how many
-     * @return the state with as much of them as keeps the client out
+     * @param cost the cost of the denied request
+     * @return the state with as many of these permits as keep the client blocked
      */
     public CounterState plusDenied(Limit limit, long cost) {
         return new CounterState(start, previous, Math.max(current, Math.min(current + cost, limit.permits())));
     }
 
     /**
-     * This state after so many permits were given back that had been taken at a given time. What has left is not given back.
+     * Returns this state with permits refunded that were taken at a given time. Permits that have left both windows are
+     * not refunded.
      *
      * @param limit the limit that counts
-     * @param takenAt when they were taken, in milliseconds of the store's clock
-     * @param permits how many
+     * @param takenAt the time at which they were taken, in milliseconds of the store's clock
+     * @param permits the number of permits
      * @return the state without them
      */
     public CounterState minus(Limit limit, long takenAt, long permits) {
@@ -205,9 +206,9 @@ public record CounterState(long start, long previous, long current) {
     }
 
     /**
-     * This state after so many permits were given back, the oldest first.
+     * Returns this state with permits refunded, the oldest first.
      *
-     * @param permits how many
+     * @param permits the number of permits
      * @return the state without them
      */
     public CounterState minusOldest(long permits) {

@@ -13,9 +13,9 @@ import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The answer to a {@link Charge}: allowed or not, what is left of every limit that was asked, and when to come back.
+ * The answer to a {@link Charge}: whether it is allowed, the usage of its limits, and the time to wait before a retry.
  *
- * <p>All times are of the clock of the store that decided.
+ * <p>All times are times of the clock of the store that decided.
  */
 public final class Decision {
 
@@ -34,7 +34,7 @@ public final class Decision {
     private final List<Usage> limits;
     private final List<Limit> violated;
 
-    /** What each of several servers has decided, by its own clock; empty if one has decided on everything. */
+    /** The decisions of several servers, each by its own clock; empty if one server decided everything. */
     private final List<Decision> parts;
 
     private volatile int redeemed;
@@ -72,11 +72,11 @@ public final class Decision {
     }
 
     /**
-     * A decision that a store has made; it is allowed if no usage is violated. For stores.
+     * Returns a decision that a store has made. It is allowed if no usage is violated. For store implementations.
      *
-     * @param source where it was made
-     * @param at when, in milliseconds of the store's clock
-     * @param limits a usage for each claim, as it is after the decision
+     * @param source the place where it was made
+     * @param at the time of the decision, in milliseconds of the store's clock
+     * @param limits the usage of each claim after the decision
      * @return the decision
      */
     public static Decision ofTake(Source source, long at, List<Usage> limits) {
@@ -84,13 +84,13 @@ public final class Decision {
     }
 
     /**
-     * A decision that a store has made, as {@link #ofTake(Source, long, List)}, that is to be told from a reset at the same time. For
-     * stores.
+     * Returns a decision like {@link #ofTake(Source, long, List)}, with a stamp that distinguishes it from a reset at
+     * the same time. For store implementations.
      *
-     * @param source where it was made
-     * @param at when, in milliseconds of the store's clock
-     * @param stamp what the store finds again in {@link #stamp()}
-     * @param limits a usage for each claim, as it is after the decision
+     * @param source the place where it was made
+     * @param at the time of the decision, in milliseconds of the store's clock
+     * @param stamp the stamp, which {@link #stamp()} returns to the store
+     * @param limits the usage of each claim after the decision
      * @return the decision
      */
     public static Decision ofTake(Source source, long at, long stamp, List<Usage> limits) {
@@ -98,11 +98,12 @@ public final class Decision {
     }
 
     /**
-     * A decision that a store would make; it is allowed if no usage is violated, and nothing was charged. For stores.
+     * Returns a decision that a store would make. It is allowed if no usage is violated; nothing was charged. For store
+     * implementations.
      *
-     * @param source where it was made
-     * @param at when, in milliseconds of the store's clock
-     * @param limits a usage for each claim
+     * @param source the place where it was made
+     * @param at the time of the decision, in milliseconds of the store's clock
+     * @param limits the usage of each claim
      * @return the decision
      */
     public static Decision ofPeek(Source source, long at, List<Usage> limits) {
@@ -110,14 +111,15 @@ public final class Decision {
     }
 
     /**
-     * One decision over what several servers have decided, each for itself and by its own clock. It is allowed if all of them are.
-     * If one denied, the store gives back what the others have taken, and this tells of it as given back; but for limits that
-     * {@linkplain Limit#isCountingDenied() count denied} requests, of which the store leaves it. For stores.
+     * Combines the decisions of several servers, each made independently and by the server's own clock. The result is
+     * allowed if all of them are. If one server denied, the store refunds what the others took, and the result shows it
+     * as refunded. Limits that {@linkplain Limit#isCountingDenied() count denied} requests are not refunded. For store
+     * implementations.
      *
-     * @param claims what was asked
-     * @param parts what each server has said, at least one, no two about the same claim
-     * @return the decision, with a usage for each claim that a part tells of, in the order of the claims; its times are those of the
-     *     parts, brought to one clock
+     * @param claims the claims that were decided
+     * @param parts the decisions of the servers, at least one, no two with the same claim
+     * @return the decision, with a usage for each claim that a part has, in the order of the claims; its times are
+     *     those of the parts, converted to one clock
      */
     public static Decision ofParts(List<Claim> claims, List<Decision> parts) {
         boolean allowed = parts.stream().allMatch(Decision::isAllowed);
@@ -151,19 +153,19 @@ public final class Decision {
                         : parts.stream().map(Decision::givenBack).toList());
     }
 
-    /** The same after what it took was given back. */
+    /** Returns this decision as it is after a refund. */
     private Decision givenBack() {
         List<Usage> left = limits.stream().map(usage -> usage.later(0, charged)).toList();
         return new Decision(source, at, stamp, allowed, false, fitsAt, left, violated, List.of());
     }
 
     /**
-     * A decision by a setting, for the time when no store can be asked. For stores.
+     * Returns a decision that a setting makes while no store can be asked. For store implementations.
      *
-     * @param allowed what the setting says
-     * @param at when, in milliseconds of the clock of whoever decides
-     * @param askAgainAt after a denial, when it may be worth while to ask again
-     * @return the decision, which has charged nothing
+     * @param allowed whether the setting allows
+     * @param at the time of the decision, in milliseconds of the clock of the store that applies the setting
+     * @param askAgainAt after a denial, the time at which a retry may be useful
+     * @return the decision; nothing was charged
      */
     public static Decision ofSetting(boolean allowed, long at, long askAgainAt) {
         return new Decision(Source.FALLBACK, at, allowed, false, allowed ? at : askAgainAt, List.of(), List.of());
@@ -180,28 +182,28 @@ public final class Decision {
                 source, at, stamp, allowed, allowed && takes, fitsAt, List.copyOf(limits), violated, List.of());
     }
 
-    /** A denial that needs no store: these limits never hold so many permits. */
+    /** A denial without asking a store: these limits are smaller than the cost. */
     static Decision neverFits(long at, List<Limit> tooSmall) {
         return new Decision(Source.LIMITER, at, false, false, NEVER, List.of(), List.copyOf(tooSmall));
     }
 
-    /** What is allowed because no limit applies to it. */
+    /** A decision that allows because no limit applies. */
     static Decision unlimited(long at) {
         return new Decision(Source.LIMITER, at, true, false, at, List.of(), List.of());
     }
 
-    /** A denial by a setting, for want of limits to ask about. */
+    /** A denial by a setting, because no limits were found. */
     static Decision refused(long at) {
         return new Decision(Source.LIMITER, at, false, false, NEVER, List.of(), List.of());
     }
 
     /**
-     * A denial of one who would have to wait for longer than he wants to, or for whom there is no place to wait.
+     * A denial of a caller that would have to wait too long, or that finds the queue full.
      *
-     * @param at when, in milliseconds of the clock of {@code before}, or of the limiter's if there is none
-     * @param fitsAt before when he cannot be served
-     * @param claims what he asked for
-     * @param before what the store has last said about the same counts, if it has
+     * @param at the time, in milliseconds of the clock of {@code before}, or of the limiter's clock if there is none
+     * @param fitsAt the time before which the caller cannot be served
+     * @param claims the claims of the caller
+     * @param before the last reply of the store about the same counts, if there is one
      */
     static Decision mustWait(long at, long fitsAt, List<Claim> claims, @Nullable Decision before) {
         if (before == null || before.limits.size() != claims.size()) {
@@ -239,38 +241,38 @@ public final class Decision {
     }
 
     /**
-     * Returns whether the permits were granted; after a peek, whether they would be.
+     * Returns whether the permits were granted; after a peek, whether they would be granted.
      *
-     * @return true if every limit agreed
+     * @return true if all limits allow it
      */
     public boolean isAllowed() {
         return allowed;
     }
 
     /**
-     * Returns whether this decision has taken permits, which a refund can give back.
+     * Returns whether this decision took permits, which can be refunded.
      *
-     * @return true if it is allowed, asked for at least one permit and was not a peek
+     * @return true if it is allowed, costs at least one permit and is not a peek
      */
     public boolean isCharged() {
         return charged;
     }
 
     /**
-     * Returns how long to wait before the same charge fits, if nobody else takes anything meanwhile. Asked any earlier, it is
-     * denied.
+     * Returns the time until the same charge fits if no other request takes permits. An earlier retry is denied.
      *
-     * @return the wait; empty if the charge is allowed, or if no wait helps: it is more than a limit ever holds, or its limits
-     *     could not be looked up
+     * @return the wait; empty if the charge is allowed or no wait helps, because the cost is above a limit or the
+     *     limits could not be looked up
      */
     public Optional<Duration> retryAfter() {
         return allowed || fitsAt == NEVER ? Optional.empty() : Optional.of(Duration.ofMillis(fitsAt - at));
     }
 
     /**
-     * Returns how many more permits every limit would grant now.
+     * Returns the number of further permits that all limits would grant now.
      *
-     * @return the smallest of what remains; if no limit was asked, 0 after a denial and {@link Long#MAX_VALUE} otherwise
+     * @return the smallest remaining number of all usages; without usages, 0 after a denial and {@link Long#MAX_VALUE}
+     *     otherwise
      */
     public long remaining() {
         long remaining = allowed || !limits.isEmpty() ? Long.MAX_VALUE : 0;
@@ -281,9 +283,10 @@ public final class Decision {
     }
 
     /**
-     * Returns the state of every limit that was asked, after the decision.
+     * Returns the usage of the limits after the decision.
      *
-     * @return a usage for each limit of each key, in the order of the charges; empty if no store was asked
+     * @return a usage for each limit of each key, in the order of the charges; a {@linkplain Source#CACHED_DENIAL
+     *     cached denial} may omit some; empty if the decision is not based on a store's reply
      */
     public List<Usage> limits() {
         return limits;
@@ -292,23 +295,24 @@ public final class Decision {
     /**
      * Returns the limits that denied.
      *
-     * @return those that were violated; empty if the decision is allowed
+     * @return the violated limits; empty if the decision is allowed
      */
     public List<Limit> violated() {
         return violated;
     }
 
     /**
-     * Returns when the decision was made.
+     * Returns the time of the decision.
      *
-     * @return the instant, of the clock of the store that decided
+     * @return the time, by the clock of the store that decided
      */
     public Instant at() {
         return Instant.ofEpochMilli(at);
     }
 
     /**
-     * Returns what the store has given to this decision, so as to tell it from a reset at the same time. For stores.
+     * Returns the stamp with which the store distinguishes this decision from a reset at the same time. For
+     * store implementations.
      *
      * @return the stamp; 0 if there is none
      */
@@ -317,7 +321,7 @@ public final class Decision {
     }
 
     /**
-     * Returns where the decision was made.
+     * Returns the place where the decision was made.
      *
      * @return the source
      */
@@ -326,16 +330,17 @@ public final class Decision {
     }
 
     /**
-     * Returns what each of the servers has decided that were asked, by its own clock: what each has said of its counts, and what is to
-     * be given back to it. For stores.
+     * Returns the decisions of the individual servers, each by its own clock, with the usage that the server reported
+     * and the permits to refund to it. For store implementations.
      *
-     * @return the parts that it was put together from, without what has been given back already; or nothing but itself
+     * @return the decisions that were combined, without permits that are already refunded; this decision alone if
+     *     nothing was combined
      */
     public List<Decision> parts() {
         return parts.isEmpty() ? List.of(this) : parts;
     }
 
-    /** Returns what it says of some of its limits, to be given back by itself. */
+    /** Returns a decision with the selected usages only, so that they can be refunded separately. */
     Decision only(Predicate<? super Usage> wanted) {
         List<Usage> some = limits.stream().filter(wanted).toList();
         List<Decision> someParts = parts.stream()
@@ -345,12 +350,12 @@ public final class Decision {
         return new Decision(source, at, stamp, allowed, charged, fitsAt, some, violated, someParts);
     }
 
-    /** Returns true to one caller only: what a decision took is given back at most once. */
+    /** Returns true to one caller only, so that a decision is refunded at most once. */
     boolean redeem() {
         return charged && redeemed == 0 && REDEEMED.compareAndSet(this, 0, 1);
     }
 
-    /** Returns the decision for a log: without keys. */
+    /** Returns the decision for a log, without keys. */
     @Override
     public String toString() {
         StringBuilder text = new StringBuilder("Decision[").append(allowed ? "allowed" : "denied");
@@ -362,7 +367,7 @@ public final class Decision {
         return text.append(", limits=").append(limits).append(']').toString();
     }
 
-    /** How much of one limit is used by one key, as a {@link Decision} found or left it. */
+    /** The usage of one limit by one key, as of a {@link Decision}. */
     public static final class Usage {
 
         private final Claim claim;
@@ -380,13 +385,14 @@ public final class Decision {
         }
 
         /**
-         * The usage after a decision. For stores.
+         * Returns the usage after a decision. For store implementations.
          *
-         * @param claim what was asked
-         * @param used how many permits count as used after it
+         * @param claim the claim that was decided
+         * @param used the used permits after the decision
          * @param violated whether the claim did not fit
-         * @param fitsAtMillis when the claim fits, in milliseconds of the store's clock; looked at where the decision is denied
-         * @param wholeAtMillis when nothing is used any more, in milliseconds of the store's clock
+         * @param fitsAtMillis the time at which the claim fits, in milliseconds of the store's clock; used only if the
+         *     decision is a denial
+         * @param wholeAtMillis the time at which no permit counts as used, in milliseconds of the store's clock
          * @return the usage
          */
         public static Usage of(Claim claim, long used, boolean violated, long fitsAtMillis, long wholeAtMillis) {
@@ -394,13 +400,13 @@ public final class Decision {
         }
 
         /**
-         * The usage of a counter after a decision. For stores.
+         * Returns the usage of a counter after a decision. For store implementations.
          *
-         * @param claim what was asked
-         * @param state the counter after the decision, in the window that holds now
+         * @param claim the claim that was decided
+         * @param state the counter after the decision, in the current window
          * @param violated whether the claim did not fit
-         * @param denied whether the decision is a denial, be it for this claim or for another
-         * @param now when the decision was made, in milliseconds of the store's clock
+         * @param denied whether the decision is a denial, because of this claim or another one
+         * @param now the time of the decision, in milliseconds of the store's clock
          * @return the usage
          */
         public static Usage ofCounter(Claim claim, CounterState state, boolean violated, boolean denied, long now) {
@@ -409,23 +415,23 @@ public final class Decision {
             return new Usage(claim, state.used(limit, now), violated, fitsAt, state.wholeAt(limit, now));
         }
 
-        /** The same by a clock that shows so much more, with what was asked given back or not. */
+        /** Returns this usage by a clock that is ahead by {@code millis}, with or without a refund. */
         private Usage later(long millis, boolean givenBack) {
             long left = givenBack && !claim.limit().isCountingDenied() ? Math.max(0, used - claim.permits()) : used;
             return new Usage(claim, left, violated, fitsAtMillis + millis, wholeAtMillis + millis);
         }
 
         /**
-         * Returns who is charged.
+         * Returns the key that is charged.
          *
-         * @return the key as the caller gave it; it is not encoded
+         * @return the key as the caller passed it, not encoded
          */
         public String key() {
             return claim.key();
         }
 
         /**
-         * Returns which limit this is about.
+         * Returns the limit.
          *
          * @return the limit
          */
@@ -434,7 +440,7 @@ public final class Decision {
         }
 
         /**
-         * Returns what was asked of the limit. For stores.
+         * Returns the claim on the limit. For store implementations.
          *
          * @return the claim
          */
@@ -443,18 +449,18 @@ public final class Decision {
         }
 
         /**
-         * Returns how many permits count as used.
+         * Returns the number of used permits.
          *
-         * @return the permits; more than the limit has, if they were lowered
+         * @return the permits; more than the limit's permits, for example, if those were lowered
          */
         public long used() {
             return used;
         }
 
         /**
-         * Returns how many more permits the limit would grant now.
+         * Returns the number of further permits that the limit would grant now.
          *
-         * @return the permits, not negative
+         * @return the permits, never negative
          */
         public long remaining() {
             return Math.max(0, claim.limit().permits() - used);
@@ -463,31 +469,31 @@ public final class Decision {
         /**
          * Returns whether this limit denied.
          *
-         * @return true if what was asked did not fit
+         * @return true if the claim did not fit
          */
         public boolean isViolated() {
             return violated;
         }
 
         /**
-         * Returns when what was asked fits this limit, if nothing more is taken.
+         * Returns the time at which the claim fits this limit if no other request takes permits.
          *
-         * @return the instant after a denial; that of the decision otherwise
+         * @return the time, after a denial; otherwise the time of the decision
          */
         public Instant fitsAt() {
             return Instant.ofEpochMilli(fitsAtMillis);
         }
 
         /**
-         * Returns when the limit is whole again, if nothing more is taken.
+         * Returns the time at which all permits are available again if no request takes permits.
          *
-         * @return the instant at which nothing counts as used any more
+         * @return the time from which no permit counts as used
          */
         public Instant wholeAt() {
             return Instant.ofEpochMilli(wholeAtMillis);
         }
 
-        /** Returns the usage for a log: without the key. */
+        /** Returns the usage for a log, without the key. */
         @Override
         public String toString() {
             return "Usage[" + claim.limit() + ", used=" + used + ", wholeAt=" + wholeAt() + "]";

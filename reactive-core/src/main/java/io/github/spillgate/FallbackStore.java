@@ -4,95 +4,107 @@ import java.util.List;
 import java.util.function.Predicate;
 
 /**
- * A store that can stand in for another while that does not answer: it remembers what that one has said last, and what it has
- * admitted in its place. The {@code LocalStore} is one; whoever wants to keep that memory somewhere else writes another.
+ * A store that decides while another store, the main store, does not answer. It remembers the last replies of the main
+ * store, and what it has granted on behalf of that store. {@code LocalStore} is one; implement this interface to keep
+ * that state elsewhere.
  *
- * <p>All of this is in memory and returns at once. {@link #take} decides by what is remembered together with what was admitted
- * here; {@link #refund(Decision)} of a decision that the other store has made takes it off what is remembered.
+ * <p>All methods work in memory and return at once. {@link #take} decides on the remembered usage plus the permits
+ * granted here. {@link #refund(Decision)} with a decision of the main store subtracts its permits from the remembered
+ * usage.
  */
 public interface FallbackStore extends LimitStore {
 
-    /** Whether what the other store has allowed fits together with what was admitted here and that one has not been charged with. */
+    /**
+     * The result of {@link #remember}: whether permits that the main store granted fit into the limit together with
+     * permits that were granted here and are not yet charged there.
+     */
     enum Fit {
-        /** The two fit into the limit, whatever the other store knows. */
+        /** Both fit into the limit, whatever the main store knows. */
         YES,
 
-        /** They do if the other store has been charged with what was handed over, of which nothing has been heard yet. */
+        /**
+         * Both fit only if the main store has already charged the settlements that were handed over; their result is
+         * not known yet.
+         */
         IF_SETTLED,
 
-        /** They do not: whoever were told that he is allowed would be one too many. */
+        /** They do not fit together: to allow the request would over-admit. */
         NO
     }
 
     /**
-     * Begins to stand in for a store: from now on, what {@link #take} admits is kept to be settled.
+     * Makes this store the fallback of a main store: from now on, permits granted by {@link #take} are kept for
+     * reconciliation.
      *
-     * @param store the one that decides as long as it can
-     * @throws IllegalArgumentException if this one stands in for a store already
+     * @param store the main store, which decides while it can
+     * @throws IllegalArgumentException if this store already is the fallback of a store
      */
     void standInFor(LimitStore store);
 
     /**
-     * Remembers what the other store has said: how much of each limit was used, and when that is whole again. From then on {@link
-     * #take} takes it into account; and what was admitted here before is taken into account by the answer of this method, so that of
-     * the two who have decided apart, one knows of the other. Whoever hands on what the other store has allowed does so only after this,
-     * and if it fits. It may be asked once more about the same decision.
+     * Remembers the reply of the main store: the used permits of each limit, and the time at which all are available
+     * again. {@link #take} uses them from then on. The result takes into account what was granted here before, so of
+     * two concurrent grants by both stores, the later one knows of the earlier one. Call this method before passing on
+     * an allowed decision of the main store, and pass it on only if it fits. The method may be called again with the
+     * same decision.
      *
-     * @param decision one that the other store has made
-     * @return whether it fits under every limit; of a decision that has charged nothing always {@link Fit#YES}
+     * @param decision a decision of the main store
+     * @return whether it fits under all limits; always {@link Fit#YES} for a decision that charged nothing
      */
     Fit remember(Decision decision);
 
     /**
-     * Takes back what a decision of this store has taken, where it has not been settled.
+     * Reverts the permits that a decision of this store took, as far as they are not handed over for reconciliation.
      *
-     * @param decision one that this store has made
-     * @return a claim for each count of which not all could be taken back, because the rest has been given to be settled; what
-     *     does not count any more is not among them
+     * @param decision a decision of this store
+     * @return a claim for each count of which some permits could not be reverted, because they were handed over;
+     *     without permits that no longer count
      */
     List<Claim> takeBack(Decision decision);
 
     /**
-     * Gives back permits that this store has granted and not handed over, the oldest first.
+     * Refunds permits that this store granted and has not handed over, the oldest first.
      *
-     * @param claims how many of each count
-     * @return a claim for each count with what could not be given back here
+     * @param claims the permits to refund of each count
+     * @return a claim for each count with the permits that could not be refunded here
      */
     List<Claim> refundGranted(List<Claim> claims);
 
     /**
-     * Cancels what a decision of this store has taken, because the other store has charged the same after all.
+     * Cancels the permits that a decision of this store took, because the main store has charged the same request after
+     * all.
      *
-     * @param decision one that this store has made, of which nothing has been handed over
-     * @return a claim for each count of which not all could be cancelled, because it was given back here without naming a
-     *     decision: it has to be given back there too
+     * @param decision a decision of this store of which nothing has been handed over
+     * @return a claim for each count of which some permits could not be cancelled, because a refund without a decision
+     *     has already refunded them here; they must be refunded in the main store too
      */
     List<Claim> cancel(Decision decision);
 
     /**
-     * Returns whether something was admitted under these identities that has not been handed over yet. The other store must not
-     * decide on them before it has been told: it would grant what is used already. They are handed over before all others.
+     * Returns whether permits were granted under these identities that are not yet handed over. The main store must not
+     * decide on these counts before it receives them, because it would grant permits that are already used. They are
+     * handed over before all others.
      *
-     * @param claims what is to be decided
-     * @return whether it is still this store that knows best
+     * @param claims the claims to decide
+     * @return true if this store must still decide on the claims
      */
     boolean owes(List<Claim> claims);
 
     /**
-     * Hands over what is to be settled. What is handed over goes on counting here until {@link #settled} says what has become of
-     * it, and nothing more of that count is handed over before.
+     * Hands over settlements for the main store. Their permits count here until {@link #settled} reports the result,
+     * and nothing else of the same count is handed over before that.
      *
-     * @param most how many counts at most
-     * @param left tells, of one claim on it, which counts are to be left alone for now
+     * @param most the maximum number of counts
+     * @param left selects the counts to skip for now, by a claim on each count
      * @return the settlements; empty if there is nothing to hand over
      */
     List<Settlement> toSettle(int most, Predicate<Claim> left);
 
     /**
-     * Hears what has become of a settlement.
+     * Reports the result of a settlement.
      *
-     * @param settlement one that was handed over
-     * @param charged whether the other store knows of it now; if not, what still counts of it is lost
+     * @param settlement a settlement that was handed over
+     * @param charged whether the main store has charged it; if not, its permits that still count are lost
      */
     void settled(Settlement settlement, boolean charged);
 }

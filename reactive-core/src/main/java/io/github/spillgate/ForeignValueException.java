@@ -3,18 +3,18 @@ package io.github.spillgate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Under the name of a count lies something that is none of ours. It has not been touched, nothing has been charged, and no
- * further try helps until somebody has taken it away.
+ * A foreign value in place of a count: the store has a value under the name of the count that this library did not
+ * write. The value is unchanged, and nothing was charged. A retry fails until the value is removed.
  */
 public class ForeignValueException extends LimitStoreException {
 
     private static final long serialVersionUID = 1L;
 
     /**
-     * Says where the foreign value lies.
+     * Creates the exception.
      *
-     * @param message the name it lies under, and what was expected there
-     * @param cause what the store's client said, if it said anything
+     * @param message the name of the key, and the expected value
+     * @param cause the error that the store's client reported, if any
      */
     public ForeignValueException(String message, @Nullable Throwable cause) {
         super(message, cause);

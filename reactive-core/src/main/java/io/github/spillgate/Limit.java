@@ -6,11 +6,11 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * So many permits in any window of so long.
+ * A limit: at most a number of permits in any window of a given length.
  *
- * <p>A limit is a value: immutable, valid once it exists, and equal to every other limit that says the same. It starts as an
- * exact {@linkplain Algorithm#LOG log}; {@link #counter()} trades exactness for constant memory. The methods that change one
- * thing return a new limit.
+ * <p>Immutable, and always valid. Limits are equal if all their settings are equal. {@link #of(long, Duration)} creates
+ * an exact {@linkplain Algorithm#LOG log}; {@link #counter()} trades exactness for constant memory. Methods that change
+ * a setting return a new limit.
  *
  * <pre>{@code
  * Limit.perMinute(120)
@@ -19,32 +19,36 @@ import org.jspecify.annotations.Nullable;
  * Limit.parse("10000/24h counter aligned")
  * }</pre>
  *
- * <h2>The text form</h2>
+ * <h2>Text form</h2>
  *
- * {@code permits/window}, then any of these words, in any order:
+ * The text form is {@code permits/window}, followed by any of these words in any order:
  *
  * <table>
  * <caption>Words after the permits and the window</caption>
  * <tr><th>word</th><th>meaning</th></tr>
- * <tr><td>{@code log}, {@code counter}</td><td>the algorithm; {@code log} where neither is said</td></tr>
- * <tr><td>{@code aligned}</td><td>{@link #alignedToClock()}; of a counter only</td></tr>
- * <tr><td>{@code resolution=10ms}</td><td>{@link #resolution(Duration)}; of a log only</td></tr>
+ * <tr><td>{@code log}, {@code counter}</td><td>the algorithm, {@code log} by default</td></tr>
+ * <tr><td>{@code aligned}</td><td>{@link #alignedToClock()}; only for a counter</td></tr>
+ * <tr><td>{@code resolution=10ms}</td><td>{@link #resolution(Duration)}; only for a log</td></tr>
  * <tr><td>{@code counting-denied}</td><td>{@link #countingDenied()}</td></tr>
  * <tr><td>{@code name=burst}</td><td>{@link #named(String)}</td></tr>
  * </table>
  *
- * The window is a number and one of {@code ms}, {@code s}, {@code m}, {@code h}, {@code d}; without a number it is one of
- * them, as in {@code 10/s}. {@link #toString()} writes this form, and {@link #parse(String)} reads it back to an equal limit.
+ * The window is a number and one of the units {@code ms}, {@code s}, {@code m}, {@code h}, {@code d}. A unit without a
+ * number means one, as in {@code 10/s}. {@link #toString()} returns this form, and {@link #parse(String)} reads it back
+ * to an equal limit.
  */
 public final class Limit {
 
-    /** The most entries that a log ever holds for one key. */
+    /** The maximum number of entries of a log for one key. */
     public static final int MOST_LOG_ENTRIES = 10_000;
 
-    /** The most permits that a log counts: what four bytes hold. */
+    /** The maximum number of permits of a log: the largest value of four bytes. */
     public static final long MOST_LOG_PERMITS = 0xffff_ffffL;
 
-    /** The most permits that a counter counts; sums of a few of them are still exact in the doubles that scripts count in. */
+    /**
+     * The maximum number of permits of a counter. The scripts count in doubles, and sums of a few such numbers are
+     * still exact.
+     */
     public static final long MOST_COUNTER_PERMITS = 1_000_000_000_000_000L;
 
     /** The longest window. */
@@ -78,7 +82,7 @@ public final class Limit {
         this.resolutionMillis = resolutionMillis;
         this.aligned = aligned;
         this.countingDenied = countingDenied;
-        // Made once: every decision asks for them.
+        // Computed once, because every decision reads them.
         this.window = Duration.ofMillis(windowMillis);
         this.resolution = Duration.ofMillis(resolutionMillis);
         this.identity = switch (algorithm) {
@@ -88,12 +92,13 @@ public final class Limit {
     }
 
     /**
-     * So many permits in any window of so long, counted by an exact log.
+     * Returns a limit of at most this many permits in any window of this length, counted by an exact log.
      *
-     * @param permits at least 1, at most {@link #MOST_LOG_PERMITS}; a {@link #counter(long, Duration) counter} takes more
-     * @param window whole milliseconds, from 1 ms to {@link #LONGEST_WINDOW}
+     * @param permits the permits, from 1 to {@link #MOST_LOG_PERMITS}; a {@link #counter(long, Duration) counter}
+     *     allows more
+     * @param window the length of a window in whole milliseconds, from 1 ms to {@link #LONGEST_WINDOW}
      * @return the limit, named after its window
-     * @throws IllegalArgumentException if either is out of its range
+     * @throws IllegalArgumentException if an argument is out of range
      */
     public static Limit of(long permits, Duration window) {
         long windowMillis = checkWindow(window);
@@ -103,12 +108,13 @@ public final class Limit {
     }
 
     /**
-     * So many permits in a window of so long, counted by a {@linkplain Algorithm#COUNTER counter}.
+     * Returns a limit of this many permits in a window of this length, counted by a {@linkplain Algorithm#COUNTER
+     * counter}.
      *
-     * @param permits at least 1, at most {@link #MOST_COUNTER_PERMITS}
-     * @param window whole milliseconds, from 1 ms to {@link #LONGEST_WINDOW}
+     * @param permits the permits, from 1 to {@link #MOST_COUNTER_PERMITS}
+     * @param window the length of a window in whole milliseconds, from 1 ms to {@link #LONGEST_WINDOW}
      * @return the limit, named after its window
-     * @throws IllegalArgumentException if either is out of its range
+     * @throws IllegalArgumentException if an argument is out of range
      */
     public static Limit counter(long permits, Duration window) {
         long windowMillis = checkWindow(window);
@@ -117,9 +123,9 @@ public final class Limit {
     }
 
     /**
-     * So many permits in any second.
+     * Returns a limit of at most this many permits in any second.
      *
-     * @param permits as in {@link #of(long, Duration)}
+     * @param permits the permits, as in {@link #of(long, Duration)}
      * @return the limit
      */
     public static Limit perSecond(long permits) {
@@ -127,9 +133,9 @@ public final class Limit {
     }
 
     /**
-     * So many permits in any minute.
+     * Returns a limit of at most this many permits in any minute.
      *
-     * @param permits as in {@link #of(long, Duration)}
+     * @param permits the permits, as in {@link #of(long, Duration)}
      * @return the limit
      */
     public static Limit perMinute(long permits) {
@@ -137,9 +143,9 @@ public final class Limit {
     }
 
     /**
-     * So many permits in any hour.
+     * Returns a limit of at most this many permits in any hour.
      *
-     * @param permits as in {@link #of(long, Duration)}
+     * @param permits the permits, as in {@link #of(long, Duration)}
      * @return the limit
      */
     public static Limit perHour(long permits) {
@@ -147,9 +153,9 @@ public final class Limit {
     }
 
     /**
-     * So many permits in any 24 hours.
+     * Returns a limit of at most this many permits in any 24 hours.
      *
-     * @param permits as in {@link #of(long, Duration)}
+     * @param permits the permits, as in {@link #of(long, Duration)}
      * @return the limit
      */
     public static Limit perDay(long permits) {
@@ -157,11 +163,11 @@ public final class Limit {
     }
 
     /**
-     * Reads the text form, see above.
+     * Parses the text form, which the documentation of this class describes.
      *
-     * @param text for example {@code 100/1m} or {@code 10000/24h counter}
-     * @return the limit that it means
-     * @throws IllegalArgumentException if it means none; the message names the text and what was expected
+     * @param text the text, for example {@code 100/1m} or {@code 10000/24h counter}
+     * @return the limit
+     * @throws IllegalArgumentException if the text is not a limit; the message has the text and what was expected
      */
     public static Limit parse(String text) {
         Checks.present(text, "limit", EXAMPLE);
@@ -174,8 +180,8 @@ public final class Limit {
     }
 
     /**
-     * The same permits and window, counted by a {@linkplain Algorithm#COUNTER counter} whose windows follow one another from
-     * the first hit.
+     * Returns a limit with the same permits and window, counted by a {@linkplain Algorithm#COUNTER counter}. The first
+     * window starts with the first hit, and the next windows follow it.
      *
      * @return the limit
      */
@@ -184,11 +190,11 @@ public final class Limit {
     }
 
     /**
-     * The same counter with its windows on the clock: those of {@code 24h} start at midnight UTC, those of {@code 1m} with the
-     * minute.
+     * Returns the same counter with windows aligned to the clock: windows of {@code 24h} start at midnight UTC, windows
+     * of {@code 1m} at the full minute.
      *
      * @return the limit
-     * @throws IllegalStateException if this limit is no counter
+     * @throws IllegalStateException if this limit is not a counter
      */
     public Limit alignedToClock() {
         if (algorithm != Algorithm.COUNTER) {
@@ -200,18 +206,19 @@ public final class Limit {
     }
 
     /**
-     * The same log with time cut into slots of this length. Hits of one slot share an entry, and leave when the end of their
-     * slot is one window old: a coarser resolution costs less memory and errs towards denying, by one slot at most.
+     * Returns the same log with time divided into slots of this length. The hits of a slot share an entry, and expire
+     * when the end of the slot is one window old. A coarser resolution needs less memory, and may deny a request for up
+     * to one slot longer.
      *
-     * <p>By default the resolution is 1 ms, or, where that could make more than {@link #MOST_LOG_ENTRIES} entries, the finest
-     * that cannot. It is part of the {@linkplain Claim#identity() identity}: to raise permits across that bound and keep the
-     * history, say the resolution.
+     * <p>The default is 1 ms, or, if that could need more than {@link #MOST_LOG_ENTRIES} entries, the finest resolution
+     * that cannot. The resolution is part of the {@linkplain Claim#identity() identity}: if you raise the permits above
+     * that bound, set the resolution explicitly to keep the history.
      *
-     * @param resolution whole milliseconds, at most the window, and not so fine that the log could hold more than
-     *     {@link #MOST_LOG_ENTRIES} entries
+     * @param resolution the length of a slot in whole milliseconds, at most the window, and long enough that the log
+     *     holds at most {@link #MOST_LOG_ENTRIES} entries
      * @return the limit
-     * @throws IllegalArgumentException if the resolution is out of that range
-     * @throws IllegalStateException if this limit is no log
+     * @throws IllegalArgumentException if the resolution is out of range
+     * @throws IllegalStateException if this limit is not a log
      */
     public Limit resolution(Duration resolution) {
         if (algorithm != Algorithm.LOG) {
@@ -231,8 +238,8 @@ public final class Limit {
     }
 
     /**
-     * The same limit, under which a denied decision counts too, so that a client who does not let up stays out. Only as much is
-     * recorded as that takes: what is used never passes the permits because of it.
+     * Returns the same limit, which also counts denied requests, so that a client that does not back off stays blocked.
+     * A denied request is recorded only up to the limit: it never raises the used permits above the limit's permits.
      *
      * @return the limit
      */
@@ -241,12 +248,12 @@ public final class Limit {
     }
 
     /**
-     * The same limit under a name of its own. Without one a limit is named after its window, such as {@code 1m}. The name is
-     * part of the {@linkplain Claim#identity() identity}, and is what headers and metrics call the limit.
+     * Returns the same limit with another name. By default a limit is named after its window, for example {@code 1m}.
+     * Headers and metrics show the name, and it is part of the {@linkplain Claim#identity() identity}.
      *
-     * @param name 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}
+     * @param name the name, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}
      * @return the limit
-     * @throws IllegalArgumentException if the name has other characters, or too many
+     * @throws IllegalArgumentException if the name is empty, too long or has other characters
      */
     public Limit named(String name) {
         return new Limit(
@@ -260,7 +267,7 @@ public final class Limit {
     }
 
     /**
-     * Returns what this limit is called.
+     * Returns the name of this limit.
      *
      * @return the name
      */
@@ -269,7 +276,7 @@ public final class Limit {
     }
 
     /**
-     * Returns how many permits a window holds.
+     * Returns the maximum number of permits in a window.
      *
      * @return the permits, at least 1
      */
@@ -278,16 +285,16 @@ public final class Limit {
     }
 
     /**
-     * Returns how long a window is.
+     * Returns the length of a window.
      *
-     * @return the window, whole milliseconds
+     * @return the window, in whole milliseconds
      */
     public Duration window() {
         return window;
     }
 
     /**
-     * Returns how this limit counts.
+     * Returns the algorithm that counts.
      *
      * @return the algorithm
      */
@@ -296,16 +303,16 @@ public final class Limit {
     }
 
     /**
-     * Returns the length of a slot of a log; for a counter, 1 ms, the tick of its clock.
+     * Returns the length of a slot of a log. For a counter it is 1 ms, the tick of its clock.
      *
-     * @return the resolution, whole milliseconds
+     * @return the resolution, in whole milliseconds
      */
     public Duration resolution() {
         return resolution;
     }
 
     /**
-     * Returns whether the windows of a counter lie on the clock.
+     * Returns whether this limit is a counter with windows aligned to the clock.
      *
      * @return true after {@link #alignedToClock()}
      */
@@ -314,7 +321,7 @@ public final class Limit {
     }
 
     /**
-     * Returns whether denied decisions count too.
+     * Returns whether denied requests count.
      *
      * @return true after {@link #countingDenied()}
      */
@@ -323,9 +330,9 @@ public final class Limit {
     }
 
     /**
-     * Returns for how long a hit counts at most.
+     * Returns the longest time for which a hit counts.
      *
-     * @return for a log, the window and the slot that the hit fell into; for a counter, two windows
+     * @return for a log, the window plus one slot; for a counter, two windows
      */
     public Duration reach() {
         return Duration.ofMillis(algorithm == Algorithm.LOG ? windowMillis + resolutionMillis : 2 * windowMillis);
@@ -335,14 +342,16 @@ public final class Limit {
         return windowMillis;
     }
 
-    /** Everything of this limit that tells one count from another: all but the permits and what is recorded of denials. */
+    /**
+     * All settings that distinguish one count from another: all except the permits and the counting of denied requests.
+     */
     String identity() {
         return identity;
     }
 
     static long defaultResolution(long permits, long windowMillis) {
-        // One slot more than fit into a window can be live at once, and a window may end within a slot: w/r + 2
-        // rounded down.
+        // A log can hold one live slot more than fit into a window, and a window may end within a slot: floor(w/r) + 2
+        // entries.
         return permits <= MOST_LOG_ENTRIES ? 1 : Math.max(1, ceilDiv(windowMillis, MOST_LOG_ENTRIES - 1));
     }
 

@@ -12,7 +12,7 @@ import reactor.core.Fuseable;
 import reactor.core.publisher.Mono;
 
 /**
- * Where the limits of a key come from, when they are not the same for all: from a plan, a tenant, a contract.
+ * A lookup of the limits of a key, for limits that differ by plan, tenant or contract.
  *
  * <pre>{@code
  * RateLimiter limiter = RateLimiter.builder("api")
@@ -24,15 +24,14 @@ import reactor.core.publisher.Mono;
  *         .build();
  * }</pre>
  *
- * A charge that has limits of its own is not looked up. For any other, each decision looks up its key once, before the store is
- * asked, on the thread that subscribes, and with the Reactor Context of the subscriber. If that takes a trip, put a
- * {@code CachedLimits} of the local package in between.
+ * A charge with limits of its own is not looked up. For other charges, each decision looks up the key once before it
+ * asks the store, on the subscribing thread and with the subscriber's Reactor Context. If your function needs a
+ * network call, wrap it in {@code CachedLimits} of the local package.
  *
- * <p>What happens when nothing is found, when the lookup fails, and when it hangs, are three settings; at first all of them
- * are {@link Otherwise#limitsOfLimiter()}. Whoever wants to know about failures sees them in his own function, for example
- * with {@code doOnError}.
+ * <p>Three settings define what happens if the lookup finds nothing, fails, or times out. Their default is {@link
+ * Otherwise#limitsOfLimiter()}. To observe failures, add {@code doOnError} or a similar operator to your function.
  *
- * <p>Immutable: each method returns another lookup.
+ * <p>Immutable: methods that change a setting return a new lookup.
  */
 public final class LimitLookup {
 
@@ -59,10 +58,11 @@ public final class LimitLookup {
     }
 
     /**
-     * Looks up with this function, for up to 50 milliseconds.
+     * Returns a lookup that calls this function, with a timeout of 50 ms.
      *
-     * @param limitsOf returns the limits of a key; must not block. Nothing is found where it completes empty or with no limits
-     * @return a lookup
+     * @param limitsOf a function that returns the limits of a key, and must not block; an empty result or an empty
+     *     collection means that nothing was found
+     * @return the lookup
      */
     public static LimitLookup of(Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf) {
         return new LimitLookup(
@@ -74,12 +74,13 @@ public final class LimitLookup {
     }
 
     /**
-     * Sets for how long a lookup may take; then it is cancelled, and counts as hanging. 50 milliseconds by default. It is a part
-     * of the limiter's deadline: what the lookup takes, the store does not get.
+     * Sets the timeout of a lookup, 50 ms by default. After it the lookup is cancelled, and {@link
+     * #whenTimedOut(Otherwise)} applies. The time of the lookup is part of the limiter's deadline: the store has only
+     * the rest.
      *
-     * @param timeout more than zero
-     * @return another lookup
-     * @throws IllegalArgumentException if it is zero or less
+     * @param timeout the timeout, more than zero
+     * @return a new lookup
+     * @throws IllegalArgumentException if the timeout is zero or less
      */
     public LimitLookup timeout(Duration timeout) {
         Duration given = Checks.present(timeout, "timeout", "Duration.ofMillis(20)");
@@ -92,30 +93,30 @@ public final class LimitLookup {
     }
 
     /**
-     * Sets what holds for a key of which nothing is found.
+     * Sets what applies to a key for which the lookup finds nothing.
      *
-     * @param otherwise the limiter's own limits by default
-     * @return another lookup
+     * @param otherwise the setting, {@link Otherwise#limitsOfLimiter()} by default
+     * @return a new lookup
      */
     public LimitLookup whenEmpty(Otherwise otherwise) {
         return new LimitLookup(limitsOf, timeout, check(otherwise), whenFailed, whenTimedOut);
     }
 
     /**
-     * Sets what holds for a key whose lookup fails, or answers with limits that cannot be used together.
+     * Sets what applies to a key if its lookup fails, or returns limits that cannot be combined.
      *
-     * @param otherwise the limiter's own limits by default
-     * @return another lookup
+     * @param otherwise the setting, {@link Otherwise#limitsOfLimiter()} by default
+     * @return a new lookup
      */
     public LimitLookup whenFailed(Otherwise otherwise) {
         return new LimitLookup(limitsOf, timeout, whenEmpty, check(otherwise), whenTimedOut);
     }
 
     /**
-     * Sets what holds for a key whose lookup has not answered in time.
+     * Sets what applies to a key if its lookup times out.
      *
-     * @param otherwise the limiter's own limits by default
-     * @return another lookup
+     * @param otherwise the setting, {@link Otherwise#limitsOfLimiter()} by default
+     * @return a new lookup
      */
     public LimitLookup whenTimedOut(Otherwise otherwise) {
         return new LimitLookup(limitsOf, timeout, whenEmpty, whenFailed, check(otherwise));
@@ -125,17 +126,17 @@ public final class LimitLookup {
         return Checks.present(otherwise, "otherwise", "Otherwise.deny()");
     }
 
-    /** Returns for how long a lookup may take. */
+    /** Returns the timeout of a lookup. */
     Duration timeout() {
         return timeout;
     }
 
-    /** Returns whether it may be that the limiter's own limits are needed. */
+    /** Returns whether the limiter's own limits may be needed. */
     boolean needsLimitsOfLimiter() {
         return whenEmpty.kind == Kind.LIMITER || whenFailed.kind == Kind.LIMITER || whenTimedOut.kind == Kind.LIMITER;
     }
 
-    /** Finds what holds for the key: other limits, or that it is to be let through or denied without any. */
+    /** Looks up the key: emits its limits, or that it is allowed or denied without any. */
     Mono<Found> find(String key, List<Limit> limitsOfLimiter) {
         return Mono.defer(() -> {
             Mono<? extends Collection<Limit>> answer;
@@ -143,7 +144,7 @@ public final class LimitLookup {
                 answer = Objects.requireNonNull(
                         limitsOf.apply(key), "the lookup has returned null: expected a Mono, for example Mono.empty()");
             } catch (Throwable e) {
-                // Also what is checked: a function in Kotlin may throw it.
+                // Includes checked exceptions, which a function in Kotlin may throw.
                 Exceptions.throwIfFatal(e);
                 answer = Mono.error(e);
             }
@@ -152,7 +153,7 @@ public final class LimitLookup {
                     .filter(some -> !some.limits.isEmpty())
                     .onErrorResume(e -> whenFailed.find("failed", e, limitsOfLimiter))
                     .switchIfEmpty(Mono.defer(() -> whenEmpty.find("found nothing", null, limitsOfLimiter)));
-            // What is at hand needs no timer.
+            // A result that is already known needs no timer.
             return answer instanceof Fuseable.ScalarCallable
                     ? found
                     : found.timeout(
@@ -168,7 +169,7 @@ public final class LimitLookup {
                 + ", whenTimedOut=" + whenTimedOut + "]";
     }
 
-    /** What was found: limits; or none, and a verdict without them. */
+    /** The result of a lookup: limits, or a verdict without limits. */
     static final class Found {
 
         private static final Found ALLOWED = new Found(List.of());
@@ -197,7 +198,7 @@ public final class LimitLookup {
         FAIL
     }
 
-    /** What holds for a key whose limits could not be looked up. */
+    /** A setting: what applies to a key if its limits could not be looked up. */
     public static final class Otherwise {
 
         private final Kind kind;
@@ -209,19 +210,19 @@ public final class LimitLookup {
         }
 
         /**
-         * The limits that the limiter was built with.
+         * Returns the setting that applies the limits of the limiter.
          *
-         * @return the default
+         * @return the default setting
          */
         public static Otherwise limitsOfLimiter() {
             return new Otherwise(Kind.LIMITER, List.of());
         }
 
         /**
-         * These limits.
+         * Returns the setting that applies these limits.
          *
-         * @param limits at least one
-         * @return what holds
+         * @param limits at least one limit
+         * @return the setting
          * @throws IllegalArgumentException if there are none, or two of them would share a count
          */
         public static Otherwise limits(Limit... limits) {
@@ -235,27 +236,27 @@ public final class LimitLookup {
         }
 
         /**
-         * No limit: the key is let through, and nothing is counted.
+         * Returns the setting that allows the key without a limit; nothing is counted.
          *
-         * @return what holds
+         * @return the setting
          */
         public static Otherwise allow() {
             return new Otherwise(Kind.ALLOW, List.of());
         }
 
         /**
-         * A denial, without a wait that would help.
+         * Returns the setting that denies the key, without a retry time.
          *
-         * @return what holds
+         * @return the setting
          */
         public static Otherwise deny() {
             return new Otherwise(Kind.DENY, List.of());
         }
 
         /**
-         * An error: a {@link LimitLookupException}.
+         * Returns the setting that signals a {@link LimitLookupException}.
          *
-         * @return what holds
+         * @return the setting
          */
         public static Otherwise fail() {
             return new Otherwise(Kind.FAIL, List.of());
@@ -276,7 +277,7 @@ public final class LimitLookup {
             };
         }
 
-        /** Returns it for a log. */
+        /** Returns the setting for a log. */
         @Override
         public String toString() {
             return kind == Kind.LIMITS ? limits.toString() : kind.toString();

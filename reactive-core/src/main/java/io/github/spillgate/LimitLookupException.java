@@ -2,16 +2,16 @@ package io.github.spillgate;
 
 import org.jspecify.annotations.Nullable;
 
-/** The limits of a key could not be looked up, and the {@link LimitLookup} was told to fail then. */
+/** A failed lookup of the limits of a key, if the {@link LimitLookup} is configured to fail. */
 public class LimitLookupException extends RuntimeException {
 
     private static final long serialVersionUID = 1L;
 
     /**
-     * Says what went wrong.
+     * Creates the exception.
      *
      * @param message what happened
-     * @param cause what the lookup has failed with, if it has failed
+     * @param cause the error of the lookup, if there was one
      */
     public LimitLookupException(String message, @Nullable Throwable cause) {
         super(message, cause);

@@ -6,125 +6,129 @@ import java.util.Optional;
 import reactor.core.publisher.Mono;
 
 /**
- * What decides on claims: Redis, this process, or a store that wraps another.
+ * A store that decides on claims: Redis, this process, or a store that wraps another one.
  *
- * <p>Every method is lazy: nothing happens before the subscription, and each subscription is one attempt. None blocks the
- * thread that subscribes. Where a method is cancelled before its claims have left for the count, nothing has been charged;
- * later it may have been. A store that cannot answer signals a {@link LimitStoreException}; a denial is a value.
+ * <p>All methods are lazy: nothing happens before the subscription, and each subscription is one attempt. No method
+ * blocks the subscribing thread. If a subscriber cancels before the claims are sent, nothing has been charged; after
+ * that, they may have been charged. A store that cannot decide signals a {@link LimitStoreException}; a denial is a
+ * value.
  *
- * <p>A store that wraps another one hands on also what has a default here, or what the other can do is lost.
+ * <p>A store that wraps another one must also delegate the methods with a default implementation; otherwise these
+ * features of the wrapped store are lost.
  *
- * <p>Whoever writes a store of his own finds what it must keep in the contract test of the test-jar,
- * {@code io.github.spillgate.testkit.LimitStoreContract}.
+ * <p>For a custom store, the contract test {@code io.github.spillgate.testkit.LimitStoreContract} in the test-jar
+ * specifies the required behaviour.
  */
 public interface LimitStore {
 
     /**
-     * Under this key the Reactor Context tells a store since when somebody has been waiting for this decision, where that is longer
-     * than the store has been asked: a {@link Long}, nanoseconds of {@code Schedulers.parallel()}. A store with a deadline counts
-     * it from there.
+     * The Reactor Context key under which a store finds the time since when the caller has waited for the decision, if
+     * that is before the call of the store. The value is a {@link Long}, in nanoseconds of {@code
+     * Schedulers.parallel()}. A store with a deadline measures it from this time.
      */
     String WAITING_SINCE = "io.github.spillgate.waitingSince";
 
     /**
-     * Takes what all the claims ask, or nothing. A denied verdict leaves every count as it was, except that limits which
+     * Takes the permits of all claims, or none. A denial leaves all counts unchanged, except that limits which
      * {@linkplain Limit#countingDenied() count denied} requests record it.
      *
-     * @param claims at least one, no two with the same identity, none asking more than its limit's permits
-     * @return the decision, with a usage for each claim, in their order; a {@linkplain Source#CACHED_DENIAL cached denial} may leave some out
+     * @param claims at least one claim, no two with the same identity, none with a cost above its limit's permits
+     * @return the decision, with a usage for each claim, in their order; a {@linkplain Source#CACHED_DENIAL cached
+     *     denial} may omit some
      */
     Mono<Decision> take(List<Claim> claims);
 
     /**
-     * Tells what {@link #take(List)} would answer, and charges nothing.
+     * Returns the decision that {@link #take(List)} would make, and charges nothing.
      *
-     * @param claims as in {@link #take(List)}
-     * @return the decision that is not made, with a usage for each claim, in their order
+     * @param claims the claims, as in {@link #take(List)}
+     * @return the decision, with a usage for each claim, in their order
      */
     Mono<Decision> peek(List<Claim> claims);
 
     /**
-     * Gives back exactly what an allowed decision of this store took, where it is still within the window and no reset has
-     * forgotten it; never what was taken after the reset. A store may tell the two apart by a {@linkplain Decision#stamp() stamp}.
+     * Refunds exactly the permits that an allowed decision of this store took, if they are still within the window and
+     * were not reset. Never refunds permits that were taken after the reset. A store may use a {@linkplain
+     * Decision#stamp() stamp} to distinguish the two.
      *
-     * @param decision one that {@link Decision#isCharged() has been charged}
-     * @return empty, when it is given back
+     * @param decision a decision that {@linkplain Decision#isCharged() was charged}
+     * @return completes when the permits are refunded
      */
     Mono<Void> refund(Decision decision);
 
     /**
-     * Gives back so many permits of each claim as were recorded, the oldest first.
+     * Refunds permits of each claim's count, the oldest first, at most as many as are recorded.
      *
-     * @param claims no two with the same identity
-     * @return empty, when they are given back
+     * @param claims the claims with the permits to refund, no two with the same identity
+     * @return completes when the permits are refunded
      */
     Mono<Void> refund(List<Claim> claims);
 
     /**
-     * Forgets everything that is recorded under the identities of the claims.
+     * Clears all counts of the claims' identities.
      *
-     * @param claims no two with the same identity
-     * @return empty, when it is forgotten
+     * @param claims the claims, no two with the same identity
+     * @return completes when the counts are cleared
      */
     Mono<Void> reset(List<Claim> claims);
 
     /**
-     * Charges what another store has admitted in place of this one, each settlement at its time and even above the limit; what
-     * does not count any more is not charged. A settlement that is sent twice is charged once. Each is for itself: one that
-     * cannot be charged keeps none of the others from it.
+     * Charges what another store granted on behalf of this one: each settlement at its time, and even above the limit.
+     * Permits that no longer count are not charged. Idempotent: a settlement that is sent twice is charged once.
+     * Settlements are independent: one that cannot be charged does not prevent the others.
      *
-     * @param settlements no two with the same identity
-     * @return how much of each count is used after it, in the order of the settlements and without those that cannot be charged;
-     *     empty, as by default, where this store cannot do such a thing
+     * @param settlements the settlements, no two with the same identity
+     * @return the usage of each count afterwards, in the order of the settlements, without those that cannot be
+     *     charged; empty, by default, if this store cannot reconcile
      */
     default Mono<Decision> settle(List<Settlement> settlements) {
         return Mono.empty();
     }
 
     /**
-     * Makes ready what the first question would have to wait for, such as a connection.
+     * Prepares what the first request would otherwise wait for, such as a connection.
      *
-     * @return empty, when it is done; an error, if it cannot be, which the first question would meet as well
+     * @return completes when the store is prepared; an error if it cannot be, which the first request would get too
      */
     default Mono<Void> prepare() {
         return Mono.empty();
     }
 
     /**
-     * Makes ready what the first question to one part would have to wait for.
+     * Prepares what the first request to a part of the store would otherwise wait for.
      *
-     * @param part as {@link #part} names it
-     * @return empty, when it is done; an error, if it cannot be; by default, as {@link #prepare()} of all
+     * @param part the name of the part, as returned by {@link #part}
+     * @return completes when the part is prepared; an error if it cannot be; {@link #prepare()} by default
      */
     default Mono<Void> prepare(String part) {
         return prepare();
     }
 
     /**
-     * Returns which part of the store decides on these claims, where it has parts that fail apart from each other, as the nodes of a
-     * cluster do. A breaker in front of the store keeps them apart then. Is asked often, and answers at once.
+     * Returns the part of the store that decides on these claims, for a store with parts that fail independently, such
+     * as the nodes of a cluster. Each part then has its own circuit breaker. Called often, so it must return at once.
      *
-     * @param claims what is to be decided; if there are none, it is the store as a whole that is asked
-     * @return the name of the part, for a log; by default always the empty one, because there are no parts
+     * @param claims the claims to decide; empty for the store as a whole
+     * @return the name of the part, for logs; by default the empty string, for a store without parts
      */
     default String part(List<Claim> claims) {
         return "";
     }
 
     /**
-     * Returns how long an answer takes at most, if that is certain, whatever breaks. A store that does not know is asked by a
-     * {@link RateLimiter} with a deadline, and with another store to fall back on.
+     * Returns the longest time for an answer, if the store guarantees one whatever fails. For a store without such a
+     * guarantee, a {@link RateLimiter} adds a deadline and a fallback.
      *
-     * @return the longest time; zero for a store that decides in memory; empty by default
+     * @return the deadline; zero for a store that decides in memory; empty by default
      */
     default Optional<Duration> deadline() {
         return Optional.empty();
     }
 
     /**
-     * Returns who is deciding, how well, and what is wrong, if something is.
+     * Returns the state of the store: what decides now, and what is wrong.
      *
-     * @return the state as it is now
+     * @return the current state
      */
     default StoreState state() {
         return StoreState.of(Source.OTHER);

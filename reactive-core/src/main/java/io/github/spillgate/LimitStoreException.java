@@ -3,18 +3,18 @@ package io.github.spillgate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A store could not decide. The subclasses say whether another try can help: {@link LimitStoreUnavailableException} and
- * {@link ForeignValueException}.
+ * The failure of a store to decide. The subclasses tell whether a retry can help: {@link
+ * LimitStoreUnavailableException} and {@link ForeignValueException}.
  */
 public class LimitStoreException extends RuntimeException {
 
     private static final long serialVersionUID = 1L;
 
     /**
-     * Says what went wrong.
+     * Creates the exception.
      *
-     * @param message what was tried, and what stood in the way
-     * @param cause what the store's client said, if it said anything
+     * @param message what was attempted, and what failed
+     * @param cause the error that the store's client reported, if any
      */
     public LimitStoreException(String message, @Nullable Throwable cause) {
         super(message, cause);

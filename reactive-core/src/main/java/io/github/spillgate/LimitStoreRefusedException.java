@@ -3,9 +3,10 @@ package io.github.spillgate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The store answers, and refuses this operation to this user, for example for want of a right. Other operations may be allowed, so a
- * refused refund or reset is no outage: its caller gets this exception, and decisions go on. An operation on several counts may be
- * refused when some of them are changed.
+ * The refusal of an operation: the store answers, but does not allow this operation to this user, for example because a
+ * permission is missing. Other operations may be allowed, so a refused refund or reset is no outage: its caller gets
+ * this exception, and decisions continue. If an operation on several counts is refused, some of them may already be
+ * changed.
  */
 public class LimitStoreRefusedException extends LimitStoreUnreachableException {
 
@@ -14,8 +15,8 @@ public class LimitStoreRefusedException extends LimitStoreUnreachableException {
     /**
      * Creates the exception.
      *
-     * @param message what was refused, and what would be needed
-     * @param cause what the store's client reported, if anything
+     * @param message what was refused, and which permission is needed
+     * @param cause the error that the store's client reported, if any
      */
     public LimitStoreRefusedException(String message, @Nullable Throwable cause) {
         super(message, cause);

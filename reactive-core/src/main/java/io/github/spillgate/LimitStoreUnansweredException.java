@@ -2,16 +2,16 @@ package io.github.spillgate;
 
 import org.jspecify.annotations.Nullable;
 
-/** A question has left for the store, and no answer has come back: what it asked for may have been done, once, or not at all. */
+/** The failure of a store to answer a request that was sent to it. The request was executed once, or not at all. */
 public class LimitStoreUnansweredException extends LimitStoreUnavailableException {
 
     private static final long serialVersionUID = 1L;
 
     /**
-     * Says what went wrong.
+     * Creates the exception.
      *
-     * @param message what was tried, and what stood in the way
-     * @param cause what the store's client said, if it said anything
+     * @param message what was attempted, and what failed
+     * @param cause the error that the store's client reported, if any
      */
     public LimitStoreUnansweredException(String message, @Nullable Throwable cause) {
         super(message, cause);

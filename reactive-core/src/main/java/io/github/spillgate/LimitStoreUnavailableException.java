@@ -3,18 +3,19 @@ package io.github.spillgate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The store is out of reach, or not able to answer now; the same question may be answered later. Unless it is a
- * {@link LimitStoreUnansweredException}, nothing was charged and nothing given back.
+ * The failure of a store that cannot be reached or cannot answer now; a later retry may succeed. Nothing was charged or
+ * refunded, except possibly in the case of a {@link LimitStoreUnansweredException} or a {@link
+ * LimitStoreRefusedException}.
  */
 public class LimitStoreUnavailableException extends LimitStoreException {
 
     private static final long serialVersionUID = 1L;
 
     /**
-     * Says what went wrong.
+     * Creates the exception.
      *
-     * @param message what was tried, and what stood in the way
-     * @param cause what the store's client said, if it said anything
+     * @param message what was attempted, and what failed
+     * @param cause the error that the store's client reported, if any
      */
     public LimitStoreUnavailableException(String message, @Nullable Throwable cause) {
         super(message, cause);

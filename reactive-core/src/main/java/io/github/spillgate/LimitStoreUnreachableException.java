@@ -2,16 +2,19 @@ package io.github.spillgate;
 
 import org.jspecify.annotations.Nullable;
 
-/** The store cannot be reached: nothing listens there, or it refuses this user. Nothing was charged and nothing given back. */
+/**
+ * The failure to reach a store, for example because no server listens at its address or because it refuses this user.
+ * Nothing was charged or refunded, except possibly in the case of a {@link LimitStoreRefusedException}.
+ */
 public class LimitStoreUnreachableException extends LimitStoreUnavailableException {
 
     private static final long serialVersionUID = 1L;
 
     /**
-     * Says what went wrong.
+     * Creates the exception.
      *
-     * @param message what was tried, and what stood in the way
-     * @param cause what the store's client said, if it said anything
+     * @param message what was attempted, and what failed
+     * @param cause the error that the store's client reported, if any
      */
     public LimitStoreUnreachableException(String message, @Nullable Throwable cause) {
         super(message, cause);

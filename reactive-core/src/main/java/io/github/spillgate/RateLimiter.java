@@ -19,7 +19,7 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * Limits bound to a store: what a service asks before it lets something through.
+ * Limits bound to a store.
  *
  * <pre>{@code
  * RateLimiter limiter = RateLimiter.builder("api")
@@ -28,31 +28,33 @@ import reactor.core.publisher.Mono;
  *         .build();
  *
  * limiter.tryAcquire("user:42")
- *         .flatMap(decision -> decision.isAllowed() ? answer() : comeBackAfter(decision.retryAfter()));
+ *         .flatMap(decision -> decision.isAllowed() ? answer() : tooManyRequests(decision.retryAfter()));
  * }</pre>
  *
- * <h2>What every method keeps</h2>
+ * <p>A limiter is immutable and thread-safe. Create one for each set of limits and share it; do not create one per
+ * request.
+ *
+ * <h2>Contract of all methods</h2>
  *
  * <ul>
- *   <li>It is lazy: nothing happens before the subscription, and each subscription is one attempt of its own.
- *   <li>It never blocks. The answer comes on the thread that the store delivers on; unless the user asked for that, never on
- *       that of the Redis connection. Where the fallback decides, it comes on the thread that subscribes or, when a deadline has
- *       passed, on one of {@code Schedulers.parallel()}.
- *   <li>A denial is a value. An error is a {@link LimitStoreException}, of a store that could not decide and has nothing to fall
- *       back on; or a
- *       {@link LimitLookupException}, where a lookup of limits was told to fail.
- *   <li>A wrong argument is an {@link IllegalArgumentException} at once, when the method is called; a missing one is a
- *       {@link NullPointerException}.
- *   <li>Cancelled before its question left for the store, it has charged nothing. Cancelled later, it may have charged.
- *   <li>The answer is emitted once it is requested. The Reactor Context of the subscriber reaches the store, and the lookup of
- *       limits, if there is one.
+ *   <li><b>Lazy.</b> Nothing happens before the subscription. Each subscription is a new attempt.
+ *   <li><b>Non-blocking.</b> No method blocks the calling thread.
+ *   <li><b>Threads.</b> A decision of the store is emitted on the store's scheduler, by default {@code
+ *       Schedulers.parallel()}, and on the thread of the Redis connection only if the store is configured so. A
+ *       decision of the fallback is emitted on the subscribing thread or, after the deadline, on {@code
+ *       Schedulers.parallel()}.
+ *   <li><b>Errors.</b> A denial is a value, not an error. {@link LimitStoreException} means that the store could not
+ *       decide and there is no fallback; {@link LimitLookupException} that a lookup of limits failed and is configured
+ *       to fail. Invalid arguments throw {@link IllegalArgumentException} or {@link NullPointerException} when the
+ *       method is called.
+ *   <li><b>Cancellation.</b> A subscriber that cancels before the command is sent to the store is not charged. If it
+ *       cancels later, it may be charged.
+ *   <li><b>Demand and Context.</b> A decision is emitted once it is requested. The subscriber's Reactor Context reaches
+ *       the store and the lookup of limits.
  * </ul>
  *
- * {@link #acquire(Collection, Duration) acquire} and {@link #throttle(String, ToLongFunction) throttle} wait, and say for
- * themselves what that means for a subscriber who cancels, and on which thread he is answered.
- *
- * <p>A limiter is immutable and may be shared by all threads; a service has one for each set of limits, not one for each
- * request.
+ * {@link #acquire(Collection, Duration) acquire} and {@link #throttle(String, ToLongFunction) throttle} wait; their
+ * documentation says how they differ.
  */
 public final class RateLimiter implements AutoCloseable {
 
@@ -83,21 +85,21 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Starts a limiter.
+     * Returns a builder of a limiter.
      *
-     * @param name what it is called, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}; limiters of one name share their
-     *     counts, wherever they run, and limiters of different names never do
-     * @return its builder
-     * @throws IllegalArgumentException if the name has other characters, or too many
+     * @param name the name, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}; limiters with the same name share
+     *     their counts on all machines, limiters with different names never do
+     * @return the builder
+     * @throws IllegalArgumentException if the name is empty, too long or has other characters
      */
     public static Builder builder(String name) {
         return new Builder(Names.check("limiter name", name, "\"api\""));
     }
 
     /**
-     * Takes one permit for the key, if all limits have one.
+     * Takes one permit for the key if all limits allow it.
      *
-     * @param key who is charged
+     * @param key the key that is charged
      * @return the decision
      */
     public Mono<Decision> tryAcquire(String key) {
@@ -105,11 +107,11 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Takes so many permits for the key, if all limits have them.
+     * Takes permits for the key if all limits allow it.
      *
-     * @param key who is charged
-     * @param permits the cost; 0 asks and takes nothing; more than a limit ever holds is denied at once, without a wait that
-     *     would help
+     * @param key the key that is charged
+     * @param permits the cost; 0 takes nothing; a cost above a limit is denied without a retry time, because it never
+     *     fits
      * @return the decision
      */
     public Mono<Decision> tryAcquire(String key, long permits) {
@@ -117,10 +119,10 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Takes what all the charges ask, or nothing: one atomic verdict. Charges to the same key under the same limit are summed
-     * before they are checked.
+     * Takes the permits of all charges, or none: one atomic verdict. Charges with the same key and limit are summed
+     * first.
      *
-     * @param charges at least one; those without limits of their own fall under this limiter's
+     * @param charges one or more; a charge without limits falls under the limits of this limiter
      * @return the decision
      */
     public Mono<Decision> tryAcquire(Charge... charges) {
@@ -128,9 +130,9 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Takes what all the charges ask, or nothing, as {@link #tryAcquire(Charge...)} does.
+     * Takes the permits of all charges, or none, like {@link #tryAcquire(Charge...)}.
      *
-     * @param charges at least one; those without limits of their own fall under this limiter's
+     * @param charges one or more; a charge without limits falls under the limits of this limiter
      * @return the decision
      */
     public Mono<Decision> tryAcquire(Collection<Charge> charges) {
@@ -138,10 +140,10 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Takes one permit for the key, and waits for it if it has to; see {@link #acquire(Collection, Duration)}.
+     * Takes one permit for the key, waiting if necessary; see {@link #acquire(Collection, Duration)}.
      *
-     * @param key who is charged
-     * @param longestWait for how long to wait at most; zero takes what is there in its turn
+     * @param key the key that is charged
+     * @param longestWait the longest wait; zero takes a permit only if it is the caller's turn now
      * @return the decision
      */
     public Mono<Decision> acquire(String key, Duration longestWait) {
@@ -149,11 +151,11 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Takes so many permits for the key, and waits for them if it has to; see {@link #acquire(Collection, Duration)}.
+     * Takes permits for the key, waiting if necessary; see {@link #acquire(Collection, Duration)}.
      *
-     * @param key who is charged
-     * @param permits the cost; more than a limit ever holds is denied at once
-     * @param longestWait for how long to wait at most; zero takes what is there in its turn
+     * @param key the key that is charged
+     * @param permits the cost; a cost above a limit is denied at once
+     * @param longestWait the longest wait; zero takes permits only if it is the caller's turn now
      * @return the decision
      */
     public Mono<Decision> acquire(String key, long permits, Duration longestWait) {
@@ -161,10 +163,10 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Takes what the charge asks, and waits for it if it has to; see {@link #acquire(Collection, Duration)}.
+     * Takes the permits of the charge, waiting if necessary; see {@link #acquire(Collection, Duration)}.
      *
-     * @param charge if it has no limits of its own, it falls under this limiter's
-     * @param longestWait for how long to wait at most; zero takes what is there in its turn
+     * @param charge the charge; without limits of its own it falls under the limits of this limiter
+     * @param longestWait the longest wait; zero takes permits only if it is the caller's turn now
      * @return the decision
      */
     public Mono<Decision> acquire(Charge charge, Duration longestWait) {
@@ -172,42 +174,37 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Takes what all the charges ask, in one atomic verdict, and waits until they all fit. No thread waits.
+     * Takes the permits of all charges in one atomic verdict, and waits until all fit. No thread is blocked.
      *
-     * <p><b>The turn.</b> Within this limiter, those who wait for the same charges are served first come, first served, however
-     * many permits they ask for; who asks for one waits until the one before him has got his hundred. The store is asked for
-     * those who are first, when it has said that there is something for them, and not for each of the others. Between
-     * processes, and between different sets of charges, whoever comes first to the store is first. {@link #tryAcquire(String)
-     * tryAcquire} does not wait, and so does not queue.
+     * <p><b>Order.</b> Within this limiter, waiters for the same charges are served in FIFO order, whatever their cost:
+     * a waiter for one permit stays behind an earlier waiter for a hundred. Charges are the same if they are equal and
+     * in the same order. Other limiters, other charges and {@link #tryAcquire(String) tryAcquire} do not queue with
+     * them.
      *
-     * <p><b>The wait</b> begins with the first request of the subscriber. He is denied at once when he would have to wait for
-     * longer than he wants, as far as is known: by what the store has said last, and by how many are before him. As long as
-     * those stay and nothing is given back, nobody is denied who would have been served. The time of the store's answer comes
-     * on top of the wait, as it does in {@code tryAcquire}. Who was first is denied with the store's own
-     * decision; that of one behind him has {@link Source#LIMITER} as its source, and its {@link Decision#retryAfter()} is the
-     * shortest wait that may be enough.
+     * <p><b>Wait.</b> It begins when the subscriber requests the decision. The limiter denies at once if it knows that
+     * the wait would be too long: from the last reply of the store and the number of waiters ahead. The time of the
+     * store's own reply comes on top of the wait. The first waiter is denied with the store's decision; a later one
+     * with {@link Source#LIMITER} and the shortest wait that may be enough as {@link Decision#retryAfter()}.
      *
-     * <p><b>The bound.</b> There is place for {@linkplain Builder#waiters(int, int) so many}; who comes when all are taken is
-     * denied at once.
+     * <p><b>Bound.</b> The queue is {@linkplain Builder#waiters(int, int) bounded}; if it is full, the caller is denied
+     * at once.
      *
-     * <p><b>Cancelled</b> while it waits, it leaves the line, charges nothing, and wakes the next. If the store is just being
-     * asked for it, the answer goes to the next who asks the same, or is given back.
+     * <p><b>Cancellation.</b> A waiter that cancels leaves the queue and is not charged. If the store is deciding for
+     * it at that moment, the permit goes to the next waiter with the same cost, or is refunded.
      *
-     * <p><b>An error</b> of the store ends the waiting of all in that line, with that error. {@link #close()} ends it with an
-     * {@link IllegalStateException}.
+     * <p><b>Errors.</b> An error of the store fails all waiters of the queue. {@link #close()} fails them with {@link
+     * IllegalStateException}.
      *
-     * <p><b>The answer</b> comes on the thread on which the store has answered, on one of {@code Schedulers.parallel()}, or on that
-     * of somebody else who comes to the line at that moment. Several may be answered there one after another; so what follows an
-     * answer should be short, as on any event loop, or go on elsewhere with {@code publishOn}. It is emitted once there is demand,
-     * with the Reactor Context of its subscriber untouched. The store sees the Context of the one who was first when it was asked.
+     * <p><b>Threads.</b> The decision is emitted on the thread of the store's reply, on {@code Schedulers.parallel()},
+     * or on the thread of another caller of this queue. Several waiters may be resumed there one after the other, so
+     * keep the continuation short or use {@code publishOn}. The store sees the Reactor Context of the waiter that was
+     * first when it was asked.
      *
-     * <p>Where denied requests count, waiting does not: the store is asked with a peek until the charges fit, and then with a take.
-     * Only where somebody else comes in between is that take denied, and recorded.
+     * <p><b>Limits that count denied requests.</b> A waiting request is not recorded as denied: the limiter peeks until
+     * the charges fit, and then takes them. Only if another request comes first is that attempt denied and recorded.
      *
-     * <p>Charges are the same if they are given in the same order.
-     *
-     * @param charges at least one; those without limits of their own fall under this limiter's
-     * @param longestWait for how long to wait at most; zero takes what is there in its turn
+     * @param charges one or more; a charge without limits falls under the limits of this limiter
+     * @param longestWait the longest wait; zero takes permits only if it is the caller's turn now
      * @return the decision
      * @throws IllegalArgumentException if the wait is negative
      */
@@ -216,51 +213,51 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Slows a stream to what the key may have: one permit for each element; see {@link #throttle(String, ToLongFunction)}.
+     * Returns a transformer that delays a stream: each element takes one permit; see {@link #throttle(String,
+     * ToLongFunction)}.
      *
      * <pre>{@code
      * orders.transform(limiter.throttle("vies")).flatMap(this::call)
      * }</pre>
      *
-     * @param key who is charged
-     * @param <T> what flows
-     * @return what {@link Flux#transform(Function)} takes
+     * @param key the key that is charged
+     * @param <T> the type of the elements
+     * @return a function for {@link Flux#transform(Function)}
      */
     public <T> Function<Flux<T>, Flux<T>> throttle(String key) {
         return throttle(key, element -> 1);
     }
 
     /**
-     * Slows a stream to what the key may have. Every element waits for its permits, in the line of all who
-     * {@linkplain #acquire(Collection, Duration) wait} for that key, and goes on in its order.
+     * Returns a transformer that delays a stream: each element waits for its permits, in the queue of all callers that
+     * {@linkplain #acquire(Collection, Duration) wait} for that key. Elements keep their order.
      *
-     * <p><b>Backpressure.</b> The source is asked for one element, and for more only as far as the last answer of the store has
-     * said that there are permits for them, up to 16. It is never asked for more than the subscriber has asked for, so no
-     * permit is taken for an element that has to wait for its subscriber. Nothing is dropped. A source that cannot be slowed,
-     * such as {@code Flux.interval}, needs one of Reactor's {@code onBackpressure} operators in front.
+     * <p><b>Backpressure.</b> The source is asked for one element; for more, at most 16, only if the last reply of the
+     * store showed permits for them. It is never asked for more than the subscriber requested, so no permit is taken
+     * for an element that must wait for demand. Nothing is dropped. A source without backpressure, such as {@code
+     * Flux.interval}, needs an {@code onBackpressure} operator.
      *
-     * <p><b>The rate.</b> By the clock of the store, never more permits are taken in any window than the limits say. An element
-     * goes out when the answer has come back. If the subscriber is busy then, and for longer than 10 milliseconds, the permit is
-     * given back and another waited for. So by the clock of somebody else, two elements may be closer to each other than a window
-     * says by those 10 milliseconds, and by the difference of the ways of their answers.
+     * <p><b>Rate.</b> On the store's clock no window exceeds its limit. An element is emitted when the reply arrives.
+     * If the subscriber is busy for more than 10 ms then, the permit is refunded and a new one awaited. On another
+     * clock two elements may therefore be closer than a window by 10 ms plus the difference in network delay.
      *
-     * <p><b>Ends and errors.</b> The end of the source, or its error, comes after the elements that came before it. An error of
-     * the store, a function that throws or returns a negative cost, and a cost that a limit never holds, cancel the source and
-     * are the stream's error, in their order too. After {@link #close()} the next element that needs a permit, or waits for one,
-     * ends the stream with an {@link IllegalStateException}; that is the error as well when there is {@linkplain
-     * Builder#waiters(int, int) no place} to wait, and a {@link LimitLookupException} where a lookup of limits denies.
+     * <p><b>Completion and errors.</b> The end of the source, or its error, follows the elements before it. An error of
+     * the store, a negative cost, a function that throws, and a cost above a limit cancel the source and fail the
+     * stream, in order. After {@link #close()} the next element that needs a permit fails the stream with {@link
+     * IllegalStateException}, and so does a full {@linkplain Builder#waiters(int, int) queue}; a denying lookup fails
+     * it with {@link LimitLookupException}.
      *
-     * <p><b>Cancelled</b>, it cancels the source, discards what it has in hand to {@code doOnDiscard}, and leaves the line;
-     * permits that were granted and not used are given back.
+     * <p><b>Cancellation.</b> Cancels the source, discards buffered elements to {@code doOnDiscard}, leaves the queue,
+     * and refunds permits that were granted and not used.
      *
-     * <p><b>Where it goes on.</b> Elements are emitted on the thread on which the source has emitted them if there is no wait,
-     * else on the one on which the store has answered or on one of {@code Schedulers.parallel()}; never on two at a time. The
-     * Reactor Context of the subscriber reaches the source, and the store.
+     * <p><b>Threads.</b> Without a wait an element is emitted on the thread of the source, otherwise on the thread of
+     * the store's reply or on {@code Schedulers.parallel()}; never on two at once. The subscriber's Reactor Context
+     * reaches the source and the store.
      *
-     * @param key who is charged
-     * @param permits what an element costs; 0 lets it go without asking
-     * @param <T> what flows
-     * @return what {@link Flux#transform(Function)} takes
+     * @param key the key that is charged
+     * @param permits the cost of an element; 0 passes it without a decision
+     * @param <T> the type of the elements
+     * @return a function for {@link Flux#transform(Function)}
      */
     public <T> Function<Flux<T>, Flux<T>> throttle(String key, ToLongFunction<? super T> permits) {
         Checks.present(permits, "permits", "order -> order.lines()");
@@ -275,59 +272,61 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Tells how much the key has used, and whether one more permit would be granted now. Charges nothing, also where denied
+     * Returns the usage of the key, and whether one more permit would be granted now. Charges nothing, even if denied
      * requests count.
      *
-     * @param key who is asked about
-     * @return the decision that {@link #tryAcquire(String)} would get
+     * @param key the key to look up
+     * @return the decision that {@link #tryAcquire(String)} would make
      */
     public Mono<Decision> peek(String key) {
         return decide(Charge.one(key), peek);
     }
 
     /**
-     * Tells what {@link #tryAcquire(Charge...)} would answer, and charges nothing. Like that, it asks no store about a cost that
-     * can never fit, and then has no usage to tell.
+     * Returns the decision that {@link #tryAcquire(Charge...)} would make, and charges nothing. A cost that can never
+     * fit is denied without asking the store, and then has no usage.
      *
-     * @param charges as they would be charged
-     * @return the decision that is not made
+     * @param charges the charges to look up
+     * @return the decision
      */
     public Mono<Decision> peek(Charge... charges) {
         return peek(Arrays.asList(Checks.present(charges, "charges", CHARGE)));
     }
 
     /**
-     * Tells what {@link #tryAcquire(Collection)} would answer, and charges nothing.
+     * Returns the decision that {@link #tryAcquire(Collection)} would make, and charges nothing.
      *
-     * @param charges as they would be charged
-     * @return the decision that is not made
+     * @param charges the charges to look up
+     * @return the decision
      */
     public Mono<Decision> peek(Collection<Charge> charges) {
         return decide(charges, peek);
     }
 
     /**
-     * Gives back exactly what this decision took, as far as it is still within its window and was not {@linkplain #reset(String)
-     * forgotten}. A decision is given back once: further calls do nothing, as does the refund of a denial or of a peek. If the
-     * outcome of a refund is unknown, it is not tried again, because what is given back twice would be over-admitted. Cancelled, it
-     * may have been given back. Those who wait in this limiter for just what is given back are woken.
+     * Refunds exactly the permits that this decision took, as far as they are still in their window and were not
+     * {@linkplain #reset(String) reset}. Idempotent: a decision is refunded once, and a denial or a peek has nothing to
+     * refund. If the outcome of a refund is unknown, it is not retried, because a second refund would over-admit.
+     * Waiters of this limiter for the same charges are woken.
      *
-     * @param decision one of this limiter's
-     * @return empty, when it is given back
-     * @throws IllegalArgumentException if another store has made the decision
+     * <p>A cancelled refund may or may not have happened.
+     *
+     * @param decision a decision of this limiter
+     * @return completes when the permits are refunded
+     * @throws IllegalArgumentException if another store made the decision
      */
     public Mono<Void> refund(Decision decision) {
         return refund(decision, usage -> true);
     }
 
     /**
-     * Gives back what a decision took under some of its limits, as {@link #refund(Decision)} does. A decision is redeemed once: what
-     * it took under the others can then not be given back any more.
+     * Refunds what a decision took under some of its limits, like {@link #refund(Decision)}. A decision is refunded
+     * once: the permits of the other limits can no longer be refunded.
      *
-     * @param decision one of this limiter's
-     * @param given whether what it took under a limit is given back
-     * @return empty when it is done
-     * @throws IllegalArgumentException if another limiter made the decision
+     * @param decision a decision of this limiter
+     * @param given selects the limits whose permits are refunded
+     * @return completes when the permits are refunded
+     * @throws IllegalArgumentException if another store made the decision
      */
     public Mono<Void> refund(Decision decision, Predicate<? super Decision.Usage> given) {
         Checks.present(given, "given", "usage -> usage.limit().name().equals(\"1m\")");
@@ -345,23 +344,25 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Gives back so many permits of the key under each of this limiter's limits, the oldest first: taking the newest first
-     * would let more through within a window than the limit says. No more is given back than is recorded. Cancelled, it may have
-     * been given back. Those who wait in this limiter for just these charges are woken.
+     * Refunds permits of the key under each limit of this limiter, the oldest first: refunding the newest would allow
+     * too many within a window. No more is refunded than was taken. Waiters of this limiter for the same charges are
+     * woken.
      *
-     * @param key who gets them back
-     * @param permits how many, at least 1
-     * @return empty, when they are given back
+     * <p>A cancelled refund may or may not have happened.
+     *
+     * @param key the key
+     * @param permits the number of permits, at least 1
+     * @return completes when the permits are refunded
      */
     public Mono<Void> refund(String key, long permits) {
         return refund(Charge.of(key).permits(permits));
     }
 
     /**
-     * Gives back the permits of each charge, the oldest first, as {@link #refund(String, long)} does.
+     * Refunds the permits of each charge, the oldest first, like {@link #refund(String, long)}.
      *
-     * @param charges at least one; those without limits of their own fall under this limiter's
-     * @return empty, when they are given back
+     * @param charges one or more; a charge without limits falls under the limits of this limiter
+     * @return completes when the permits are refunded
      */
     public Mono<Void> refund(Charge... charges) {
         List<Charge> given = allPresent(Arrays.asList(Checks.present(charges, "charges", CHARGE)));
@@ -375,28 +376,28 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Forgets what the key has used under this limiter's limits. What was decided before that cannot be given back any more.
+     * Clears the usage of the key under the limits of this limiter. Earlier decisions can no longer be refunded.
      *
-     * @param key who starts anew
-     * @return empty, when it is forgotten
+     * @param key the key
+     * @return completes when the usage is cleared
      */
     public Mono<Void> reset(String key) {
         return reset(Charge.of(key));
     }
 
     /**
-     * Forgets what the keys of the charges have used under their limits, as {@link #reset(String)} does. Those who wait in this
-     * limiter for just these charges are woken.
+     * Clears the usage of the charges' keys under their limits, like {@link #reset(String)}. Waiters of this limiter
+     * for the same charges are woken.
      *
-     * @param charges at least one; those without limits of their own fall under this limiter's
-     * @return empty, when it is forgotten
+     * @param charges one or more; a charge without limits falls under the limits of this limiter
+     * @return completes when the usage is cleared
      */
     public Mono<Void> reset(Charge... charges) {
         return change(allPresent(Arrays.asList(Checks.present(charges, "charges", CHARGE))), store::reset);
     }
 
     /**
-     * Returns what this limiter is called.
+     * Returns the name of this limiter.
      *
      * @return the name
      */
@@ -405,7 +406,7 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Returns what a charge falls under that has no limits of its own, and for which none are looked up.
+     * Returns the limits of charges that have none of their own and for which no lookup finds any.
      *
      * @return the limits; may be empty
      */
@@ -414,7 +415,7 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Returns how long a decision takes at most, whatever the store does.
+     * Returns the longest time for a decision.
      *
      * @return the deadline; zero if the store decides in memory
      */
@@ -423,20 +424,20 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Returns who is deciding now, how well, and what is wrong, if something is. Cheap enough for every health check.
+     * Returns the state of the store: what decides now, and what is wrong. Cheap enough for every health check.
      *
-     * @return the state of the store; where limiters share a store, they share its state
+     * @return the state; limiters that share a store share its state
      */
     public StoreState state() {
         return store.state();
     }
 
     /**
-     * Ends this limiter: from now on every subscription fails with an {@link IllegalStateException}, and so does whoever is
-     * waiting. The store is not closed, for others may share it, and nor is anything else that was given to the builder.
+     * Closes this limiter. Later subscriptions, and requests that wait, fail with {@link IllegalStateException}. The
+     * store and whatever else the builder got are not closed, because others may share them.
      *
-     * <p>It does not wait. What was granted in place of the store, and is not settled yet, gets a last chance in the background;
-     * who is about to end the process waits for {@link #closeLater()}.
+     * <p>Does not block. Permits that the fallback granted are reconciled in the background, within a second; before
+     * the process ends, wait for {@link #closeLater()}.
      */
     @Override
     public void close() {
@@ -444,12 +445,13 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Ends this limiter as {@link #close()} does, and tells when what waits to be settled has had its last chance. It has a
-     * second for that; where the store does not answer, or nothing waits, it is over at once.
+     * Closes this limiter like {@link #close()}, and completes when reconciliation has ended: within a second, and at
+     * once if there is nothing to reconcile or the store does not respond.
      *
-     * <p>For a shutdown that may block: {@code limiter.closeLater().block()}, before the store and its client are closed.
+     * <p>During a shutdown that may block: {@code limiter.closeLater().block()}, before the store and its client are
+     * closed.
      *
-     * @return empty, when everything is done; never an error
+     * @return completes when everything is done; never an error
      */
     public Mono<Void> closeLater() {
         return Mono.defer(() -> {
@@ -550,7 +552,7 @@ public final class RateLimiter implements AutoCloseable {
         return "RateLimiter[" + name + ", limits=" + limits + ", store=" + store + "]";
     }
 
-    /** What a {@link RateLimiter} is made of: a store, and what holds where a charge names no limits. */
+    /** Builder of a {@link RateLimiter}. Not thread-safe. */
     public static final class Builder {
 
         private static final int MOST_WAITERS = 1_000_000;
@@ -571,13 +573,13 @@ public final class RateLimiter implements AutoCloseable {
         }
 
         /**
-         * Decides with this store. It stays the caller's: the limiter does not close it.
+         * Sets the store. The limiter does not close it.
          *
-         * <p>A store that may stall, such as the Redis store, is asked with a deadline and behind a circuit breaker, and when it
-         * does not answer, another one decides. See {@link #fallback(LimitStore)} and {@link #deadline(Duration)}; and, for several
-         * limiters that share all of that, or for more settings, {@code ResilientStore}.
+         * <p>A store that may stall, such as the Redis store, gets a deadline, a circuit breaker and a fallback; see
+         * {@link #deadline(Duration)} and {@link #fallback(LimitStore)}. For more settings, or to share these between
+         * limiters, use {@code ResilientStore}.
          *
-         * @param store a Redis store, a local store, a resilient store or one of the user's own
+         * @param store a Redis store, a local store, a resilient store or your own
          * @return this builder
          */
         public Builder store(LimitStore store) {
@@ -586,10 +588,11 @@ public final class RateLimiter implements AutoCloseable {
         }
 
         /**
-         * Decides with this one when the store does not. {@code LocalStore.bounded(100_000)} by default. It stays the caller's.
+         * Sets the store that decides if the main one does not, {@code LocalStore.bounded(100_000)} by default. The
+         * limiter does not close it.
          *
-         * @param fallback a local store; one of {@code Fallback.allow()}, {@code Fallback.deny()} and {@code Fallback.error()}; or
-         *     one of the user's own that always answers in time
+         * @param fallback a local store, {@code Fallback.allow()} (fail open), {@code Fallback.deny()} (fail closed),
+         *     {@code Fallback.error()}, or a store of your own that never stalls
          * @return this builder
          */
         public Builder fallback(LimitStore fallback) {
@@ -598,9 +601,9 @@ public final class RateLimiter implements AutoCloseable {
         }
 
         /**
-         * Sets how long a decision takes at most: when the store has not answered by then, the fallback decides. 100 milliseconds
-         * by default. The time that a {@linkplain #lookup(LimitLookup) lookup} takes is inside of it; that of a wait for permits
-         * is not.
+         * Sets the longest time for a decision, 100 ms by default. After it the fallback decides. The deadline includes
+         * a {@linkplain #lookup(LimitLookup) lookup}; it does not include the time that {@code acquire} waits for
+         * permits.
          *
          * @param deadline more than zero, and at most a minute
          * @return this builder
@@ -611,12 +614,13 @@ public final class RateLimiter implements AutoCloseable {
         }
 
         /**
-         * Sets how long a denial by the store is remembered at most. 1 second by default; zero switches it off.
+         * Sets the longest time for which a denial is cached, 1 second by default. Zero disables the cache.
          *
-         * <p>Until then, or until the instant that the denial names if that is sooner, whoever asks for as much or more is denied
-         * here, without asking the store: a client who is kept out costs it next to nothing. Nobody is denied whom the store would
-         * have allowed, but for this time at most where something was given back, reset or raised in another process, where the
-         * store has lost its data, or where its clock jumps forward. Where denied requests count, all of them are asked about.
+         * <p>For that time, and at most until the denial's retry time, a request for as many permits or more is denied
+         * without asking the store, so a blocked client costs Redis next to nothing. A cached denial may deny a request
+         * that the store would allow if permits were refunded, reset or raised in another process, or if the store lost
+         * its data or its clock jumped forward; for this time at most. Limits that count denied requests are not
+         * cached.
          *
          * @param longest zero or more, and at most a minute
          * @return this builder
@@ -627,9 +631,9 @@ public final class RateLimiter implements AutoCloseable {
         }
 
         /**
-         * Adds a limit. Several must all agree, and are charged together or not at all.
+         * Adds a limit. Several limits must all agree, and are charged together or not at all.
          *
-         * @param limit one more limit
+         * @param limit the limit
          * @return this builder
          */
         public Builder limit(Limit limit) {
@@ -638,10 +642,10 @@ public final class RateLimiter implements AutoCloseable {
         }
 
         /**
-         * Looks up the limits of keys, instead of putting all of them under this limiter's own. Charges with limits of their own
+         * Looks up the limits of each key instead of applying those of the limiter. Charges with limits of their own
          * are not looked up.
          *
-         * @param lookup where limits come from, and what holds when none come
+         * @param lookup the lookup
          * @return this builder
          */
         public Builder lookup(LimitLookup lookup) {
@@ -650,14 +654,14 @@ public final class RateLimiter implements AutoCloseable {
         }
 
         /**
-         * Bounds how many may wait; 1,000 for the same counts and 10,000 in all by default. Who comes when all places are taken
-         * is denied at once. A throttled stream takes a place for the element whose turn it is, and more, if they are free, for those
-         * that it has in hand behind it.
+         * Bounds the waiters, by default 1,000 for the same charges and 10,000 in all. If the queue is full, a caller
+         * is denied at once. A throttled stream takes one place for its current element, and more, if free, for the
+         * elements that it has buffered.
          *
-         * @param forOneKey how many may wait for the same counts
-         * @param inAll how many may wait in this limiter, at least as many as for one key and at most 1,000,000
+         * @param forOneKey the most waiters for the same charges
+         * @param inAll the most waiters of this limiter, at least {@code forOneKey} and at most 1,000,000
          * @return this builder
-         * @throws IllegalArgumentException if one of them is out of its bounds
+         * @throws IllegalArgumentException if a bound is out of range
          */
         public Builder waiters(int forOneKey, int inAll) {
             if (forOneKey < 1 || inAll < forOneKey || inAll > MOST_WAITERS) {
@@ -704,12 +708,14 @@ public final class RateLimiter implements AutoCloseable {
         }
 
         /**
-         * Makes the limiter. A store that has to connect first begins to, in the background.
+         * Returns the limiter. A store that needs a connection starts to connect in the background.
          *
-         * @return a limiter
-         * @throws IllegalStateException if no store was given; or no limit where a lookup may need it; or a fallback, a deadline
-         *     or cached denials for a store that has its own; or if a lookup may take as long as the whole decision
-         * @throws IllegalArgumentException if two of the limits would share a count, or the deadline or the shortcut is out of range
+         * @return the limiter
+         * @throws IllegalStateException if there is no store; no limit although a lookup may need one; a fallback, a
+         *     deadline or cached denials for a store that has its own; or a lookup that may take as long as the whole
+         *     decision
+         * @throws IllegalArgumentException if two limits would share a count, or the deadline or the time of cached
+         *     denials is out of range
          */
         public RateLimiter build() {
             if (store == null) {

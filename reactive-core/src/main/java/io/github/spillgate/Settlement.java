@@ -5,10 +5,10 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What one store has admitted under one identity in place of another, to be charged there once.
+ * The permits that one store granted under one identity on behalf of another, to be charged there once.
  *
- * <p>Times are ages: the two stores need not have the same clock. Every hit is between two ages, because not every count
- * remembers more than that.
+ * <p>Times are passed as ages, because the two stores may have different clocks. Each hit has a range of ages, because
+ * some counts do not record more precise times.
  */
 public final class Settlement {
 
@@ -25,12 +25,13 @@ public final class Settlement {
     }
 
     /**
-     * A settlement. For stores.
+     * Creates a settlement. For store implementations.
      *
-     * @param id 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}; no other settlement, of whatever process, has it
-     * @param claim whose count it is; what it asks is of no matter
-     * @param hits at least one, the oldest first
-     * @param clock what the times of the hits are of
+     * @param id the id, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}; unique among the settlements of all
+     *     processes
+     * @param claim a claim on the count; its cost is ignored
+     * @param hits the hits, at least one, the oldest first
+     * @param clock the clock of the hits' times
      * @return the settlement
      */
     public static Settlement of(String id, Claim claim, List<Hits> hits, InstantSource clock) {
@@ -42,7 +43,7 @@ public final class Settlement {
     }
 
     /**
-     * Returns what tells this settlement from every other.
+     * Returns the unique id of this settlement.
      *
      * @return the id
      */
@@ -51,7 +52,7 @@ public final class Settlement {
     }
 
     /**
-     * Returns whose count it is.
+     * Returns a claim on the count.
      *
      * @return a claim with the identity and the limit
      */
@@ -60,9 +61,9 @@ public final class Settlement {
     }
 
     /**
-     * Returns how many permits it is about.
+     * Returns the number of permits.
      *
-     * @return all of them, whether they still count or not
+     * @return all permits, including those that no longer count
      */
     public long permits() {
         long permits = 0;
@@ -73,27 +74,27 @@ public final class Settlement {
     }
 
     /**
-     * Returns when the first of it was admitted.
+     * Returns the time at which the first permit was granted.
      *
-     * @return milliseconds of the clock of the store that has admitted it
+     * @return the time, in milliseconds of the clock of the store that granted it
      */
     public long firstMillis() {
         return hits.get(0).fromMillis;
     }
 
     /**
-     * Returns when the last of it was admitted.
+     * Returns the time at which the last permit was granted.
      *
-     * @return milliseconds of the clock of the store that has admitted it
+     * @return the time, in milliseconds of the clock of the store that granted it
      */
     public long lastMillis() {
         return hits.get(hits.size() - 1).toMillis;
     }
 
     /**
-     * Returns what was admitted, by how long ago that is now.
+     * Returns the hits with their current ages.
      *
-     * @return the same hits with ages in place of times, the oldest first
+     * @return the hits with ages instead of times, the oldest first
      */
     public List<Hits> ages() {
         long now = clock.millis();
@@ -105,26 +106,26 @@ public final class Settlement {
     }
 
     /**
-     * Returns whether any of it still counts.
+     * Returns whether any of the permits still count.
      *
-     * @return false once all of it has left its window; of a counter, both
+     * @return false once all have left the window or, for a counter, both windows
      */
     public boolean counts() {
         return clock.millis() - lastMillis() < claim.limit().reach().toMillis();
     }
 
-    /** Returns the settlement for a log: with the key encoded. */
+    /** Returns the settlement for a log, with the key encoded. */
     @Override
     public String toString() {
         return "Settlement[" + id + ", " + claim.identity() + ", permits=" + permits() + "]";
     }
 
     /**
-     * So many permits, admitted in a stretch of time.
+     * Permits that were granted within a period.
      *
-     * @param fromMillis when the first of them can have been admitted, or how long ago
-     * @param toMillis when the last of them can have been admitted, or how long ago
-     * @param permits how many
+     * @param fromMillis the earliest time at which the first of them was granted, or its age
+     * @param toMillis the latest time at which the last of them was granted, or its age
+     * @param permits the number of permits
      */
     public record Hits(long fromMillis, long toMillis, long permits) {}
 }

@@ -1,29 +1,30 @@
 package io.github.spillgate;
 
-/** Where a {@link Decision} was made. */
+/** The place where a {@link Decision} was made. */
 public enum Source {
-    /** In Redis, on its clock. */
+    /** In Redis, by its clock. */
     REDIS,
 
     /** In this process, by the local store. */
     LOCAL,
 
     /**
-     * In this process, because the store has just denied as much or less, and has said for how long. The decision tells of those
-     * counts of which something is known, as they were then; its {@link Decision#retryAfter()} is the shortest wait that may be
-     * enough, and for what was denied by the store it is that wait.
+     * In this process, from a cached denial: the store has recently denied a request for as many permits or fewer, and
+     * has reported a wait that is not over. The decision shows the usages that are known, as of that denial. Its {@link
+     * Decision#retryAfter()} is the shortest wait that may be enough; for the request that the store denied, it is the
+     * rest of the reported wait.
      */
     CACHED_DENIAL,
 
     /**
-     * In the limiter itself, which asked no store: more was asked for than a limit ever holds, the wait would have been too
-     * long, or it is a setting for limits that could not be looked up.
+     * In the limiter, without asking a store: the cost is above a limit, the wait would be too long, or a setting for
+     * failed lookups applies.
      */
     LIMITER,
 
-    /** By a setting, for the time when the store does not answer: everything is allowed then, or denied. */
+    /** By a setting for the time in which the store does not answer: all requests are allowed, or all are denied. */
     FALLBACK,
 
-    /** In a store of the user's own. */
+    /** In a custom store. */
     OTHER
 }

@@ -5,19 +5,20 @@ import java.util.Optional;
 import reactor.core.publisher.Mono;
 
 /**
- * Puts a store that may stall or fail behind one that does not. The limiter looks for it with a {@link java.util.ServiceLoader},
- * because it is made of things that the limiter itself does not know; the resilience package has the one that is found.
+ * A service that protects a store that may stall or fail, by wrapping it in a store that answers within a deadline. The
+ * limiter loads the service with a {@link java.util.ServiceLoader}, because it uses types that the limiter does not
+ * know. The resilience package provides the implementation.
  */
 public interface StoreProtection {
 
     /**
-     * Puts a store behind one that answers in time.
+     * Wraps a store in one that answers within a deadline.
      *
-     * @param store the one that decides as long as it can
-     * @param fallback what decides otherwise, if something was asked for
-     * @param deadline how long an answer may take, if something was asked for
-     * @param cacheDenials how long a denial is remembered at most, if something was asked for
-     * @return a store that answers in time
+     * @param store the store that decides while it can
+     * @param fallback the store that decides otherwise; empty for the default
+     * @param deadline the longest time for an answer; empty for the default
+     * @param cacheDenials the longest time for which a denial is cached; empty for the default
+     * @return a store that answers within the deadline
      */
     ProtectedStore protect(
             LimitStore store,
@@ -25,14 +26,14 @@ public interface StoreProtection {
             Optional<Duration> deadline,
             Optional<Duration> cacheDenials);
 
-    /** A store that answers in time, and has something to end when it is not needed any more. */
+    /** A store that answers within a deadline, and that must be closed when it is no longer needed. */
     interface ProtectedStore extends LimitStore {
 
         /**
-         * Gives what waits to be settled a last chance, for a second at most, and ends what goes on in the background. Closes
-         * neither of the two stores. Happens once, whether somebody subscribes or not.
+         * Makes a last attempt to reconcile, for at most 1 second, and stops the background work. Closes neither of the
+         * two stores. Starts when it is called, with or without a subscriber, and runs once.
          *
-         * @return empty, when that is done; never an error
+         * @return completes when that is done; never an error
          */
         Mono<Void> closeLater();
     }

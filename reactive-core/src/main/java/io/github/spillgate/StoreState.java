@@ -5,24 +5,25 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Who is deciding, how well, and what is wrong, if something is. For health checks and metrics; there are no keys in it.
+ * The state of a store: which store decides now, the circuit breaker, reconciliation, and the last problem. For health
+ * checks and metrics; contains no keys.
  *
- * <p>Permits are counted once for each limit that they were taken from.
+ * <p>Permits are counted once for each limit from which they were taken.
  */
 public final class StoreState {
 
-    /** Whether the store is asked. */
+    /** The state of the circuit breaker: whether the store is asked. */
     public enum Breaker {
-        /** There is none: the store is always asked. */
+        /** There is no circuit breaker; the store is always asked. */
         NONE,
 
         /** The store is asked. */
         CLOSED,
 
-        /** The store did not answer well; it is asked now and then, and nobody waits for that. */
+        /** The store has failed, and a few requests probe it. No caller waits for a probe. */
         HALF_OPEN,
 
-        /** The store does not answer, and is not asked. */
+        /** The store does not answer and is not asked. */
         OPEN
     }
 
@@ -58,10 +59,10 @@ public final class StoreState {
     }
 
     /**
-     * The state of a store that decides by itself, for all it knows.
+     * Returns the state of a store without a circuit breaker and without known problems.
      *
-     * @param source where it decides
-     * @return a state in which nothing is wrong
+     * @param source the place where the store decides
+     * @return the state
      */
     public static StoreState of(Source source) {
         return new StoreState(
@@ -77,13 +78,13 @@ public final class StoreState {
     }
 
     /**
-     * The same state behind a breaker.
+     * Returns the same state with that of a circuit breaker.
      *
-     * @param breaker whether the store is asked
+     * @param breaker the state of the circuit breaker
      * @param fallbackActive see {@link #isFallbackActive()}
-     * @param problem what stood in the way when the store was asked last; null if nothing did
+     * @param problem the problem of the last request to the store; null if there was none
      * @param fallbacks see {@link #fallbacks()}
-     * @return a state
+     * @return a new state
      */
     public StoreState behind(Breaker breaker, boolean fallbackActive, @Nullable String problem, long fallbacks) {
         return new StoreState(
@@ -91,13 +92,13 @@ public final class StoreState {
     }
 
     /**
-     * The same state of a store that settles.
+     * Returns the same state with the numbers of reconciliation.
      *
      * @param toReconcile see {@link #toReconcile()}
      * @param reconciled see {@link #reconciled()}
      * @param lost see {@link #lost()}
      * @param unknown see {@link #unknown()}
-     * @return a state
+     * @return a new state
      */
     public StoreState reconciling(long toReconcile, long reconciled, long lost, long unknown) {
         return new StoreState(
@@ -105,34 +106,36 @@ public final class StoreState {
     }
 
     /**
-     * Returns where decisions are made now.
+     * Returns the place where decisions are made now.
      *
-     * @return the source of the next decision, most likely
+     * @return the most likely source of the next decision
      */
     public Source source() {
         return source;
     }
 
     /**
-     * Returns whether the store is asked.
+     * Returns the state of the circuit breaker.
      *
-     * @return the state of the breaker
+     * @return the state of the circuit breaker
      */
     public Breaker breaker() {
         return breaker;
     }
 
     /**
-     * Returns whether the fallback decides in place of the store, or of a part of it, such as a node of a cluster.
+     * Returns whether the fallback decides instead of the store, or instead of a part of it such as a node of a
+     * cluster.
      *
-     * @return true while the breaker is not closed, and also while it is closed if only the fallback has decided for half a second
+     * @return true while the breaker is not closed, and also while it is closed if only the fallback has decided for
+     *     500 ms
      */
     public boolean isFallbackActive() {
         return fallbackActive;
     }
 
     /**
-     * Returns what stood in the way when the store was asked last.
+     * Returns the problem of the last request to the store.
      *
      * @return a sentence for the operator; empty if the store has answered since
      */
@@ -141,48 +144,48 @@ public final class StoreState {
     }
 
     /**
-     * Returns how many questions were answered in place of the store, from the start.
+     * Returns the number of requests that the fallback has answered since the start.
      *
-     * @return the number
+     * @return the number of requests
      */
     public long fallbacks() {
         return fallbacks;
     }
 
     /**
-     * Returns how many permits were granted in place of the store, and wait to be charged there. What has left its window
-     * meanwhile is taken off when its turn comes.
+     * Returns the number of permits that the fallback has granted and that are still to be charged in the store.
+     * Permits that leave their window before that are subtracted when it is their turn.
      *
-     * @return the permits
+     * @return the number of permits
      */
     public long toReconcile() {
         return toReconcile;
     }
 
     /**
-     * Returns how many permits have been charged in the store after it came back, from the start.
+     * Returns the number of permits that were charged in the store after it was back, since the start.
      *
-     * @return the permits
+     * @return the number of permits
      */
     public long reconciled() {
         return reconciled;
     }
 
     /**
-     * Returns how many permits were granted in place of the store, and will not be charged there: they were forgotten for want
-     * of memory, or the store cannot charge them.
+     * Returns the number of permits that the fallback has granted and that will not be charged in the store, because
+     * their counts were evicted or the store cannot charge them.
      *
-     * @return the permits, from the start
+     * @return the number of permits, since the start
      */
     public long lost() {
         return lost;
     }
 
     /**
-     * Returns how many permits were granted in place of the store after it had been asked for them and had not answered. They
-     * are reconciled; if the store had charged them, it has them twice.
+     * Returns the number of permits that the fallback granted after the store was asked for them and did not answer.
+     * They are reconciled; if the store had already charged them, they are charged twice.
      *
-     * @return the permits, from the start
+     * @return the number of permits, since the start
      */
     public long unknown() {
         return unknown;

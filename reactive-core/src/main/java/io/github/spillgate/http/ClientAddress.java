@@ -8,7 +8,7 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Finds the address of the client behind proxies, as a key to limit by.
+ * The way to determine the address of a client, also behind proxies, as a key.
  *
  * <pre>{@code
  * ClientAddress.ofPeer()                                           // no proxy, or none that is trusted
@@ -16,42 +16,44 @@ import org.jspecify.annotations.Nullable;
  * ClientAddress.ofForwarded("192.0.2.7").ipv6Prefix(56)            // this one writes Forwarded, as in RFC 7239
  * }</pre>
  *
- * <h2>Whom it believes</h2>
+ * <h2>Trusted proxies</h2>
  *
- * Anybody can write a header, so it believes only what trusted proxies have written. The peer is who holds the other end of
- * the connection. If the peer is not trusted, it is the client, and no header is looked at. If it is, the last element of the
- * header says from whom it has got the request; if that one is trusted too, the element before says from whom that one got it;
- * and so on. The first who is not trusted is the client. What stands left of it is not read, because the client may have written
- * it.
+ * <p>Any client can send a forwarding header, so only elements that trusted proxies have written are used. The peer is
+ * the other end of the connection. If the peer is not trusted, it is the client, and no header is read. If the peer is
+ * trusted, the last element of the header is the address from which the peer received the request; if that address is
+ * trusted too, the element before it is read in the same way, and so on. The first address that is not trusted is the
+ * client. Elements to the left of it are not read, because the client may have written them.
  *
- * <p>The peer is taken where the header does not tell:
+ * <p>The peer is the client if:
  *
  * <ul>
- *   <li>it is missing, or an element on the way is malformed, hidden or {@code unknown}. Whoever shares the peer then shares a
- *       limit, and nobody has chosen his key;
- *   <li>more elements than {@link #maxHops(int)} would have to be read;
- *   <li>all in it are trusted. So a header never makes a trusted address the client, and nobody outside can use up the limit of
- *       somebody inside.
+ *   <li>the header is missing, or an element that has to be read is malformed, obfuscated or {@code unknown}. All
+ *       requests through this peer then share a limit, and no client has chosen its key;
+ *   <li>more than {@link #maxHops(int)} elements would have to be read;
+ *   <li>all elements are trusted. A header therefore never makes a trusted address the client, and no outside client
+ *       can use up the limit of an internal one.
  * </ul>
  *
- * Whoever stands in a trusted network can write whatever address he likes, and is believed. So trust the addresses of the
- * proxies, and not a network in which clients are too. Only one kind of header is read: a proxy that appends to one passes the
- * other through as the client has sent it.
+ * <p>Any host in a trusted network can forge addresses. Trust the addresses of the proxies, not a network that also
+ * contains clients. Only one kind of header is read: a proxy that appends to one passes the other one on as the client
+ * has sent it.
  *
- * <h2>What comes out</h2>
+ * <h2>Result</h2>
  *
- * An IPv4 address, such as {@code 192.0.2.1}. Of an IPv6 address only the prefix counts, because a client has a whole network
- * of them and could take another for each request: {@code 2001:db8:1:2::/64}. Each has one text only, for IPv6 that of RFC 5952.
- * An IPv4-mapped IPv6 address is the IPv4 address in it, wherever it stands. Ports do not count. The zone of a peer, as in
- * {@code fe80::1%eth0}, is dropped; in a header it is malformed, because it means something only on the machine that wrote it.
+ * <p>An IPv4 address, such as {@code 192.0.2.1}, or the prefix of an IPv6 address, such as {@code 2001:db8:1:2::/64}. A
+ * client has a whole IPv6 network and could use another address for each request. Each address has exactly one text,
+ * for IPv6 that of RFC 5952. An IPv4-mapped IPv6 address is always treated as the IPv4 address. Ports are ignored. The
+ * zone of a peer, as in {@code fe80::1%eth0}, is dropped; in a header it is malformed, because a zone is only valid on
+ * the machine that wrote it.
  *
- * <p>A client whose IPv6 address carries an IPv4 address is counted by the IPv4 address. This holds for NAT64 with the well-known
- * prefix {@code 64:ff9b::/96}, for 6to4 ({@code 2002::/16}), Teredo ({@code 2001::/32}) and {@code ::192.0.2.1}. It never makes an
- * address trusted: {@code 64:ff9b::10.0.0.1} is not in {@code 10.0.0.0/8}. If the IPv4 address is in a trusted network, the client
- * is counted by its IPv6 prefix instead, so that it cannot use up the limit of a proxy.
+ * <p>A client whose IPv6 address contains an IPv4 address is counted by the IPv4 address. This applies to NAT64 with
+ * the well-known prefix {@code 64:ff9b::/96}, to 6to4 ({@code 2002::/16}), to Teredo ({@code 2001::/32}) and to {@code
+ * ::192.0.2.1}. It never makes an address trusted: {@code 64:ff9b::10.0.0.1} is not in {@code 10.0.0.0/8}. If the IPv4
+ * address is in a trusted network, the client is counted by its IPv6 prefix instead, so that it cannot use up the limit
+ * of a proxy.
  *
- * <p>Nothing is ever looked up, and a header of any size costs no more than its last few elements. Immutable, and safe for use by
- * several threads.
+ * <p>There are no DNS lookups, and a header of any size costs no more than its last few elements. Immutable and
+ * thread-safe.
  */
 public final class ClientAddress {
 
@@ -74,31 +76,31 @@ public final class ClientAddress {
     }
 
     /**
-     * The peer is the client, and no header is read.
+     * Returns a source that uses the peer as the client and reads no header.
      *
-     * @return what finds it
+     * @return the source
      */
     public static ClientAddress ofPeer() {
         return new ClientAddress(null, List.of(), DEFAULT_PREFIX, DEFAULT_HOPS);
     }
 
     /**
-     * The client stands in {@code X-Forwarded-For}, if proxies in these networks have written it.
+     * Returns a source that reads {@code X-Forwarded-For} if proxies in these networks have written it.
      *
-     * @param trusted networks, as in {@code 10.0.0.0/8} or {@code fd00::/8}, and single addresses; no names
-     * @return what finds it
-     * @throws IllegalArgumentException if there is none, or one of them cannot be read
+     * @param trusted networks, such as {@code 10.0.0.0/8} or {@code fd00::/8}, and single addresses; no host names
+     * @return the source
+     * @throws IllegalArgumentException if there is no network, or one of them cannot be parsed
      */
     public static ClientAddress ofXForwardedFor(String... trusted) {
         return of(ForwardingHeader.X_FORWARDED_FOR, trusted);
     }
 
     /**
-     * The client stands in {@code Forwarded}, as RFC 7239 describes it, if proxies in these networks have written it.
+     * Returns a source that reads {@code Forwarded}, as in RFC 7239, if proxies in these networks have written it.
      *
-     * @param trusted as in {@link #ofXForwardedFor(String...)}
-     * @return what finds it
-     * @throws IllegalArgumentException if there is none, or one of them cannot be read
+     * @param trusted networks and addresses, as for {@link #ofXForwardedFor(String...)}
+     * @return the source
+     * @throws IllegalArgumentException if there is no network, or one of them cannot be parsed
      */
     public static ClientAddress ofForwarded(String... trusted) {
         return of(ForwardingHeader.FORWARDED, trusted);
@@ -116,10 +118,11 @@ public final class ClientAddress {
     }
 
     /**
-     * The same with another prefix of IPv6 addresses. A client has 64 bits to itself as a rule, and often 56 or 48.
+     * Returns a copy with another prefix length of IPv6 addresses. A client usually has a network of 64 bits, and often
+     * one of 56 or 48.
      *
-     * @param bits how many bits count, 32 to 128; 64 unless set
-     * @return what finds the client so
+     * @param bits the number of bits that identify a client, 32 to 128; the default is 64
+     * @return the source
      * @throws IllegalArgumentException if it is out of that range
      */
     public ClientAddress ipv6Prefix(int bits) {
@@ -128,10 +131,10 @@ public final class ClientAddress {
     }
 
     /**
-     * The same with another bound on the elements that are read, the client's included.
+     * Returns a copy with another maximum number of header elements that are read, including that of the client.
      *
-     * @param hops how many, 1 to 64; 16 unless set
-     * @return what finds the client so
+     * @param hops the number of elements, 1 to 64; the default is 16
+     * @return the source
      * @throws IllegalArgumentException if it is out of that range
      */
     public ClientAddress maxHops(int hops) {
@@ -147,12 +150,12 @@ public final class ClientAddress {
     }
 
     /**
-     * Finds the client of a request.
+     * Determines the client of a request.
      *
      * @param peer the address at the other end of the connection, as text and without a port; null if there is none
-     * @param headers gives the values of all lines of the header with this name, in their order; an empty list if there
-     *     are none. Asked once at most, and only if the peer is trusted
-     * @return the client; empty if the peer is none or no IP address, as with a Unix domain socket
+     * @param headers the values of all lines of a header with this name, in order, an empty list if there are none;
+     *     called at most once, and only if the peer is trusted
+     * @return the client; empty if the peer is not an IP address, as with a Unix domain socket
      */
     public Optional<String> resolve(@Nullable String peer, Function<String, List<String>> headers) {
         IpAddress address = peer == null ? null : IpAddress.parse(withoutZone(peer));
@@ -172,7 +175,7 @@ public final class ClientAddress {
             int end = line.length();
             while (end >= 0) {
                 int start = header.startOfElement(line, end);
-                // An element that is empty tells nothing; it counts, so that a million of them are not walked past.
+                // An empty element is skipped, but counts as a hop: it bounds the work for a million of them.
                 if (start == ForwardingHeader.MALFORMED || ++hops > maxHops) {
                     return peer;
                 }

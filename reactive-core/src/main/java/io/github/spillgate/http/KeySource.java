@@ -7,7 +7,7 @@ import java.util.function.Function;
 import reactor.core.publisher.Mono;
 
 /**
- * Where the key of a request comes from: who is charged for it.
+ * The source of the key that a request is charged to.
  *
  * <pre>{@code
  * KeySource.clientAddress(ClientAddress.ofXForwardedFor("10.0.0.0/8"))
@@ -16,11 +16,12 @@ import reactor.core.publisher.Mono;
  * match -> tenants.of(match.request().headers("Host"))    // your own
  * }</pre>
  *
- * A source that completes empty, or with an empty text, has no key; the rule says what holds then. It must not block. Whatever
- * it returns is never trusted: it is encoded before it reaches a store, and is told to nobody.
+ * <p>A source that completes empty, or emits an empty string, finds no key; {@link
+ * Rule.Builder#whenMissing(Rule.WhenMissing)} selects what happens then. A source must not block. Keys are not trusted:
+ * they are encoded before they reach a store, and never disclosed to clients.
  *
- * <p>Where a client sends a header, a parameter or a cookie more than once, with different values, there is no key either: he
- * might otherwise be authenticated by one of them and limited by another.
+ * <p>If a client sends a header, a query parameter or a cookie several times with different values, there is no key.
+ * Otherwise the client could be authenticated by one value and limited by another.
  */
 @FunctionalInterface
 public interface KeySource {
@@ -28,16 +29,16 @@ public interface KeySource {
     /**
      * Finds the key of a request.
      *
-     * @param match the request, and the rule that it is wanted for
+     * @param match the request and the rule
      * @return the key; empty if there is none
      */
     Mono<String> find(Match match);
 
     /**
-     * The address of the client.
+     * Returns a source of the client's address.
      *
-     * @param client finds it
-     * @return a source
+     * @param client how the address is determined
+     * @return the source
      */
     static KeySource clientAddress(ClientAddress client) {
         Objects.requireNonNull(client, "client is null: expected what finds it, for example ClientAddress.ofPeer()");
@@ -46,10 +47,10 @@ public interface KeySource {
     }
 
     /**
-     * The value of a header field.
+     * Returns a source of the value of a header field.
      *
      * @param name the name of the field
-     * @return a source
+     * @return the source
      */
     static KeySource header(String name) {
         String field = checkName("header", name, "X-Api-Key");
@@ -61,10 +62,10 @@ public interface KeySource {
     }
 
     /**
-     * The value of a parameter of the query.
+     * Returns a source of the value of a query parameter.
      *
      * @param name the name of the parameter
-     * @return a source
+     * @return the source
      */
     static KeySource query(String name) {
         String parameter = checkName("query parameter", name, "api_key");
@@ -72,10 +73,10 @@ public interface KeySource {
     }
 
     /**
-     * The value of a cookie.
+     * Returns a source of the value of a cookie.
      *
      * @param name the name of the cookie
-     * @return a source
+     * @return the source
      */
     static KeySource cookie(String name) {
         String cookie = checkName("cookie", name, "session");
@@ -83,20 +84,20 @@ public interface KeySource {
     }
 
     /**
-     * The name of the authenticated user. A rule with this key is decided after authentication, and by default it does not apply to
-     * requests that are not authenticated.
+     * Returns a source of the name of the authenticated user. A rule with this key is decided after authentication. By
+     * default it does not apply to requests that are not authenticated.
      *
-     * @return a source
+     * @return the source
      */
     static KeySource principal() {
         return new Sources.Principal();
     }
 
     /**
-     * A variable in the path, as {@code id} in {@code /users/{id}}.
+     * Returns a source of a path variable, such as {@code id} in {@code /users/{id}}.
      *
      * @param name the name of the variable
-     * @return a source
+     * @return the source
      */
     static KeySource pathVariable(String name) {
         String variable = checkName("path variable", name, "id");
@@ -104,10 +105,10 @@ public interface KeySource {
     }
 
     /**
-     * What some part of the service has noted on the request.
+     * Returns a source of a request attribute, which the service sets.
      *
      * @param name the name of the attribute
-     * @return a source
+     * @return the source
      */
     static KeySource attribute(String name) {
         String attribute = checkName("attribute", name, "tenant");
@@ -115,10 +116,10 @@ public interface KeySource {
     }
 
     /**
-     * One key for all.
+     * Returns a source of one key for all requests.
      *
      * @param key the key, not empty
-     * @return a source
+     * @return the source
      */
     static KeySource constant(String key) {
         String constant = checkName("constant key", key, "everybody");
@@ -127,32 +128,35 @@ public interface KeySource {
     }
 
     /**
-     * Several together: each combination of theirs is a key. If one of them has none, there is none.
+     * Returns a source that combines several sources: each combination of their keys is a key. If one of them has no
+     * key, there is none.
      *
-     * @param sources at least two
-     * @return a source
+     * @param sources at least two sources
+     * @return the source
      */
     static KeySource joined(KeySource... sources) {
         return new Sources.Joined(Sources.several(sources));
     }
 
     /**
-     * The first that has a key. Keys of different sources are never the same, whatever their text.
+     * Returns a source of the first key that several sources find. Keys of different sources are always different, even
+     * with the same text.
      *
-     * @param sources at least two
-     * @return a source
+     * @param sources at least two sources
+     * @return the source
      */
     static KeySource firstOf(KeySource... sources) {
         return new Sources.FirstOf(Sources.several(sources));
     }
 
     /**
-     * The same with each key replaced by its HMAC, for keys that are secrets, such as an API key or a session: nobody who reads the
-     * store learns them, and nobody without the secret can try whether one is there. It is HMAC-SHA-256, cut to 128 bits.
+     * Returns a source that replaces each key by its HMAC-SHA-256, truncated to 128 bits, for secret keys such as API
+     * keys or sessions. Reading the store does not reveal them, and without the secret a guessed key cannot be checked
+     * against the store.
      *
-     * @param secret at least 16 bytes; all instances need the same, and with another one all counts begin anew
-     * @return a source
-     * @throws IllegalArgumentException if it is shorter
+     * @param secret at least 16 bytes, the same in all instances; with another secret all counts start at zero
+     * @return the source
+     * @throws IllegalArgumentException if the secret is shorter
      */
     default KeySource hashed(byte[] secret) {
         return new Sources.Hashed(this, secret);

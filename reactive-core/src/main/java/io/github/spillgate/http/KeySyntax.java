@@ -8,24 +8,26 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How key sources are written in settings:
+ * The syntax of key sources in settings:
  *
  * <table>
  * <caption>Key sources as text</caption>
- * <tr><th>text</th><th>the key</th></tr>
+ * <tr><th>text</th><th>key</th></tr>
  * <tr><td>{@code address}</td><td>the address of the client</td></tr>
- * <tr><td>{@code principal}</td><td>who has been authenticated</td></tr>
- * <tr><td>{@code header:X-Api-Key}, {@code query:api_key}, {@code cookie:session}</td><td>what the client has sent there</td></tr>
- * <tr><td>{@code path:id}</td><td>a variable of the path</td></tr>
- * <tr><td>{@code attribute:tenant}</td><td>what the service has noted on the request</td></tr>
- * <tr><td>{@code constant:everybody}</td><td>one for all</td></tr>
- * <tr><td>{@code bean:tenantKey}</td><td>what a source of the user's finds</td></tr>
- * <tr><td>{@code hashed(header:X-Api-Key)}</td><td>the same as an HMAC, for what is secret</td></tr>
- * <tr><td>{@code principal | address}</td><td>the first that is there</td></tr>
- * <tr><td>{@code address + header:User-Agent}</td><td>both together; binds closer than {@code |}</td></tr>
+ * <tr><td>{@code principal}</td><td>the authenticated user</td></tr>
+ * <tr><td>{@code header:X-Api-Key}, {@code query:api_key}, {@code cookie:session}</td><td>the value that the client has
+ * sent</td></tr>
+ * <tr><td>{@code path:id}</td><td>a path variable</td></tr>
+ * <tr><td>{@code attribute:tenant}</td><td>a request attribute, which the service sets</td></tr>
+ * <tr><td>{@code constant:everybody}</td><td>one key for all requests</td></tr>
+ * <tr><td>{@code bean:tenantKey}</td><td>the key of a custom source</td></tr>
+ * <tr><td>{@code hashed(header:X-Api-Key)}</td><td>the HMAC of a key, for secrets</td></tr>
+ * <tr><td>{@code principal | address}</td><td>the first key that exists</td></tr>
+ * <tr><td>{@code address + header:User-Agent}</td><td>the combination of both; binds more tightly than {@code
+ * |}</td></tr>
  * </table>
  *
- * Immutable.
+ * <p>Immutable.
  */
 public final class KeySyntax {
 
@@ -40,9 +42,9 @@ public final class KeySyntax {
     }
 
     /**
-     * A syntax without beans and without a secret.
+     * Returns a syntax without beans and without a secret.
      *
-     * @param client what {@code address} means
+     * @param client how {@code address} is determined
      * @return the syntax
      */
     public static KeySyntax of(ClientAddress client) {
@@ -51,9 +53,9 @@ public final class KeySyntax {
     }
 
     /**
-     * The same with sources of the user's, as in {@code bean:tenantKey}.
+     * Returns a copy with custom sources, as in {@code bean:tenantKey}.
      *
-     * @param beans finds one by its name
+     * @param beans the lookup of a source by its name
      * @return the syntax
      */
     public KeySyntax beans(Function<String, Optional<KeySource>> beans) {
@@ -62,11 +64,11 @@ public final class KeySyntax {
     }
 
     /**
-     * The same with a secret, for {@code hashed(…)}.
+     * Returns a copy with a secret, for {@code hashed(…)}.
      *
      * @param secret at least 16 bytes
      * @return the syntax
-     * @throws IllegalArgumentException if it is shorter
+     * @throws IllegalArgumentException if the secret is shorter
      */
     public KeySyntax secret(byte[] secret) {
         Sources.checkSecret(secret);
@@ -74,11 +76,11 @@ public final class KeySyntax {
     }
 
     /**
-     * Reads a key source.
+     * Parses a key source.
      *
-     * @param text as above
+     * @param text the text, in the syntax above
      * @return the source
-     * @throws IllegalArgumentException if it cannot be read; the message says where, and what was expected
+     * @throws IllegalArgumentException if the text is invalid; the message says where, and what was expected
      */
     public KeySource parse(String text) {
         Reader reader = new Reader(Objects.requireNonNull(text, "key is null: expected one, for example address"));
@@ -90,12 +92,12 @@ public final class KeySyntax {
         return source;
     }
 
-    /** Returns what {@code address} means. */
+    /** Returns how {@code address} is determined. */
     ClientAddress client() {
         return client;
     }
 
-    /** Reads from left to right. */
+    /** A recursive descent parser. */
     private final class Reader {
 
         private final String text;

@@ -4,25 +4,26 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * A request that a rule is about.
+ * A request with a rule that applies to it.
  *
  * @param rule the rule
  * @param request the request
- * @param pathVariables the variables in its path, by their names: of the rule's pattern, or, if it has none, of the framework's
+ * @param pathVariables the path variables, by name: those of the rule's pattern or, if the rule has no paths, those of
+ *     the framework
  */
 public record Match(Rule rule, Request request, Map<String, String> pathVariables) {
 
     /**
-     * Returns a variable of the path.
+     * Returns a path variable.
      *
      * @param name its name in the pattern
-     * @return the value, decoded; empty if the pattern that matched has none of that name
+     * @return the value, decoded; empty if the pattern that matched has no such variable
      */
     public Optional<String> pathVariable(String name) {
         return Optional.ofNullable(pathVariables.get(name));
     }
 
-    /** Returns the match for a log: without what the client has sent. */
+    /** Returns the match for a log, without data from the client. */
     @Override
     public String toString() {
         return "Match[" + rule.name() + "]";

@@ -4,38 +4,39 @@ import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** How paths are written in rules: each framework has its own way, and its users know it. */
+/** The syntax of path patterns in rules, which is that of the adapter's framework. */
 @FunctionalInterface
 public interface PathSyntax {
 
     /**
-     * Reads a pattern, once, when rules are made or replaced.
+     * Compiles a pattern. Called once, when rules are created or replaced.
      *
-     * @param pattern as the user has written it
-     * @return what tells whether a path is meant
-     * @throws IllegalArgumentException if it is no pattern; the message says why
+     * @param pattern the pattern, as written
+     * @return the matcher
+     * @throws IllegalArgumentException if the pattern is invalid; the message says why
      */
     PathMatcher compile(String pattern);
 
     /**
      * Returns whether a rule with these paths matches every path of a service.
      *
-     * @param patterns the paths of the rule, which have been {@linkplain #compile(String) read}; empty if it names none
-     * @return true if there are none, or if one of them matches every path; by default, that is {@code /**}
+     * @param patterns the paths of the rule, which have been {@linkplain #compile(String) compiled}; empty if it has
+     *     none
+     * @return true if there are none, or one of them matches every path, by default {@code /**}
      */
     default boolean matchesEveryPath(List<String> patterns) {
         return patterns.isEmpty() || patterns.contains("/**");
     }
 
-    /** Tells whether a path is meant. */
+    /** A compiled path pattern. */
     @FunctionalInterface
     interface PathMatcher {
 
         /**
-         * Looks at a request.
+         * Matches the path of a request.
          *
          * @param request the request
-         * @return the variables in its path, empty if the pattern has none; null if another path is meant
+         * @return the path variables, empty if the pattern has none; null if the path does not match
          */
         @Nullable
         Map<String, String> match(Request request);

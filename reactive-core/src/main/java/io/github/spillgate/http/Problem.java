@@ -9,7 +9,7 @@ import java.util.OptionalLong;
 import java.util.function.BiConsumer;
 
 /**
- * What a request that was turned away gets to read, as RFC 9457 describes it:
+ * The response body of a denied request, as in RFC 9457:
  *
  * <pre>{@code
  * {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",
@@ -17,8 +17,9 @@ import java.util.function.BiConsumer;
  *  "status":429,"violated-policies":["1m"],"retry-after":17}
  * }</pre>
  *
- * <p>The policies are called as in {@link RateLimitHeaders}; {@code retry-after} is what that writes as {@code Retry-After}, and
- * missing where no wait helps. Nothing in it comes from the request, so there is no key in it, and nothing that a page could run.
+ * <p>Policies have the names that {@link RateLimitHeaders} uses. {@code retry-after} has the value of {@code
+ * Retry-After}, and is missing if waiting does not help. The body contains nothing from the request: no key, and
+ * nothing that a page could execute.
  */
 public final class Problem {
 
@@ -40,10 +41,11 @@ public final class Problem {
     }
 
     /**
-     * The problem of a request that was denied: 429 if a limit or the limiter denied it, and 503 if it was a
-     * {@linkplain Source#FALLBACK setting} for the time when the store does not answer. The client has done nothing wrong then.
+     * Returns the problem of a denied request. The status is 429 if a limit or the limiter denied it. It is 503 if only
+     * a {@linkplain Source#FALLBACK fallback} setting denied it because the store did not answer, which is not the
+     * client's fault.
      *
-     * @param decisions all that were made on the request, in their order
+     * @param decisions all decisions on the request, in order
      * @return the problem
      * @throws IllegalArgumentException if none of them is a denial
      */
@@ -76,7 +78,8 @@ public final class Problem {
     }
 
     /**
-     * The problem of a request that nobody could decide on: 503. For an error instead of a decision.
+     * Returns the problem of a request on which no decision was possible, with status 503. For an error instead of a
+     * decision.
      *
      * @return the problem
      */
@@ -84,7 +87,7 @@ public final class Problem {
         return reducedCapacity(OptionalLong.empty());
     }
 
-    /** The problem of a request that has no key for limits which want one: 429, and no wait helps. */
+    /** The problem of a request without a key for limits that require one: 429, and waiting does not help. */
     static Problem withoutKey(List<Limit> limits) {
         return new Problem(
                 TOO_MANY_REQUESTS,
@@ -113,9 +116,10 @@ public final class Problem {
     }
 
     /**
-     * Writes the fields that go with the body: its type, and that no cache may keep it, which would turn away those who come later.
+     * Writes the header fields of the body: its content type, and {@code Cache-Control: no-store}, because a cached
+     * denial would deny later requests.
      *
-     * @param headers takes the name and the value of each field
+     * @param headers the consumer of the name and the value of each field
      */
     public void writeHeaders(BiConsumer<String, String> headers) {
         headers.accept("Content-Type", "application/problem+json");
@@ -125,7 +129,7 @@ public final class Problem {
     /**
      * Returns the body.
      *
-     * @return the bytes, which are the caller's
+     * @return the bytes, a new array for each call
      */
     public byte[] body() {
         return toString().getBytes(StandardCharsets.US_ASCII);
@@ -152,7 +156,7 @@ public final class Problem {
         return json.append('}').toString();
     }
 
-    /** Writes a JSON string in ASCII, which is UTF-8 as well; so a surrogate without its pair needs no bytes. */
+    /** Appends a JSON string in ASCII, a subset of UTF-8; unpaired surrogates need no encoding. */
     static void appendString(StringBuilder json, String value) {
         json.append('"');
         for (int i = 0; i < value.length(); i++) {

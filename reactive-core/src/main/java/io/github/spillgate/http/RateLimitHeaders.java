@@ -7,33 +7,34 @@ import java.util.List;
 import java.util.function.BiConsumer;
 
 /**
- * Writes what was decided into header fields, in three groups, each of which can be switched off:
+ * The header fields that report decisions, in three groups that can be disabled separately:
  *
  * <table>
  * <caption>Groups of header fields</caption>
- * <tr><th>fields</th><th>what they tell</th></tr>
- * <tr><td>{@code RateLimit-Policy}, {@code RateLimit}</td><td>what each limit says, and how far it is used, as in
+ * <tr><th>fields</th><th>content</th></tr>
+ * <tr><td>{@code RateLimit-Policy}, {@code RateLimit}</td><td>each limit, and how much of it is left, as in
  * draft-ietf-httpapi-ratelimit-headers-11</td></tr>
- * <tr><td>{@code X-RateLimit-Limit}, {@code X-RateLimit-Remaining}, {@code X-RateLimit-Reset}</td><td>the same of the limit that a
- * client has to mind most; the last one in seconds since 1970, by the clock of the store that decided</td></tr>
- * <tr><td>{@code Retry-After}</td><td>after a denial, for how many seconds to wait; missing where no wait helps</td></tr>
+ * <tr><td>{@code X-RateLimit-Limit}, {@code X-RateLimit-Remaining}, {@code X-RateLimit-Reset}</td><td>the same for the
+ * tightest limit; {@code X-RateLimit-Reset} in seconds since 1970, by the clock of the store that decided</td></tr>
+ * <tr><td>{@code Retry-After}</td><td>after a denial, the number of seconds to wait; missing if waiting does not
+ * help</td></tr>
  * </table>
  *
- * All seconds are rounded up, so that nobody who keeps to them comes too early.
+ * <p>All seconds are rounded up, so that a client that waits for them does not return too early.
  *
- * <p>Limits are called by their {@linkplain Limit#named(String) names}. Several keys under equal limits are one policy, told as it
- * is for the key that has the least left. Different limits of one name are told apart by a number, as in {@code 1m#2}, which
- * depends on their order: give limits names of their own where a request may fall under several. No key is ever told.
+ * <p>Limits have their {@linkplain Limit#named(String) names}. Several keys under equal limits are one policy, with the
+ * state of the key that has the least left. Different limits with the same name get a number, as in {@code 1m#2}, which
+ * depends on their order: name the limits if a request may fall under several. Keys are never written.
  *
- * <p>{@code t} of {@code RateLimit} is the time within which no more than what remains may be used: until the same request fits
- * after a denial, until nothing is used any more otherwise, and the window where nothing is used. It is never longer than the
- * window, {@code w}.
+ * <p>{@code t} of {@code RateLimit} is the time in which no more than the remaining permits may be used: after a denial
+ * until the same request fits; otherwise until all permits are back; and the window if none is used. It is never longer
+ * than the window {@code w}.
  *
- * <p>{@code X-RateLimit-Reset} is the end of {@code t} while something remains. Where nothing remains, or the limit denied, a
- * client may wait for it, so it is not cut to the window: a log can need one slot more, and a counter a second window. The same
- * holds for {@code Retry-After}.
+ * <p>{@code X-RateLimit-Reset} is the end of {@code t} while permits remain. If none remain, or if the limit denied the
+ * request, a client may wait for it, so it is not cut to the window: a log can need one more slot, and a counter a
+ * second window. The same holds for {@code Retry-After}.
  *
- * <p>Immutable, and safe for use by several threads.
+ * <p>Immutable and thread-safe.
  */
 public final class RateLimitHeaders {
 
@@ -68,47 +69,48 @@ public final class RateLimitHeaders {
     }
 
     /**
-     * All three groups.
+     * Returns all three groups.
      *
-     * @return what writes them
+     * @return the header fields
      */
     public static RateLimitHeaders all() {
         return ALL;
     }
 
     /**
-     * The same with or without {@code RateLimit-Policy} and {@code RateLimit}.
+     * Returns a copy with or without {@code RateLimit-Policy} and {@code RateLimit}.
      *
      * @param written whether they are written
-     * @return what writes that
+     * @return the header fields
      */
     public RateLimitHeaders rateLimit(boolean written) {
         return new RateLimitHeaders(written, xRateLimit, retryAfter);
     }
 
     /**
-     * The same with or without {@code X-RateLimit-Limit}, {@code X-RateLimit-Remaining} and {@code X-RateLimit-Reset}.
+     * Returns a copy with or without {@code X-RateLimit-Limit}, {@code X-RateLimit-Remaining} and {@code
+     * X-RateLimit-Reset}.
      *
      * @param written whether they are written
-     * @return what writes that
+     * @return the header fields
      */
     public RateLimitHeaders xRateLimit(boolean written) {
         return new RateLimitHeaders(rateLimit, written, retryAfter);
     }
 
     /**
-     * The same with or without {@code Retry-After}.
+     * Returns a copy with or without {@code Retry-After}.
      *
      * @param written whether it is written
-     * @return what writes that
+     * @return the header fields
      */
     public RateLimitHeaders retryAfter(boolean written) {
         return new RateLimitHeaders(rateLimit, xRateLimit, written);
     }
 
     /**
-     * Returns the names of the fields that may be written. A browser shows them to a script from another origin only if the
-     * response exposes them, by {@code Access-Control-Expose-Headers}.
+     * Returns the names of the fields that may be written. A browser shows them to a script of another origin only if
+     * the response exposes them with {@code Access-Control-Expose-Headers}.
      *
      * @return the names, in the order in which the fields are written
      */
@@ -117,10 +119,10 @@ public final class RateLimitHeaders {
     }
 
     /**
-     * Writes the fields of a response. What is not known is not written, and no value is ever empty.
+     * Writes the fields of a response. Unknown values are omitted; no value is empty.
      *
-     * @param decisions all that were made on the request, in their order; after an error, none
-     * @param headers takes the name and the value of each field, each name at most once
+     * @param decisions all decisions on the request, in order; none after an error
+     * @param headers the consumer of the name and the value of each field; it gets each name at most once
      */
     public void write(List<Decision> decisions, BiConsumer<String, String> headers) {
         if (rateLimit || xRateLimit) {

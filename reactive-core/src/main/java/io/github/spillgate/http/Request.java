@@ -7,20 +7,20 @@ import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
 /**
- * What rules read of a request. An adapter answers for the request of its framework; nothing here reads the body, and no method
- * blocks. Nothing that it returns is trusted.
+ * The properties of a request that rules read. Each adapter implements it for its framework. It gives no access to the
+ * body, and no method blocks. Returned values are not trusted.
  */
 public interface Request {
 
     /**
      * Returns the method.
      *
-     * @return such as {@code GET}
+     * @return a method such as {@code GET}
      */
     String method();
 
     /**
-     * Returns who holds the other end of the connection, as far as the framework tells.
+     * Returns the other end of the connection, as far as the framework knows it.
      *
      * @return the address, as text and without a port; null if there is none
      */
@@ -31,12 +31,12 @@ public interface Request {
      * Returns the values of a header field.
      *
      * @param name the name, in any case
-     * @return the values of all its lines, in their order; empty if there are none
+     * @return the values of all its lines, in order; empty if there are none
      */
     List<String> headers(String name);
 
     /**
-     * Returns the values of a parameter of the query.
+     * Returns the values of a query parameter.
      *
      * @param name the name
      * @return the values, decoded; empty if there are none
@@ -47,44 +47,46 @@ public interface Request {
      * Returns the values of a cookie.
      *
      * @param name the name
-     * @return the values of all of that name; empty if there are none
+     * @return the values of all cookies of that name; empty if there are none
      */
     List<String> cookies(String name);
 
     /**
-     * Returns the variables that the framework has found in the path by itself. They are those of rules that name no path.
+     * Returns the path variables that the framework itself has found. Rules without paths use them.
      *
-     * @return the values, decoded, by their names; empty if there are none, or not yet
+     * @return the values, decoded, by name; empty if there are none, or none yet
      */
     Map<String, String> pathVariables();
 
     /**
      * Looks up the authenticated user.
      *
-     * @return the name, an empty text if the user has none; empty if the request is not authenticated, or is anonymous
+     * @return the name, an empty string if the user has none; empty if the request is not authenticated, or is
+     *     anonymous
      */
     Mono<String> principal();
 
     /**
-     * Returns what some part of the service has noted on the request.
+     * Returns a request attribute, which the service sets.
      *
      * @param name the name of the attribute
-     * @return its value as text, if there is one
+     * @return its value as text; empty if there is none
      */
     Optional<String> attribute(String name);
 
     /**
-     * Returns what has been decided on this request until now.
+     * Returns the verdicts on this request.
      *
-     * @return the same object whenever it is asked for, also where the request is dispatched again inside of the service
+     * @return the same object on every call, even if the request is dispatched again within the service
      */
     Verdicts verdicts();
 
     /**
-     * Returns whether a browser has sent this request by itself, to ask whether it may send another one. It sends no credentials with
-     * one; with them it could be a way to try passwords.
+     * Returns whether this request is a CORS preflight, which a browser sends to ask whether it may send another
+     * request. A browser sends no credentials with a preflight; a request with credentials could be used to try
+     * passwords.
      *
-     * @return whether it is a CORS preflight, and has neither {@code Authorization} nor {@code Cookie}
+     * @return true for a CORS preflight without {@code Authorization} and {@code Cookie}
      */
     default boolean isPreflight() {
         return method().equals("OPTIONS")
@@ -95,12 +97,12 @@ public interface Request {
     }
 
     /**
-     * Brings an answer to where this request is handled, whichever thread it came on; what rules are asked about a request outside of
-     * the filters is answered there.
+     * Moves a result to the thread on which this request is handled. It is used for results that are requested outside
+     * of the filters, such as {@link Rules#peek(Request)}.
      *
-     * @param answer the answer
-     * @param <T> what it is
-     * @return the same; wherever it comes, unless the adapter knows better
+     * @param answer the result
+     * @param <T> the type of the result
+     * @return the result, by default unchanged; an adapter may switch threads
      */
     default <T> Mono<T> atHome(Mono<T> answer) {
         return answer;
@@ -109,10 +111,10 @@ public interface Request {
     /**
      * Returns the framework's own request, for functions that are written for one framework.
      *
-     * @param type what is expected, such as {@code ServerWebExchange.class} or {@code RoutingContext.class}
-     * @param <T> the same
-     * @return the request as that
-     * @throws IllegalArgumentException if it is something else
+     * @param type the expected type, such as {@code ServerWebExchange.class} or {@code RoutingContext.class}
+     * @param <T> the expected type
+     * @return the request of that type
+     * @throws IllegalArgumentException if the request has another type
      */
     <T> T as(Class<T> type);
 }

@@ -8,15 +8,15 @@ public interface ResponseFields {
     /**
      * Returns the values of a field.
      *
-     * @param name its name, in any case
+     * @param name the name, in any case
      * @return the values of all its lines; empty if there are none
      */
     List<String> get(String name);
 
     /**
-     * Sets a field to one value, whatever it had.
+     * Sets a field to one value, replacing all values it had.
      *
-     * @param name its name
+     * @param name the name
      * @param value the value
      */
     void set(String name, String value);

@@ -19,7 +19,7 @@ import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
 /**
- * Which requests are limited, by whom, and to what.
+ * A rule: which requests are limited, by which key, and to what.
  *
  * <pre>{@code
  * Rule.named("validate")
@@ -31,11 +31,14 @@ import reactor.core.publisher.Mono;
  *         .build();
  * }</pre>
  *
- * All rules that match a request, of one {@link Phase phase}, are one verdict: each of them agrees and is charged, or none is.
+ * <p>All rules of one {@link Phase phase} that match a request are one atomic decision: either all of them allow the
+ * request and are charged, or none is charged.
  *
- * <p>A limit of a rule is called by the names of both: {@code 30/1m} in the rule {@code validate} is {@code validate-1m}, in headers
- * as in the store. So equal limits of two rules have counts of their own, and what was counted stays as long as a rule keeps its
- * name, and its limits their names and everything but their permits. Immutable.
+ * <p>The name of a limit in a rule consists of both names: {@code 30/1m} in the rule {@code validate} is {@code
+ * validate-1m}, in header fields as well as in the store. Equal limits of two rules therefore have separate counts. A
+ * count is kept as long as the rule keeps its name and the limit keeps its name and everything but its permits.
+ *
+ * <p>Immutable.
  */
 public final class Rule {
 
@@ -43,69 +46,73 @@ public final class Rule {
 
     /** When a rule is decided. */
     public enum Phase {
-        /** Before anybody is authenticated: what protects the check of passwords, by address. */
+        /** Before authentication: protects the password check, by address. */
         BEFORE_AUTHENTICATION,
 
-        /** Once it is known who asks. */
+        /** After authentication, when the user is known. */
         AFTER_AUTHENTICATION
     }
 
-    /** What holds for a request that has no key. */
+    /** The handling of a request that has no key. */
     public enum WhenMissing {
-        /** All who have none share one. */
+        /** All requests without a key share one. */
         SHARE,
 
         /** The rule does not apply. */
         SKIP,
 
-        /** The request is denied, with 429 and no time to come back. */
+        /** The request is denied with 429 and without a retry time. */
         DENY
     }
 
-    /** What holds for a request on which nothing can be decided. */
+    /** The handling of a request on which no decision is possible. */
     public enum WhenUndecided {
-        /** It is let through. */
+        /** The request is allowed. */
         ALLOW,
 
-        /** It is denied, with 503. */
+        /** The request is denied with 503. */
         DENY
     }
 
-    /** What holds for a request if its limits or cost cannot be looked up. */
+    /** The handling of a request whose limits or cost cannot be looked up. */
     public enum WhenLookupFails {
-        /** The rule's own limits, or its fixed cost: the request is counted under its key. */
+        /** The limits or the fixed cost of the rule apply; the request is counted under its key. */
         USE_RULE,
 
-        /** Nothing is decided, and {@link WhenUndecided} says whether the request is let through. */
+        /** No decision is made, and {@link WhenUndecided} selects whether the request is allowed. */
         UNDECIDED
     }
 
-    /** Finds the cost of a request. If it fails or is late, the rule's fixed cost holds, unless the rule says otherwise. */
+    /**
+     * A lookup of the cost of a request. If it fails or is late, the fixed cost of the rule applies, unless {@link
+     * Builder#whenLookupFails(WhenLookupFails)} says otherwise.
+     */
     @FunctionalInterface
     public interface CostSource {
 
         /**
-         * Finds the cost; must not block.
+         * Looks up the cost; must not block.
          *
-         * @param match the request, and the rule that it is wanted for
-         * @return how many permits it takes, 0 or more; the rule's fixed cost if it is empty
+         * @param match the request and the rule
+         * @return the number of permits, 0 or more; empty for the fixed cost of the rule
          */
         Mono<Long> find(Match match);
     }
 
     /**
-     * Finds the limits of a key, for example those of its plan. If it fails or is late, the rule's own limits hold, unless the rule says
-     * otherwise. Both share a count if they have the same name, window and algorithm; otherwise each is a count of its own.
+     * A lookup of the limits of a key, for example those of its plan. If it fails or is late, the limits of the rule
+     * apply, unless {@link Builder#whenLookupFails(WhenLookupFails)} says otherwise. A limit found and a limit of the
+     * rule share a count if they have the same name, window and algorithm; otherwise they have separate counts.
      */
     @FunctionalInterface
     public interface LimitSource {
 
         /**
-         * Finds the limits; must not block.
+         * Looks up the limits; must not block.
          *
-         * @param match the request, and the rule that they are wanted for
+         * @param match the request and the rule
          * @param key the key
-         * @return the limits; the rule's own if it is empty
+         * @return the limits; empty for those of the rule
          */
         Mono<? extends Collection<Limit>> find(Match match, String key);
     }
@@ -151,20 +158,21 @@ public final class Rule {
     }
 
     /**
-     * Starts a rule.
+     * Returns a builder of a rule.
      *
-     * @param name what it is called, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -} together with the names of its limits
-     * @return its builder
+     * @param name the name, of the characters {@code A-Z a-z 0-9 . _ -}; together with the name of a limit it has 1 to
+     *     64 of them
+     * @return the builder
      * @throws IllegalArgumentException if the name has other characters, or too many
      */
     public static Builder named(String name) {
         Objects.requireNonNull(name, "rule name is null: expected one, for example \"login\"");
-        // A rule's name is a part of the names of its limits, and what those may be called is said there.
+        // The name of a rule is part of the names of its limits, so the same check applies.
         Limit.perMinute(1).named(name);
         return new Builder(name);
     }
 
-    /** Returns these limits under the names that they have in this rule. */
+    /** Returns these limits with the names that they have in this rule. */
     List<Limit> named(Collection<Limit> some) {
         return some.stream()
                 .map(limit -> limit.named(name + "-" + limit.name()))
@@ -172,7 +180,7 @@ public final class Rule {
     }
 
     /**
-     * Returns what it is called.
+     * Returns the name.
      *
      * @return the name
      */
@@ -181,25 +189,25 @@ public final class Rule {
     }
 
     /**
-     * Returns the patterns of the paths that are meant.
+     * Returns the patterns of the paths that the rule applies to.
      *
-     * @return the patterns, as they were written; empty for all paths
+     * @return the patterns, as written; empty for all paths
      */
     public List<String> paths() {
         return paths;
     }
 
     /**
-     * Returns the patterns of the paths that are not meant.
+     * Returns the patterns of the paths that the rule does not apply to.
      *
-     * @return the patterns, as they were written; empty for none
+     * @return the patterns, as written; empty for none
      */
     public List<String> excludePaths() {
         return excludePaths;
     }
 
     /**
-     * Returns the methods that are meant.
+     * Returns the methods that the rule applies to.
      *
      * @return the methods, in upper case; empty for all
      */
@@ -208,7 +216,7 @@ public final class Rule {
     }
 
     /**
-     * Returns when it is decided.
+     * Returns the phase in which the rule is decided.
      *
      * @return the phase
      */
@@ -217,7 +225,7 @@ public final class Rule {
     }
 
     /**
-     * Returns its own limits, by the names that they have here.
+     * Returns the limits of the rule, with the names that they have in it.
      *
      * @return the limits, at least one
      */
@@ -226,19 +234,21 @@ public final class Rule {
     }
 
     /**
-     * Returns whether a limit that a decision tells of is this rule's: rules that hold for the same request are decided together.
+     * Returns whether a limit in a decision belongs to this rule. A decision covers all rules that apply to the same
+     * request.
      *
-     * @param limit a limit, by the name that it has in its rule
-     * @return whether it is one of the rule's own; or, where limits are looked up, whether it is called after the rule
+     * @param limit a limit, with the name that it has in its rule
+     * @return whether it is a limit of the rule or, if limits are looked up, whether its name starts with that of the
+     *     rule
      */
     public boolean isLimitedBy(Limit limit) {
         return limits.contains(limit) || (limitSource != null && limit.name().startsWith(name + "-"));
     }
 
     /**
-     * Returns whether it decides and reports, and lets everybody pass.
+     * Returns whether the rule only decides and reports, and denies no request.
      *
-     * @return true if it is tried out only
+     * @return true for a shadow rule
      */
     public boolean isShadow() {
         return shadow;
@@ -260,7 +270,7 @@ public final class Rule {
         return Optional.ofNullable(costSource);
     }
 
-    /** Returns what the author has chosen; null for the default, which depends on the key and the request. */
+    /** Returns the configured handling; null for the default, which depends on the key and the request. */
     @Nullable
     WhenMissing whenMissing() {
         return whenMissing;
@@ -270,7 +280,7 @@ public final class Rule {
         return isOnlyForUsers;
     }
 
-    /** Returns whether requests that are not authenticated, or have left something out, share one count. */
+    /** Returns whether requests that are not authenticated, or that leave out the key, share one count. */
     boolean mayShareOneKey() {
         boolean isShared = whenMissing == null ? !isOnlyForUsers : whenMissing == WhenMissing.SHARE;
         return isShared && Sources.mayBeMissing(key);
@@ -296,7 +306,7 @@ public final class Rule {
         return refundWhen != null && refundWhen.test(status);
     }
 
-    /** HEAD is GET without a body: a handler of the one answers the other as well. */
+    /** HEAD is GET without a body: a handler of GET also handles HEAD. */
     boolean isMeant(String method) {
         return methods.isEmpty() || methods.contains(method) || (method.equals("HEAD") && methods.contains("GET"));
     }
@@ -314,7 +324,7 @@ public final class Rule {
                 + ", limits=" + limits + (shadow ? ", shadow" : "") + "]";
     }
 
-    /** What a {@link Rule} is made of. */
+    /** Builder of a {@link Rule}. Not thread-safe. */
     public static final class Builder {
 
         private final String name;
@@ -340,9 +350,9 @@ public final class Rule {
         }
 
         /**
-         * Adds paths that are meant; all are, unless some are named.
+         * Adds paths that the rule applies to. Without any, it applies to all paths.
          *
-         * @param patterns patterns, as the framework of the adapter writes them
+         * @param patterns patterns in the syntax of the adapter's framework
          * @return this builder
          */
         public Builder paths(String... patterns) {
@@ -351,9 +361,9 @@ public final class Rule {
         }
 
         /**
-         * Adds paths that are not meant, also where {@link #paths} has a pattern that matches them.
+         * Adds paths that the rule does not apply to, even if a pattern in {@link #paths} matches them.
          *
-         * @param patterns patterns, as the framework of the adapter writes them
+         * @param patterns patterns in the syntax of the adapter's framework
          * @return this builder
          */
         public Builder excludePaths(String... patterns) {
@@ -362,10 +372,11 @@ public final class Rule {
         }
 
         /**
-         * Adds methods that are meant; all are, unless some are named. With GET, HEAD is meant too. A custom method, such as
-         * {@code PURGE}, may be named here; settings accept the methods of the IANA registry only, so that a misspelt one is found.
+         * Adds methods that the rule applies to. Without any, it applies to all methods. GET includes HEAD. Custom
+         * methods, such as {@code PURGE}, are allowed here; settings accept only the methods of the IANA registry, so
+         * that a typo is reported.
          *
-         * @param names such as {@code POST}, in any case
+         * @param names methods such as {@code POST}, in any case
          * @return this builder
          */
         public Builder methods(String... names) {
@@ -379,9 +390,10 @@ public final class Rule {
         }
 
         /**
-         * Sets when it is decided: after authentication by default if the key needs to know who asks, else before.
+         * Sets when the rule is decided. The default is after authentication if the key needs the authenticated user,
+         * else before.
          *
-         * @param phase when
+         * @param phase the phase
          * @return this builder
          */
         public Builder phase(Phase phase) {
@@ -390,9 +402,9 @@ public final class Rule {
         }
 
         /**
-         * Sets who is charged. It has to be given.
+         * Sets the key that is charged. Required.
          *
-         * @param key where the key comes from
+         * @param key the key source
          * @return this builder
          */
         public Builder key(KeySource key) {
@@ -401,9 +413,9 @@ public final class Rule {
         }
 
         /**
-         * Adds a limit. Several must all agree.
+         * Adds a limit. All limits must allow a request.
          *
-         * @param limit one more limit
+         * @param limit the limit
          * @return this builder
          */
         public Builder limit(Limit limit) {
@@ -412,10 +424,10 @@ public final class Rule {
         }
 
         /**
-         * Looks up the limits of each key. The rule's own limits hold if nothing is found, if the lookup fails or is late, and for
-         * requests without a key. See {@link #whenLookupFails(WhenLookupFails)}.
+         * Looks up the limits of each key. The limits of the rule apply to requests without a key, and if the lookup
+         * finds nothing, fails or is late; see {@link #whenLookupFails(WhenLookupFails)}.
          *
-         * @param limitSource finds them
+         * @param limitSource the lookup
          * @return this builder
          */
         public Builder limits(LimitSource limitSource) {
@@ -424,11 +436,11 @@ public final class Rule {
         }
 
         /**
-         * Sets how many permits a request takes. 1 by default.
+         * Sets the number of permits that a request takes, 1 by default.
          *
          * @param permits 0 or more
          * @return this builder
-         * @throws IllegalArgumentException if they are negative
+         * @throws IllegalArgumentException if the number is negative
          */
         public Builder cost(long permits) {
             if (permits < 0) {
@@ -439,10 +451,10 @@ public final class Rule {
         }
 
         /**
-         * Looks up how many permits each request takes. The rule's fixed cost holds if nothing is found, and if the lookup fails or is
-         * late. See {@link #whenLookupFails(WhenLookupFails)}.
+         * Looks up the number of permits that each request takes. The fixed cost of the rule applies if the lookup
+         * finds nothing, fails or is late; see {@link #whenLookupFails(WhenLookupFails)}.
          *
-         * @param costSource finds them
+         * @param costSource the lookup
          * @return this builder
          */
         public Builder cost(CostSource costSource) {
@@ -451,9 +463,9 @@ public final class Rule {
         }
 
         /**
-         * Excepts requests from the rule. Nobody is excepted by default.
+         * Exempts requests from the rule. By default none is exempt.
          *
-         * @param excepted whether the rule does not apply; must not block
+         * @param excepted the condition, true if the rule does not apply; must not block
          * @return this builder
          */
         public Builder unless(Predicate<? super Match> excepted) {
@@ -463,10 +475,11 @@ public final class Rule {
         }
 
         /**
-         * Sets what holds for a request without a key. By default all such requests share one key; but if the key contains a
-         * {@linkplain KeySource#principal() principal}, the rule does not apply to requests that are not authenticated.
+         * Sets the handling of requests without a key. By default all such requests share one key. If the key requires
+         * a {@linkplain KeySource#principal() principal}, the rule does not apply to requests that are not
+         * authenticated.
          *
-         * @param whenMissing what holds
+         * @param whenMissing the handling
          * @return this builder
          */
         public Builder whenMissing(WhenMissing whenMissing) {
@@ -476,10 +489,11 @@ public final class Rule {
         }
 
         /**
-         * Sets what holds if the key cannot be found in time, or if no store decides and there is no fallback; and, with
-         * {@link WhenLookupFails#UNDECIDED}, if the cost or the limits cannot be found in time. The request is let through by default.
+         * Sets the handling of requests on which no decision is possible: the key lookup fails or times out, or no
+         * store decides and there is no fallback. With {@link WhenLookupFails#UNDECIDED} this includes a failed lookup
+         * of the cost or the limits. By default such requests are allowed.
          *
-         * @param whenUndecided what holds
+         * @param whenUndecided whether they are allowed or denied
          * @return this builder
          */
         public Builder whenUndecided(WhenUndecided whenUndecided) {
@@ -489,10 +503,10 @@ public final class Rule {
         }
 
         /**
-         * Sets what holds if the limits or the cost of a request cannot be looked up: the lookup throws, fails, is late, or finds
-         * something that cannot be used. By default the rule's own limits and its fixed cost.
+         * Sets the handling of requests whose limits or cost cannot be looked up: the lookup throws, fails, is late, or
+         * finds something invalid. By default the limits and the fixed cost of the rule apply.
          *
-         * @param whenLookupFails what holds
+         * @param whenLookupFails the handling
          * @return this builder
          */
         public Builder whenLookupFails(WhenLookupFails whenLookupFails) {
@@ -502,10 +516,10 @@ public final class Rule {
         }
 
         /**
-         * Gives back what a request has taken, if it ends with one of these statuses: so that, for example, failed log-ins only
-         * are counted. By default nothing is given back.
+         * Refunds the permits of a request if the response has one of these statuses, for example to count only failed
+         * logins. By default nothing is refunded.
          *
-         * @param status whether it is one of them
+         * @param status the condition on the status
          * @return this builder
          */
         public Builder refundWhen(IntPredicate status) {
@@ -514,21 +528,22 @@ public final class Rule {
         }
 
         /**
-         * Gives back what a request has taken, if it ends with one of these statuses.
+         * Refunds the permits of a request if the response has one of these statuses.
          *
-         * @param statuses such as {@code 401} and {@code 2xx}
+         * @param statuses statuses such as {@code 401} and {@code 2xx}
          * @return this builder
-         * @throws IllegalArgumentException if one of them is neither a status nor a class of them
+         * @throws IllegalArgumentException if one of them is neither a status nor a class of statuses
          */
         public Builder refundWhen(String... statuses) {
             return statuses.length == 0 ? this : refundWhen(Statuses.parse(statuses));
         }
 
         /**
-         * Only tries the rule out: it decides and reports, and lets everybody pass. No client sees it, or waits for it. Key, cost and
-         * limits are looked up together with those of the other rules, and are charged if these allow.
+         * Sets whether this is a shadow rule, which only decides and reports, and denies no request. Clients neither
+         * see it nor wait for it. Its key, cost and limits are looked up together with those of the other rules; it is
+         * charged if the other rules allow the request.
          *
-         * @param shadow whether it does
+         * @param shadow true for a shadow rule
          * @return this builder
          */
         public Builder shadow(boolean shadow) {
@@ -537,8 +552,9 @@ public final class Rule {
         }
 
         /**
-         * Sets for how long key, cost and limits may be looked up, all together. 50 milliseconds by default. It is a part of the
-         * limiter's deadline: lookups end after half of that at the latest, so that the store has time to decide on all rules.
+         * Sets the timeout of the lookups of key, cost and limits together, 50 ms by default. It is part of the
+         * limiter's deadline: lookups end after half of the deadline at the latest, so that the store has time to
+         * decide on all rules.
          *
          * @param timeout more than zero, and at most a minute
          * @return this builder
@@ -554,11 +570,13 @@ public final class Rule {
         }
 
         /**
-         * Makes the rule.
+         * Returns the rule.
          *
-         * @return a rule
-         * @throws IllegalStateException if it has no key, or no limits; or is to be decided before that is known which its key needs
-         * @throws IllegalArgumentException if a limit cannot be called by both names, or two of them would be the same
+         * @return the rule
+         * @throws IllegalStateException if it has no key or no limit, or is decided before authentication although its
+         *     key needs the authenticated user
+         * @throws IllegalArgumentException if the name of the rule and that of a limit do not fit together, or if two
+         *     limits would be the same
          */
         public Rule build() {
             KeySource source = key;
@@ -580,8 +598,7 @@ public final class Rule {
             Phase chosen =
                     phase != null ? phase : needsPrincipal ? Phase.AFTER_AUTHENTICATION : Phase.BEFORE_AUTHENTICATION;
             Rule rule = new Rule(this, source, chosen);
-            // Whether its limits go together is said where they are charged; to hear it now is better than at the first
-            // request.
+            // Checks that the limits fit together, now rather than on the first request.
             Charge.of(name, rule.limits);
             return rule;
         }

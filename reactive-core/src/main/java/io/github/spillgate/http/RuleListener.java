@@ -10,29 +10,29 @@ import reactor.util.context.Context;
 import reactor.util.context.ContextView;
 
 /**
- * Hears what rules decide, shadow rules included: for metrics, logs, an audit. It is called on the way of each request, so it must
- * neither block nor take long; what it throws is dropped.
+ * A listener of the decisions of rules, including shadow rules: for metrics, logs or an audit. It is called while each
+ * request is processed, so it must be fast and must not block. Its exceptions are dropped.
  */
 @FunctionalInterface
 public interface RuleListener {
 
-    /** What a decision means for one of the rules that it was made for. */
+    /** What a decision means for one of its rules. */
     enum Outcome {
-        /** The request may go on, as far as the rules go that were asked together. */
+        /** All rules of the decision have allowed the request. */
         ALLOWED,
 
-        /** The rule has denied it. */
+        /** The rule has denied the request. */
         DENIED,
 
-        /** Another rule has denied it, and so nothing was charged under this one. */
+        /** Another rule has denied the request, so nothing was charged under this one. */
         DENIED_BY_OTHERS
     }
 
     /**
-     * Several listeners as one. Each is told by itself: what one throws is dropped, and the others hear all the same.
+     * Returns a listener that calls several listeners, each independently of exceptions of the others.
      *
-     * @param listeners who hears, in this order; those that are there now
-     * @return a listener that tells them
+     * @param listeners the listeners, in order of their calls; the collection is copied
+     * @return the listener
      */
     static RuleListener all(Collection<? extends RuleListener> listeners) {
         Objects.requireNonNull(listeners, "listeners are null: expected some, for example List.of(metrics)");
@@ -41,12 +41,13 @@ public interface RuleListener {
     }
 
     /**
-     * Says in the log what looks as if it were meant otherwise, each once: a request with {@code X-Forwarded-For} comes, and no proxy is
-     * trusted; something cannot be decided. An adapter has one of these by its settings; who makes {@link Rules} himself may want it, too.
+     * Returns a listener that logs possible misconfigurations, each once: a request has {@code X-Forwarded-For}
+     * although no proxy is trusted, a lookup fails, or no decision is possible. Adapters add it when they are
+     * configured by settings; with {@link Rules} of your own, add it yourself.
      *
-     * @param keys how keys are read, which says whom {@code address} trusts
-     * @param remedy what sets that, for example {@code client-address.header}
-     * @return a listener that says it
+     * @param keys the syntax of keys, which contains the trusted proxies of {@code address}
+     * @param remedy the setting that fixes it, for example {@code client-address.header}
+     * @return the listener
      */
     static RuleListener doubts(KeySyntax keys, String remedy) {
         Objects.requireNonNull(keys, "keys are null: expected a syntax, for example KeySyntax.of(client)");
@@ -55,72 +56,78 @@ public interface RuleListener {
     }
 
     /**
-     * Hears of a decision. Where it was made for several rules together, it is told for each of them.
+     * Called after a decision. A decision on several rules is reported for each of them.
      *
-     * @param match the request, and the rule
-     * @param outcome what that means for the rule
-     * @param decision what was decided
-     * @param took how long it took, with what had to be looked up before
+     * @param match the request and the rule
+     * @param outcome what the decision means for the rule
+     * @param decision the decision
+     * @param took its duration, including lookups
      */
     void decided(Match match, Outcome outcome, Decision decision, Duration took);
 
     /**
-     * Hears that a request was denied because it has no key.
+     * Called after a request was denied because it has no key.
      *
-     * @param match the request, and the rule
+     * @param match the request and the rule
      */
     default void refused(Match match) {}
 
     /**
-     * Hears that limits or a cost could not be looked up. The rule's own hold then, and {@link #decided decided} follows; or nothing can
-     * be decided, if the rule says so, and {@link #undecided undecided} follows.
+     * Called after limits or a cost could not be looked up. If those of the rule apply instead, a call of {@link
+     * #decided decided} follows; if the rule leaves the request undecided, a call of {@link #undecided undecided}
+     * follows.
      *
-     * @param match the request, and the rule
-     * @param why what could not be looked up, and why
+     * @param match the request and the rule
+     * @param why which lookup failed, and why
      */
     default void lookupFailed(Match match, RuleLookupException why) {}
 
     /**
-     * Hears that nothing could be decided for a rule.
+     * Called after no decision was possible for a rule.
      *
-     * @param match the request, and the rule
-     * @param why what went wrong; a {@link RuleLookupException} if limits or a cost could not be looked up
+     * @param match the request and the rule
+     * @param why the reason; a {@link RuleLookupException} if limits or a cost could not be looked up
      */
     default void undecided(Match match, Throwable why) {}
 
     /**
-     * Hears that rules are about to be asked, and may follow that to its end, as a trace does. By itself it does not.
+     * Called before rules are applied. A listener that follows a decision to its end, as a trace does, returns a {@link
+     * Watch}. By default it returns null.
      *
-     * @param matches the request, and the rules that are asked together; a shadow rule is asked alone
-     * @param context that of whoever asks
-     * @return who follows it; null if nobody does
+     * @param matches the request and the rules that are decided together; a shadow rule is decided alone
+     * @param context the Reactor Context of the subscriber
+     * @return the watch; null for none
      */
     default @Nullable Watch watch(List<Match> matches, ContextView context) {
         return null;
     }
 
     /**
-     * Follows one decision, from before anything is looked up for it. Of that one it hears what a listener hears of all, and then how
-     * it has ended: by one of {@link #ended()} and {@link #cancelled()}, once.
+     * A listener of one decision, from before its lookups. It gets the same calls as other listeners for this decision,
+     * and then exactly one call of {@link #ended()} or {@link #cancelled()}.
      */
     interface Watch extends RuleListener {
 
         /**
-         * Returns what those see in their context who are asked on the way: a user's functions, a store.
+         * Returns the Reactor Context for the functions and the store that take part in the decision.
          *
-         * @param context that of whoever asks
-         * @return the same, or one with more in it
+         * @param context the Reactor Context of the subscriber
+         * @return the same context, or one with additional entries
          */
         default Context context(Context context) {
             return context;
         }
 
-        /** Hears that it is over, before the request goes on; also where there was nothing to decide, or nothing could be decided. */
+        /**
+         * Called when the decision has ended, before the request goes on; also if there was nothing to decide, or if no
+         * decision was possible.
+         */
         void ended();
 
         /**
-         * Hears that nobody waits for it any more, as when a client has hung up: what it was about to take may have been taken. A shadow
-         * rule ends so as well where the verdict of the others has not allowed; it has taken nothing then.
+         * Called when the subscriber has cancelled, for example because the client has disconnected. The permits may
+         * have been taken. A shadow rule also ends in this way if the other rules have not allowed the request; it has
+         * taken nothing then.
          */
         void cancelled();
     }

@@ -3,9 +3,8 @@ package io.github.spillgate.http;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a rule looks up for a request could not be found: its {@link Rule.LimitSource} or its {@link Rule.CostSource} threw, failed,
- * returned something that cannot be used, or did not answer within the time that it has. The message never quotes the source's own
- * error, which is the cause.
+ * A failed lookup of a rule: its {@link Rule.LimitSource} or {@link Rule.CostSource} threw, failed, returned something
+ * invalid, or did not answer within its timeout. The message never quotes the error of the source, which is the cause.
  */
 public final class RuleLookupException extends RuntimeException {
 
@@ -17,7 +16,7 @@ public final class RuleLookupException extends RuntimeException {
     private final String setting;
 
     private RuleLookupException(String setting, String what, @Nullable Throwable cause) {
-        // One for each such request, maybe for all of them: without a stack trace it costs little.
+        // Created for each such request, possibly for all: without a stack trace it is cheap.
         super(setting + what, cause, false, false);
         this.setting = setting;
     }
@@ -31,7 +30,7 @@ public final class RuleLookupException extends RuntimeException {
     }
 
     /**
-     * Returns the setting that names the source which failed.
+     * Returns the setting that names the failed source.
      *
      * @return {@code limits-from} or {@code cost-from}
      */

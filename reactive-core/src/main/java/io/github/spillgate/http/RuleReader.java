@@ -13,7 +13,7 @@ import java.util.Set;
 import java.util.function.Function;
 import java.util.function.Predicate;
 
-/** Makes rules of settings, and says of each setting that is wrong which one it is. */
+/** Creates rules from settings. Its errors name the setting that is wrong. */
 public final class RuleReader {
 
     private final KeySyntax keys;
@@ -33,11 +33,11 @@ public final class RuleReader {
     }
 
     /**
-     * A reader.
+     * Returns a reader.
      *
-     * @param keys how key sources are written
-     * @param paths how paths are written
-     * @param named finds what settings refer to by a name
+     * @param keys the syntax of key sources
+     * @param paths the syntax of paths
+     * @param named the lookup of objects that settings refer to by name
      * @return the reader
      */
     public static RuleReader of(KeySyntax keys, PathSyntax paths, Named named) {
@@ -45,9 +45,9 @@ public final class RuleReader {
     }
 
     /**
-     * Returns the same reader for rules that except some requests without saying so, besides those of their own settings.
+     * Returns a copy of this reader whose rules exempt additional requests, besides those of their own settings.
      *
-     * @param excepted finds for a rule the requests that it excepts; must not block
+     * @param excepted the condition that exempts requests, for each rule; must not block
      * @return the reader
      */
     public RuleReader unless(Function<? super RuleSettings, ? extends Predicate<? super Match>> excepted) {
@@ -57,10 +57,10 @@ public final class RuleReader {
     /**
      * Reads rules.
      *
-     * @param where where they stand, such as {@code spillgate.rules}
-     * @param settings the rules, in their order
+     * @param where the location of the settings, such as {@code spillgate.rules}
+     * @param settings the rules, in order
      * @return the rules
-     * @throws WrongSettingException if something is wrong with one of them, or two have the same name
+     * @throws WrongSettingException if one of them is invalid, or two have the same name
      */
     public List<Rule> read(String where, List<? extends RuleSettings> settings) {
         List<Rule> rules = new ArrayList<>(settings.size());
@@ -161,7 +161,7 @@ public final class RuleReader {
         }
     }
 
-    /** A rule says the same when it is made, but with advice for Java. */
+    /** {@link Rule.Builder#build()} checks the same, but its messages are for Java code. */
     private static void checkLimits(String setting, RuleSettings rule) {
         if (rule.limits().isEmpty()) {
             throw new WrongSettingException(
@@ -195,17 +195,18 @@ public final class RuleReader {
         return checked(setting, name, any -> named.get(any, type));
     }
 
-    /** Finds what settings refer to by a name. */
+    /** A lookup of the objects that settings refer to by name. */
     public interface Named {
 
         /**
-         * Finds something.
+         * Returns an object by its name.
          *
-         * @param name its name
-         * @param type what is expected
-         * @param <T> the same
-         * @return what has that name
-         * @throws IllegalArgumentException if there is no such thing, or of another type; the message says what would be right
+         * @param name the name
+         * @param type the expected type
+         * @param <T> the expected type
+         * @return the object of that name
+         * @throws IllegalArgumentException if there is no such object, or it has another type; the message says what
+         *     was expected
          */
         <T> T get(String name, Class<T> type);
     }

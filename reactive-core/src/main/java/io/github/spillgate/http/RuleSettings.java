@@ -5,54 +5,54 @@ import java.time.Duration;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** A rule as settings describe it, wherever those come from; {@link RuleReader} makes a rule of them. */
+/** A rule as described by settings, independent of their format. {@link RuleReader} creates a {@link Rule} from it. */
 public interface RuleSettings {
 
     /**
-     * Returns what it is called.
+     * Returns the name.
      *
-     * @return such as {@code login}; null if that is not set
+     * @return a name such as {@code login}; null if not set
      */
     @Nullable
     String name();
 
     /**
-     * Returns patterns of the paths that are meant.
+     * Returns the patterns of the paths that the rule applies to.
      *
      * @return the patterns; empty for all paths
      */
     List<String> paths();
 
     /**
-     * Returns patterns of the paths that are not meant, though {@link #paths} may be theirs.
+     * Returns the patterns of the paths that the rule does not apply to, even if {@link #paths} match them.
      *
      * @return the patterns; empty for none
      */
     List<String> excludePaths();
 
     /**
-     * Returns the methods that are meant.
+     * Returns the methods that the rule applies to.
      *
      * @return methods of the IANA HTTP method registry, in any case; empty for all
      */
     List<String> methods();
 
     /**
-     * Returns who is charged.
+     * Returns the key that is charged.
      *
-     * @return a key source as {@link KeySyntax} reads it
+     * @return a key source in the format of {@link KeySyntax}
      */
     String key();
 
     /**
-     * Returns its limits.
+     * Returns the limits.
      *
-     * @return the limits, which must all agree
+     * @return the limits, all of which must allow a request
      */
     List<Limit> limits();
 
     /**
-     * Returns the name of what finds the limits of a key.
+     * Returns the name of the lookup of a key's limits.
      *
      * @return the name of a {@link Rule.LimitSource}; null for none
      */
@@ -60,14 +60,14 @@ public interface RuleSettings {
     String limitsFrom();
 
     /**
-     * Returns how many permits a request takes.
+     * Returns the number of permits that a request takes.
      *
      * @return 0 or more
      */
     long cost();
 
     /**
-     * Returns the name of what finds the cost of a request.
+     * Returns the name of the lookup of a request's cost.
      *
      * @return the name of a {@link Rule.CostSource}; null for none
      */
@@ -75,42 +75,42 @@ public interface RuleSettings {
     String costFrom();
 
     /**
-     * Returns when it is decided.
+     * Returns when the rule is decided.
      *
-     * @return the phase; null for that which its key asks for
+     * @return the phase; null for the default of the key, as in {@link Rule.Builder#phase(Rule.Phase)}
      */
     Rule.@Nullable Phase phase();
 
     /**
-     * Returns what holds for a request without a key.
+     * Returns the handling of requests without a key.
      *
-     * @return what holds; null for the default of the key, as {@link Rule.Builder#whenMissing(Rule.WhenMissing)} describes it
+     * @return the handling; null for the default of the key, as in {@link Rule.Builder#whenMissing(Rule.WhenMissing)}
      */
     Rule.@Nullable WhenMissing whenMissing();
 
     /**
-     * Returns what holds where nothing can be decided.
+     * Returns the handling of requests on which no decision is possible.
      *
-     * @return what holds
+     * @return the handling
      */
     Rule.WhenUndecided whenUndecided();
 
     /**
-     * Returns what holds if limits or a cost cannot be looked up.
+     * Returns the handling of requests whose limits or cost cannot be looked up.
      *
-     * @return what holds
+     * @return the handling
      */
     Rule.WhenLookupFails whenLookupFails();
 
     /**
-     * Returns the statuses with which a request gives back what it has taken.
+     * Returns the response statuses for which the permits of a request are refunded.
      *
-     * @return such as {@code 2xx}; empty for none
+     * @return statuses such as {@code 2xx}; empty for none
      */
     List<String> refundWhen();
 
     /**
-     * Returns the name of what excepts requests.
+     * Returns the name of the condition that exempts requests.
      *
      * @return the name of a {@code Predicate<Match>}; null for none
      */
@@ -118,14 +118,14 @@ public interface RuleSettings {
     String unless();
 
     /**
-     * Returns whether it decides and reports only, and lets everybody pass.
+     * Returns whether the rule only decides and reports, and denies no request.
      *
-     * @return true if it is tried out only
+     * @return true for a shadow rule
      */
     boolean shadow();
 
     /**
-     * Returns for how long key, limits and cost may be looked up.
+     * Returns the timeout of the lookups of key, limits and cost.
      *
      * @return more than zero, and at most a minute
      */

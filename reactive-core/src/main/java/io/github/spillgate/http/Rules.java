@@ -29,10 +29,10 @@ import reactor.util.Loggers;
 import reactor.util.context.ContextView;
 
 /**
- * The rules that hold for the requests of a service. An adapter asks once for each phase of each request, and obeys.
+ * The rules of a service. An adapter applies them once for each phase of each request.
  *
- * <p>They can be replaced while requests are decided: each phase of a request falls under the old rules or under the new ones. What
- * has been counted stays, as {@link Rule} says.
+ * <p>Rules can be replaced while the service runs: each phase of a request falls either under the old rules or under
+ * the new ones. Counts are kept as described in {@link Rule}. Thread-safe.
  */
 public final class Rules {
 
@@ -56,27 +56,27 @@ public final class Rules {
     }
 
     /**
-     * Rules that nobody listens to.
+     * Returns rules without a listener.
      *
-     * @param limiter who decides; it stays the caller's
-     * @param syntax how the rules' paths are written
-     * @param rules the rules; their order is that of the limits in header fields
+     * @param limiter the limiter, which the caller closes
+     * @param syntax the syntax of the paths
+     * @param rules the rules; their order is the order of limits in header fields
      * @return the rules
-     * @throws IllegalArgumentException if two of them have one name, or a path is no pattern
+     * @throws IllegalArgumentException if two rules or limits of two rules have the same name, or a path is invalid
      */
     public static Rules of(RateLimiter limiter, PathSyntax syntax, Collection<Rule> rules) {
         return of(limiter, syntax, rules, (match, outcome, decision, took) -> {});
     }
 
     /**
-     * Rules with somebody who listens.
+     * Returns rules with a listener.
      *
-     * @param limiter who decides; it stays the caller's
-     * @param syntax how the rules' paths are written
-     * @param rules the rules; their order is that of the limits in header fields
-     * @param listener hears what they decide
+     * @param limiter the limiter, which the caller closes
+     * @param syntax the syntax of the paths
+     * @param rules the rules; their order is the order of limits in header fields
+     * @param listener the listener of decisions
      * @return the rules
-     * @throws IllegalArgumentException if two of them have one name, or a path is no pattern
+     * @throws IllegalArgumentException if two rules or limits of two rules have the same name, or a path is invalid
      */
     public static Rules of(RateLimiter limiter, PathSyntax syntax, Collection<Rule> rules, RuleListener listener) {
         Objects.requireNonNull(
@@ -89,11 +89,11 @@ public final class Rules {
     }
 
     /**
-     * Returns rules that let every request pass, for a service whose limiter is switched off. There are none at first; rules that
-     * {@link #replace} sets are checked and listed, and limit nothing.
+     * Returns rules that allow every request, for a service whose limiter is disabled. The list is empty at first;
+     * rules that {@link #replace} sets are checked and listed, and limit nothing.
      *
-     * @param limiter the limiter that {@link #peek(String, String)} and {@link #reset} ask; it stays the caller's
-     * @param syntax how the rules' paths are written
+     * @param limiter the limiter for {@link #peek(String, String)} and {@link #reset}, which the caller closes
+     * @param syntax the syntax of the paths
      * @return the rules
      */
     public static Rules off(RateLimiter limiter, PathSyntax syntax) {
@@ -106,11 +106,10 @@ public final class Rules {
     }
 
     /**
-     * Puts these rules in the place of those that hold now. Either all are replaced, or, if there is something wrong with one,
-     * none.
+     * Replaces all rules; if one of them is invalid, none is replaced.
      *
-     * @param rules the rules
-     * @throws IllegalArgumentException if two of them have one name, or a path is no pattern
+     * @param rules the new rules
+     * @throws IllegalArgumentException if two rules or limits of two rules have the same name, or a path is invalid
      */
     public void replace(Collection<Rule> rules) {
         InForce next = InForce.of(rules, syntax);
@@ -130,21 +129,22 @@ public final class Rules {
     }
 
     /**
-     * Returns the rules that hold now.
+     * Returns the current rules.
      *
-     * @return the rules, in their order
+     * @return the rules, in order
      */
     public List<Rule> list() {
         return inForce.entries.stream().map(Entry::rule).toList();
     }
 
     /**
-     * Decides on a request: all rules of the phase that match it, and have not been asked about it before, are one atomic verdict.
+     * Decides on a request. All rules of the phase that match it, and have not been applied to it before, are one
+     * atomic decision.
      *
      * @param request the request
-     * @param phase which rules are asked
-     * @return the verdict; never empty, and never an error. It comes on the thread that subscribes, where the limiter answers, or on
-     *     one of {@code Schedulers.parallel()}
+     * @param phase the phase
+     * @return the verdict; never empty and never an error; emitted on the subscribing thread, on the thread on which
+     *     the limiter emits, or on {@code Schedulers.parallel()}
      */
     public Mono<Verdict> decide(Request request, Phase phase) {
         return decideOn(
@@ -153,34 +153,37 @@ public final class Rules {
     }
 
     /**
-     * Decides on a request in one go, where it is known who asks: all rules that match it are one atomic verdict, of either phase.
+     * Decides on a request after authentication. All rules of both phases that match it are one atomic decision.
      *
      * @param request the request
-     * @return the verdict, as by {@link #decide(Request, Phase)}
+     * @return the verdict, as for {@link #decide(Request, Phase)}
      */
     public Mono<Verdict> decide(Request request) {
         return decideOn(request, null);
     }
 
     /**
-     * Looks how far a key has used up the limits of a rule, as they are if none are looked up for it; charges nothing.
+     * Returns how much of a rule's limits a key has used; charges nothing. The limits are those of the rule itself;
+     * none are looked up.
      *
      * @param rule the name of the rule
-     * @param key the key, as the rule's key source finds it
-     * @return what a decision would say; empty if there is no such rule
+     * @param key the key, as the key source of the rule finds it
+     * @return the decision that an attempt would get; empty if there is no such rule
      */
     public Mono<Decision> peek(String rule, String key) {
         return named(rule).flatMap(found -> limiter.peek(Charge.of(key, found.limits())));
     }
 
     /**
-     * Looks how far whoever sends a request has used up the limits of each rule, for a page that shows him; charges nothing. Keys
-     * and limits are found on the request as they are when it is decided on; the paths and methods of the rules do not matter. Rules
-     * are left out that except the request, that find no key on it, and that are only tried out.
+     * Returns how much of the limits of each rule the client of a request has used, for example to display it; charges
+     * nothing.
+     *
+     * <p>Keys and limits are looked up as for a decision on the request. The paths and methods of the rules are
+     * ignored. Not included are shadow rules, rules that exempt the request, and rules that find no key on it.
      *
      * @param request the request
-     * @return what a decision on one permit of each rule would say, told where the request is handled; empty if there is no rule to
-     *     tell of; an error if a key or limits cannot be found
+     * @return the decision that one permit of each rule would get, emitted where the request is handled; empty if no
+     *     rule is included; an error if a key or limits cannot be looked up
      */
     public Mono<Decision> peek(Request request) {
         return Mono.defer(() -> {
@@ -206,11 +209,11 @@ public final class Rules {
     }
 
     /**
-     * Forgets what a key has used under the limits of a rule.
+     * Deletes the counts of a key under the limits of a rule.
      *
      * @param rule the name of the rule
-     * @param key the key, as the rule's key source finds it
-     * @return completes when it is forgotten, or if there is no such rule
+     * @param key the key, as the key source of the rule finds it
+     * @return completes when the counts are deleted, or if there is no such rule
      */
     public Mono<Void> reset(String rule, String key) {
         return named(rule).flatMap(found -> limiter.reset(Charge.of(key, found.limits())));
@@ -245,7 +248,7 @@ public final class Rules {
                                 .filter(match -> !match.rule().isShadow())
                                 .toList();
             } catch (RuntimeException e) {
-                // Of a pattern that cannot be matched: nobody knows which rules are meant, so nobody passes them by.
+                // A pattern cannot be matched, so the rules are unknown: deny.
                 LOG.warn("no rule can be found for a request: {}", Quoted.text(e.toString()));
                 return Mono.just(Verdict.refusal(Problem.undecided()));
             }
@@ -269,7 +272,7 @@ public final class Rules {
         });
     }
 
-    /** Who has not heard the verdict may ask again. */
+    /** A caller that cancels before the verdict may subscribe again. */
     private static void forget(Request request, List<Match> matches) {
         matches.forEach(match -> request.verdicts().forget(match.rule()));
     }
@@ -294,7 +297,7 @@ public final class Rules {
                 });
     }
 
-    /** Goes on when all is found; what is to be done meanwhile is done at once, on the thread that subscribes. */
+    /** Continues when all lookups have ended; runs the other task at once, on the subscribing thread. */
     private static <T> Mono<T> whenFound(
             List<Mono<Demand>> lookups, Runnable meanwhile, long since, Function<List<Demand>, Mono<T>> next) {
         Mono<List<Demand>> all = AtOnce.all(lookups);
@@ -302,7 +305,7 @@ public final class Rules {
             meanwhile.run();
             return next.apply(Objects.requireNonNull(AtOnce.get(all)));
         }
-        // A user's function may answer wherever it likes, for example on the thread that reads from his Redis.
+        // A user's function may emit on any thread, for example on that of a Redis connection.
         return all.zipWith(Mono.fromRunnable(meanwhile).thenReturn(true), (demands, done) -> demands)
                 .publishOn(Schedulers.parallel())
                 .flatMap(demands ->
@@ -355,7 +358,7 @@ public final class Rules {
                 .onErrorResume(why -> Mono.just(undecided(why, charging, hearing)));
     }
 
-    /** Limits that were found for one rule, and do not go together with those of the others, are no reason to decide on none. */
+    /** If limits that were found conflict with those of other rules, the rule's own limits apply instead. */
     private static List<Demand> withOwnLimits(List<Demand> charging, Throwable why, RuleListener hearing) {
         List<Demand> own = new ArrayList<>(charging.size());
         for (Demand demand : charging) {
@@ -370,7 +373,10 @@ public final class Rules {
         return own;
     }
 
-    /** What is wrong with the verdict itself, as when it is over too many counts, is no way around it. */
+    /**
+     * If the combination of rules is invalid, for example because it has too many counts, deny: it must not bypass the
+     * limits.
+     */
     private static Verdict undecided(Throwable why, List<Demand> charging, RuleListener hearing) {
         boolean isDenied = why instanceof ImpossibleVerdictException;
         for (Demand demand : charging) {
@@ -390,7 +396,7 @@ public final class Rules {
         return list().toString();
     }
 
-    /** A rule, and what its paths are. */
+    /** A rule with its compiled paths. */
     private record Entry(Rule rule, List<PathMatcher> paths, List<PathMatcher> excluded) {
 
         @Nullable
@@ -421,10 +427,10 @@ public final class Rules {
     }
 
     /**
-     * The rules of one time.
+     * The rules in force at a time.
      *
      * @param entries the rules
-     * @param shared the names of those under which all requests without a key share one count, whatever their path
+     * @param shared the names of the rules under which all requests without a key share one count, on every path
      */
     private record InForce(List<Entry> entries, Set<String> shared) {
 
@@ -451,7 +457,7 @@ public final class Rules {
             return new InForce(List.copyOf(entries), shared);
         }
 
-        /** Limits of one name could share their counts, and would be one in headers. */
+        /** Limits with the same name could share their counts, and would be one limit in header fields. */
         private static void checkLimits(Rule rule, Map<String, Rule> limits) {
             for (Limit limit : rule.limits()) {
                 Rule other = limits.putIfAbsent(limit.name(), rule);

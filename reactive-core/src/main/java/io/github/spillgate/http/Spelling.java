@@ -4,18 +4,19 @@ import java.util.Collection;
 import java.util.Locale;
 import java.util.Optional;
 
-/** Finds the name that a misspelt one was probably meant to be. */
+/** Suggestions for misspelt names. */
 public final class Spelling {
 
     private Spelling() {}
 
     /**
-     * Returns the name that differs least from a misspelt one. Case, dashes and underscores do not count as differences.
+     * Returns the name that differs least from a misspelt one. Case, dashes and underscores do not count as
+     * differences.
      *
-     * @param misspelt the name as it was written
-     * @param names the names that there are
-     * @return the nearest of them; empty if none is near: a name of up to five characters may differ by one, of up to nine by two, a
-     *     longer one by three
+     * @param misspelt the name, as written
+     * @param names the valid names
+     * @return the nearest name; empty if none is near: a name of up to 5 characters may differ by 1, one of up to 9 by
+     *     2, a longer one by 3
      */
     public static Optional<String> nearest(String misspelt, Collection<String> names) {
         String plain = plain(misspelt);
@@ -32,29 +33,32 @@ public final class Spelling {
     }
 
     /**
-     * Returns whether a name is another one with one letter missing, superfluous, wrong, or swapped with its neighbour.
+     * Returns whether a name differs from another one by one letter that is missing, superfluous, wrong, or swapped
+     * with its neighbour.
      *
-     * @param misspelt the name as it was written
-     * @param name the other one
-     * @return true if it is; false also if both are equal
+     * @param misspelt the name, as written
+     * @param name the other name
+     * @return true if it differs in this way; false also if both are equal
      */
     public static boolean isNear(String misspelt, String name) {
         return distance(plain(misspelt), plain(name), 2) == 1;
     }
 
     /**
-     * Returns a name as settings compare it: without case, dashes and underscores.
+     * Returns the form of a name that settings compare: lower case, without dashes and underscores.
      *
-     * @param name the name as it was written
-     * @return its letters and digits
+     * @param name the name, as written
+     * @return the form to compare
      */
     public static String plain(String name) {
         return name.replace("-", "").replace("_", "").toLowerCase(Locale.ROOT);
     }
 
-    /** Returns how many letters are missing, superfluous, wrong, or swapped with their neighbour; {@code most} if that many or more. */
+    /**
+     * Returns how many letters are missing, superfluous, wrong, or swapped with their neighbour, at most {@code most}.
+     */
     private static int distance(String one, String other, int most) {
-        // Also bounds the work: what is compared may be as long as whoever wrote it liked.
+        // Also bounds the work: a name may be of any length.
         if (Math.abs(one.length() - other.length()) >= most) {
             return most;
         }

@@ -13,7 +13,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
 import reactor.util.context.Context;
 
-/** What the rules of one phase say of a request. */
+/** The result of the rules of one phase for a request. */
 public final class Verdict {
 
     private static final Verdict NONE = new Verdict(null, null, null, List.of(), List.of());
@@ -43,24 +43,24 @@ public final class Verdict {
         return NONE;
     }
 
-    /** The request is turned away, and nothing was charged. */
+    /** The request is denied, and nothing was charged. */
     static Verdict refusal(Problem problem) {
         return new Verdict(null, null, problem, List.of(), List.of());
     }
 
-    /** There was nothing to decide on but what is tried out. */
+    /** No enforced rule needed a decision; there may be shadow rules. */
     static Verdict withoutDecision(List<Trial> trials) {
         return trials.isEmpty() ? NONE : new Verdict(null, null, null, List.of(), trials);
     }
 
-    /** What was decided for rules, all together. */
+    /** The joint decision of the enforced rules. */
     static Verdict of(RateLimiter limiter, Decision decision, List<Demand> charged, List<Trial> trials) {
         Problem problem = decision.isAllowed() ? null : Problem.of(List.of(decision));
         return new Verdict(limiter, decision, problem, charged, trials);
     }
 
     /**
-     * Returns whether the request may go on.
+     * Returns whether the request is allowed.
      *
      * @return true if no rule denies it
      */
@@ -69,27 +69,27 @@ public final class Verdict {
     }
 
     /**
-     * Returns what was decided by the rules that are enforced, all together.
+     * Returns the joint decision of the enforced rules.
      *
-     * @return the decision; empty if none of them applies, or nothing could be decided
+     * @return the decision; empty if no enforced rule applies, or no decision was possible
      */
     public Optional<Decision> decision() {
         return Optional.ofNullable(decision);
     }
 
     /**
-     * Returns what the client gets to read instead of an answer.
+     * Returns the problem for the response to a denied request.
      *
-     * @return the problem; empty if the request may go on
+     * @return the problem; empty if the request is allowed
      */
     public Optional<Problem> problem() {
         return Optional.ofNullable(problem);
     }
 
     /**
-     * Returns whether {@link #completed(int)} could give something back.
+     * Returns whether {@link #completed(int)} may refund permits.
      *
-     * @return whether the status of the response matters to a rule
+     * @return true if the status of the response matters to a rule
      */
     public boolean dependsOnStatus() {
         return charged.stream().anyMatch(demand -> demand.rule().refundsSometimes())
@@ -97,18 +97,18 @@ public final class Verdict {
     }
 
     /**
-     * Gives back what was taken under rules that do so with this status. For a request that went on, when its response is sent; once,
-     * and again it does nothing.
+     * Refunds the permits of the rules that refund on this status. For an allowed request, when its response is sent.
+     * Idempotent: further calls do nothing.
      *
      * @param status the status of the response
-     * @return completes when it has been given back
+     * @return completes when the permits are refunded
      */
     public Mono<Void> completed(int status) {
         return Mono.defer(() -> {
             if (!dependsOnStatus() || !completed.compareAndSet(false, true)) {
                 return Mono.empty();
             }
-            // Nobody waits for what is tried out.
+            // The response does not wait for the refunds of shadow rules.
             trials.forEach(trial -> trial.giveBack(status).subscribe(null, e -> {}));
             return giveBack(status);
         });
@@ -131,7 +131,7 @@ public final class Verdict {
         try {
             return rule.refundsWhen(status);
         } catch (RuntimeException e) {
-            // Of a function of the user's, with which the other rules have nothing to do.
+            // A user's function failed; the other rules are not affected.
             Operators.onErrorDropped(e, Context.empty());
             return false;
         }
@@ -144,11 +144,11 @@ public final class Verdict {
     }
 
     /**
-     * What a rule that is tried out decides.
+     * The decision of a shadow rule.
      *
      * @param rule the rule
-     * @param limiter who decides
-     * @param decision what was decided; it may still be on its way
+     * @param limiter the limiter
+     * @param decision the decision, which may still be in flight
      */
     record Trial(Rule rule, RateLimiter limiter, Mono<Decision> decision) {
 

@@ -14,8 +14,8 @@ import reactor.util.Logger;
 import reactor.util.Loggers;
 
 /**
- * What has been decided on one request, by whatever asked: filters, annotations, handlers. The response tells all of it. An adapter
- * keeps it with the request, however often that is dispatched inside of the service.
+ * All verdicts on one request, of filters, annotations and handlers. The response reports all of them. An adapter keeps
+ * this object with the request, even if the request is dispatched again within the service.
  */
 public final class Verdicts {
 
@@ -28,15 +28,18 @@ public final class Verdicts {
     private final List<Decision> decisions = new ArrayList<>(2);
     private final List<Verdict> dependOnStatus = new ArrayList<>(0);
 
-    /** None yet. */
+    /** Creates an empty object. */
     public Verdicts() {}
 
-    /** Returns whether a rule asks for the first time, and remembers that it has. */
+    /** Returns whether the rule is applied for the first time, and records it. */
     boolean isNew(Rule rule) {
         return asked.add(rule);
     }
 
-    /** Remembers a denial: who asks the same rule again, because he has not heard it or could not tell it, is denied again. */
+    /**
+     * Records a denial: if the same rule is applied again, because the first verdict was lost or not delivered, the
+     * request is denied again.
+     */
     void denied(Rule rule, Verdict verdict) {
         denials.put(rule, verdict);
     }
@@ -47,48 +50,48 @@ public final class Verdicts {
     }
 
     /**
-     * Says that a denial has reached whoever tells it. What he does on the way, such as to show another page of the service, is not
-     * denied again.
+     * Records that a denial has been delivered. Further processing, such as dispatching to an error page of the
+     * service, is not denied again.
      */
     public void told() {
         denials.clear();
     }
 
-    /** Forgets that a rule has asked: nobody has heard the answer. */
+    /** Removes the record that a rule was applied, because the verdict was not delivered. */
     void forget(Rule rule) {
         asked.remove(rule);
     }
 
     /**
-     * Notes a verdict, and tells what it leads to.
+     * Records a verdict and returns its consequence.
      *
-     * @param verdict what has been decided
-     * @return why the request is denied; empty if it may go on
+     * @param verdict the verdict
+     * @return the problem of the denied request; empty if the request is allowed
      */
     public Optional<Problem> note(Verdict verdict) {
         verdict.decision().filter(made -> !decisions.contains(made)).ifPresent(decisions::add);
         if (verdict.dependsOnStatus()) {
             dependOnStatus.add(verdict);
         }
-        // Of all decisions, so that it calls limits as the header fields do.
+        // From all decisions, so that limits have the same names as in the header fields.
         return verdict.problem().map(problem -> verdict.decision().isPresent() ? Problem.of(decisions) : problem);
     }
 
     /**
-     * Returns what has been decided until now.
+     * Returns the decisions so far.
      *
-     * @return the decisions, in their order
+     * @return the decisions, in order
      */
     public List<Decision> decisions() {
         return List.copyOf(decisions);
     }
 
     /**
-     * Writes what has been decided until now, if anything has. What the service has written by itself stays: it knows more than we do.
-     * Where the response is for a script of another origin, that may read the fields.
+     * Writes the decisions so far, if there are any, to the header fields. Fields that the service has set itself are
+     * not overwritten. If the response is for a script of another origin, the fields are exposed to it.
      *
-     * @param headers which fields are written
-     * @param response where
+     * @param headers the selection of fields
+     * @param response the fields of the response
      */
     public void write(RateLimitHeaders headers, ResponseFields response) {
         if (decisions.isEmpty()) {
@@ -116,7 +119,7 @@ public final class Verdicts {
         }
         boolean hasCredentials =
                 response.get("Access-Control-Allow-Credentials").contains("true");
-        // With credentials a star is not one.
+        // With credentials a star is not a wildcard.
         if (!exposed.contains("*") || hasCredentials) {
             names.stream().filter(exposed::add).forEach(all::add);
             response.set(EXPOSE, String.join(", ", all));
@@ -124,11 +127,11 @@ public final class Verdicts {
     }
 
     /**
-     * Gives back what is given back with this status. Whoever comes back as soon as he has the response shall find it given back, so the
-     * response waits for this.
+     * Refunds the permits that this status refunds. The response waits for this, so that the next request of the client
+     * finds the permits refunded.
      *
-     * @param status the status that the response is about to be sent with
-     * @return completes when it is given back; never an error, which is logged
+     * @param status the status of the response that is about to be sent
+     * @return completes when the permits are refunded; never an error, because errors are logged
      */
     public Mono<Void> completed(int status) {
         return dependOnStatus.isEmpty()

@@ -4,27 +4,29 @@ import java.util.Collection;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
-/** A setting that cannot be followed. Its message says why, and what would be right; {@link #setting()} where it stands. */
+/**
+ * An invalid setting. The message says what is wrong and what was expected; {@link #setting()} returns its location.
+ */
 public final class WrongSettingException extends IllegalArgumentException {
 
     private static final long serialVersionUID = 1L;
 
-    /** Where it stands. */
+    /** The location of the setting. */
     private final String setting;
 
-    /** What it is. */
+    /** The value as text. */
     private final String value;
 
-    /** What is wrong with it. */
+    /** The reason. */
     private final String why;
 
     /**
-     * A setting that is wrong.
+     * Creates an error for a setting.
      *
-     * @param setting where it stands, such as {@code spillgate.rules[0].limits}
-     * @param value its value
+     * @param setting the location, such as {@code spillgate.rules[0].limits}
+     * @param value the value
      * @param why what is wrong with it, what was expected, and an example
-     * @param cause what has found that, if something has
+     * @param cause the underlying error, if any
      */
     public WrongSettingException(String setting, @Nullable Object value, String why, @Nullable Throwable cause) {
         super(setting + ": " + why, cause);
@@ -34,31 +36,32 @@ public final class WrongSettingException extends IllegalArgumentException {
     }
 
     /**
-     * Returns the error for a setting that does not exist. It does not quote the value, which may be a misspelt secret's.
+     * Returns the error for a setting that does not exist. It does not quote the value, because that may belong to a
+     * misspelt secret.
      *
-     * @param setting where it stands, such as {@code spillgate.rules[0].path}
-     * @param name its own name, as it was written, such as {@code path}
-     * @param names the names that there are in that place
-     * @return an error with the nearest of those names, and all of them
+     * @param setting the location, such as {@code spillgate.rules[0].path}
+     * @param name the name of the setting, as written, such as {@code path}
+     * @param names the valid names at that location
+     * @return an error that lists the valid names, and suggests the nearest
      */
     public static WrongSettingException unknown(String setting, String name, Collection<String> names) {
         return new WrongSettingException(setting, "…", "there is no such setting: " + expected(name, names), null);
     }
 
     /**
-     * Returns the error for a value that is none of those that a setting can have.
+     * Returns the error for a value that a setting cannot have.
      *
-     * @param setting where it stands, such as {@code spillgate.rules[0].when-missing}
+     * @param setting the location, such as {@code spillgate.rules[0].when-missing}
      * @param value the value
-     * @param values the values that it can have
-     * @return an error with the nearest of them, and all of them
+     * @param values the valid values
+     * @return an error that lists the valid values, and suggests the nearest
      */
     public static WrongSettingException unknownValue(String setting, String value, Collection<String> values) {
         return new WrongSettingException(
                 setting, value, "found " + Quoted.text(value) + ": " + expected(value, values), null);
     }
 
-    /** Names the right one, if it can be told, and all that there are. */
+    /** Lists the valid names, and suggests the nearest if there is one. */
     static String expected(String wrong, Collection<String> right) {
         String all = "one of " + String.join(", ", right);
         return Spelling.nearest(wrong, right)
@@ -67,10 +70,10 @@ public final class WrongSettingException extends IllegalArgumentException {
     }
 
     /**
-     * Returns the same error with the name of its rule before the reason.
+     * Returns the same error with the name of its rule in front of the reason.
      *
      * @param rule the name of the rule; null if it has none
-     * @return an error of the same setting; this one if the rule has no name, or the reason begins with it
+     * @return an error for the same setting; this one if the rule has no name, or if the reason already starts with it
      */
     public WrongSettingException inRule(@Nullable String rule) {
         if (rule == null || why.startsWith("rule ")) {
@@ -80,15 +83,15 @@ public final class WrongSettingException extends IllegalArgumentException {
     }
 
     /**
-     * Reads a setting, and says which one it is if that cannot be done.
+     * Reads a setting, and adds its location to an error.
      *
-     * @param setting where it stands
-     * @param value its value
-     * @param read reads it
-     * @param <S> what it is
-     * @param <T> what it is when it has been read
-     * @return what has been read
-     * @throws WrongSettingException if it refuses the value
+     * @param setting the location
+     * @param value the value
+     * @param read the function that reads it
+     * @param <S> the type of the value
+     * @param <T> the type of the result
+     * @return the result
+     * @throws WrongSettingException if the function rejects the value
      */
     public static <S, T> T checked(String setting, S value, Function<? super S, ? extends T> read) {
         try {
@@ -101,16 +104,16 @@ public final class WrongSettingException extends IllegalArgumentException {
     }
 
     /**
-     * Returns where the setting stands.
+     * Returns the location of the setting.
      *
-     * @return such as {@code spillgate.rules[0].limits}
+     * @return a location such as {@code spillgate.rules[0].limits}
      */
     public String setting() {
         return setting;
     }
 
     /**
-     * Returns what it is set to.
+     * Returns the value.
      *
      * @return the value as text
      */
@@ -119,9 +122,9 @@ public final class WrongSettingException extends IllegalArgumentException {
     }
 
     /**
-     * Returns what is wrong with it.
+     * Returns the reason.
      *
-     * @return why it cannot be followed, what was expected, and an example
+     * @return what is wrong with the value, what was expected, and an example
      */
     public String why() {
         return why;

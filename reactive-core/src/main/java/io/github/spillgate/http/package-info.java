@@ -1,6 +1,6 @@
 /**
- * What HTTP needs of a rate limiter, without a framework: who the client is, which header fields tell of a decision, and what
- * a denied request gets to read. Adapters translate between this and their framework.
+ * Rate limiting for HTTP, independent of a framework: rules, the address of the client, rate limit header fields, and
+ * the response to denied requests. Adapters connect it to a framework.
  */
 @NullMarked
 package io.github.spillgate.http;

@@ -43,7 +43,7 @@ final class Apart {
         return kept == null ? null : kept.count;
     }
 
-    /** StoreType a count that has been denied now, if there is a place; something of it counts until then. */
+    /** Keeps a count that has been denied now, if there is a place; something of it counts until then. */
     void keep(Object handle, Count count, long until, long now) {
         Kept there = counts.get(handle);
         if (there != null) {

@@ -21,16 +21,16 @@ import reactor.core.publisher.MonoSink;
 import reactor.util.context.Context;
 
 /**
- * Remembers the limits of keys that have been looked up, for a while and in memory that is bounded.
+ * A cache of looked-up limits, with an expiry and a bound on its memory.
  *
  * <pre>{@code
  * CachedLimits plans = CachedLimits.of(database::limitsOf, 10_000, Duration.ofMinutes(1));
  * builder.lookup(LimitLookup.of(plans));
  * }</pre>
  *
- * Also that nothing was found is remembered; a failure is not. Who asks for a key that is just being looked up waits for that
- * answer instead of asking again; the lookup sees the Reactor Context of whoever asked first. When somebody gives up waiting, the
- * next to ask starts another lookup, in case that one hangs; when all who wait for it have gone, it is cancelled.
+ * An empty result is cached too; a failure is not. Concurrent callers with the same key share one lookup, which sees
+ * the Reactor Context of the first caller. If one of them cancels, the next caller starts a new lookup, in case the
+ * first one hangs. If all of them cancel, the lookup is cancelled.
  */
 public final class CachedLimits implements Function<String, Mono<Collection<Limit>>> {
 
@@ -66,12 +66,12 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
     }
 
     /**
-     * Remembers what the function returns, by the system's time.
+     * Returns a cache of the results of a function, on the system clock.
      *
-     * @param limitsOf returns the limits of a key; must not block
-     * @param maximumKeys how many keys are remembered; one of more than 256 characters counts for as many as it is longer
-     * @param expiry for how long, from when the lookup begins
-     * @return a lookup that remembers
+     * @param limitsOf the function that looks up the limits of a key; it must not block
+     * @param maximumKeys the highest number of cached keys; a key counts once more for each 256 characters that it has
+     * @param expiry the time for which a result is cached, from the start of the lookup
+     * @return the cache
      * @throws IllegalArgumentException if the number or the expiry is not above zero
      */
     public static CachedLimits of(
@@ -82,13 +82,13 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
     }
 
     /**
-     * Remembers what the function returns, by a clock of the caller's.
+     * Returns a cache of the results of a function, on the caller's clock.
      *
-     * @param limitsOf returns the limits of a key; must not block
-     * @param maximumKeys how many keys are remembered; one of more than 256 characters counts for as many as it is longer
-     * @param expiry for how long, from when the lookup begins
-     * @param clock what tells the time, to the millisecond
-     * @return a lookup that remembers
+     * @param limitsOf the function that looks up the limits of a key; it must not block
+     * @param maximumKeys the highest number of cached keys; a key counts once more for each 256 characters that it has
+     * @param expiry the time for which a result is cached, from the start of the lookup
+     * @param clock the clock, read in milliseconds
+     * @return the cache
      * @throws IllegalArgumentException if the number or the expiry is not above zero
      */
     public static CachedLimits of(
@@ -101,37 +101,38 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
     }
 
     /**
-     * Returns the limits of the key, as they are remembered now, or else as they are found when somebody subscribes.
+     * Returns the limits of the key: the cached ones, or else those that are found on subscription.
      *
-     * @param key whose limits
-     * @return the limits; none if nothing was found
+     * @param key the key
+     * @return the limits; an empty collection if the lookup found nothing
      */
     @Override
     public Mono<Collection<Limit>> apply(String key) {
-        // What is remembered is handed out as it is: who sees that it is at hand needs no timer for it.
+        // The cached Mono itself: a caller that sees a scalar Mono needs no timer.
         Entry known = entries.getIfPresent(key);
         Mono<Collection<Limit>> found = known == null ? null : known.found;
         return found == null ? Mono.defer(() -> entries.get(key, Entry::new).answer()) : found;
     }
 
     /**
-     * Forgets the key, whose limits have changed; the next who asks looks it up. Who is waiting for an answer still gets it.
+     * Removes a key from the cache because its limits have changed; the next caller looks it up. Callers that are
+     * waiting for a lookup of the key still get its result.
      *
-     * @param key whose limits are to be looked up anew
+     * @param key the key
      */
     public void forget(String key) {
         entries.invalidate(key);
     }
 
-    /** How many keys are remembered, for tests to look at. */
+    /** Returns how many keys are cached, for tests. */
     long size() {
         entries.cleanUp();
         return entries.estimatedSize();
     }
 
     /**
-     * One lookup of a key and those who wait for it. Their list is guarded by the entry's monitor, under which nothing is called
-     * that is not ours.
+     * One lookup of a key, and its subscribers. Their set is guarded by the entry's monitor, and no foreign code is
+     * called while it is held.
      */
     private final class Entry {
 
@@ -165,7 +166,7 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
             }
             Context context = Context.of(sink.contextView());
             if (tooLate) {
-                // Ended while he came: it is known now, or it is forgotten and the next entry knows.
+                // The lookup ended in between: its result is cached now, or removed and the next entry has it.
                 sink.onDispose(apply(key).subscribe(sink::success, sink::error, sink::success, context));
                 return;
             }
@@ -196,7 +197,10 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
             end().forEach(sink -> sink.error(error));
         }
 
-        /** Who has had enough of waiting takes the entry with him, for it may hang; those who stay get its answer. */
+        /**
+         * Removes a subscriber that has cancelled, and the entry, because its lookup may hang. The other subscribers
+         * still get the result.
+         */
         private void leave(MonoSink<Collection<Limit>> sink) {
             forget();
             boolean last;

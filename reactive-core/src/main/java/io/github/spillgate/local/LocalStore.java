@@ -26,26 +26,28 @@ import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
 /**
- * Decides in this process, in memory that is bounded.
+ * A store in the memory of this process, which is bounded.
  *
- * <p>For one instance, for tests, and for the time when Redis is out of reach. The answers are those that Redis would give, by
- * the clock that the store was given. They are made on the thread that subscribes, which nothing holds up but another thread
+ * <p>Use it for a single instance, for tests, and as the fallback during a Redis outage. It decides as Redis would, on
+ * the clock that it was given. A decision is made on the subscribing thread, which waits for nothing but another thread
  * that is deciding on the same key at that moment.
  *
  * <h2>At the bound</h2>
  *
- * The store remembers so many counts, one for each key under each limit. When there are more, the one that was seen least is
- * forgotten, and starts empty when it is seen again: bounded memory means that a flood of keys can wash out others. It cannot
- * wash out those who are being denied and go on asking: up to a quarter as many are kept apart, on top of the others, until they
- * are whole again or have not asked for ten seconds.
+ * The store holds a bounded number of counts, one for each key under each limit. Beyond it, the cache evicts the count
+ * that was used least, and that key starts with an empty count when it is used again. A flood of keys can therefore
+ * evict other counts. It cannot evict the counts of clients that are denied and keep retrying: the store keeps up to a
+ * quarter as many counts (at least 16) separately, in addition to the bound. Such a count keeps its place until it is
+ * fully replenished or has not been denied for 10 s.
  *
- * <p>A counter takes about 300 bytes, and 500 in a store that stands in for another; a log takes some more, and 16 for each
- * entry, of which it has as many as permits, or as slots in a window, and never more than {@link Limit#MOST_LOG_ENTRIES}.
+ * <p>A counter takes about 300 bytes, or 500 in a store that is a fallback for another. A log takes some more, plus 16
+ * bytes for each entry. It has as many entries as the limit has permits, or as a window has slots, and never more than
+ * {@link Limit#MOST_LOG_ENTRIES}.
  *
- * <h2>Standing in for another store</h2>
+ * <h2>As a fallback for another store</h2>
  *
- * Where other processes stand in at the same time, each for itself, they would grant the permits of each limit several times
- * over. So a store can be told its {@linkplain #share(double) share} of them.
+ * If several processes fall back at the same time, together they would grant the permits of each limit several times
+ * over. Set the {@linkplain #share(double) share} of each process to avoid that.
  */
 public final class LocalStore implements FallbackStore {
     // Design notes.
@@ -54,25 +56,25 @@ public final class LocalStore implements FallbackStore {
     // counts takes their monitors in the order of their identities, so that no two verdicts wait for each other in a
     // circle. No cache operation happens while a monitor is held, because the cache has locks of its own.
     //
-    // The cache may forget a count while somebody is deciding on it. Then there could be two counts of one identity,
-    // and both would admit. So the cache retires a count in the same step in which it forgets it, and who finds that
-    // the count he has locked is retired looks again. Who locked it before has decided before it was forgotten.
+    // The cache may evict a count while a thread is deciding on it. Then there could be two counts of one identity,
+    // and both would admit. So the cache retires a count in the same step in which it evicts it. A thread that finds
+    // that the count it has locked is retired looks it up again. A thread that locked it before has decided before the
+    // eviction.
     //
-    // Where the cache is so small for what goes on that it forgets a count as fast as it is asked for, looking again
-    // would have no end. After a few times the verdict is over the counts that are in hand, as if they had been
-    // forgotten right after it.
+    // If the cache is so small for the load that it evicts counts as fast as they are looked up, that would never end.
+    // After a few attempts the verdict uses the counts at hand, as if they had been evicted right after it.
     //
-    // A count that is kept apart is not retired when the cache forgets it, so it is looked for apart first, and once
-    // more after the cache: it may have been put apart and forgotten there in between.
+    // A count in `apart` is not retired when the cache evicts it. So a lookup goes to `apart` first, then to the
+    // cache, and then to `apart` again: the count may have moved there, and been evicted, in between.
 
-    /** No verdict has more claims, so a store of that size can remember all the counts of one. */
+    /** The smallest bound: no verdict has more claims, so a store of that size holds all counts of one verdict. */
     private static final int SMALLEST = 16;
 
     private static final int LOOKS = 16;
 
     private static final int APART = 4;
 
-    /** When to come back, if no wait helps but that the other store decides again. */
+    /** The retry time, in milliseconds, if no wait helps before the other store decides again. */
     private static final long ASK_AGAIN = 1_000;
 
     private final Cache<Object, Count> counts;
@@ -111,23 +113,25 @@ public final class LocalStore implements FallbackStore {
     }
 
     /**
-     * A store that remembers so many counts, on the system's clock.
+     * Returns a store with a bounded number of counts, on the system clock.
      *
-     * @param maximumCounts at least 16; those who are being denied come on top
+     * @param maximumCounts the highest number of counts, 16 or more; the separate counts of denied clients are in
+     *     addition
      * @return the store
-     * @throws IllegalArgumentException if it is less
+     * @throws IllegalArgumentException if the number is below 16
      */
     public static LocalStore bounded(int maximumCounts) {
         return bounded(maximumCounts, InstantSource.system());
     }
 
     /**
-     * A store that remembers so many counts.
+     * Returns a store with a bounded number of counts.
      *
-     * @param maximumCounts at least 16; those who are being denied come on top
-     * @param clock what tells the time, to the millisecond; it may stand still, jump, and step back
+     * @param maximumCounts the highest number of counts, 16 or more; the separate counts of denied clients are in
+     *     addition
+     * @param clock the clock, read in milliseconds; it may stand still, jump and go back
      * @return the store
-     * @throws IllegalArgumentException if it is less
+     * @throws IllegalArgumentException if the number is below 16
      */
     public static LocalStore bounded(int maximumCounts, InstantSource clock) {
         if (maximumCounts < SMALLEST) {
@@ -140,16 +144,17 @@ public final class LocalStore implements FallbackStore {
     }
 
     /**
-     * Sets what part of each limit this store may grant, for the time when several processes decide each for itself: with four of
-     * them, a quarter. It may be set at any time, for example when instances come and go, and holds from the next decision on. A
-     * limit of which less than one permit would be left has one. What others have used, as far as is known, is taken off by the
-     * same share; what this store itself has admitted counts in full.
+     * Sets the share of each limit that this store may grant while several processes decide independently: a quarter,
+     * if there are four. It can be changed at any time, for example when instances start or stop, and applies from the
+     * next decision on. A share of less than one permit is rounded up to one. Permits that are known to be used
+     * elsewhere are subtracted in proportion to the share; permits that this store itself has granted count in full.
      *
-     * <p>A decision tells what this store grants as what remains of the limit; the rest of the limit is told as used.
+     * <p>In a decision, the remaining permits are those that this store may still grant; the rest of the limit is
+     * reported as used.
      *
-     * @param share more than 0, and at most 1, which it is at first
+     * @param share more than 0, and at most 1, the default
      * @return this store
-     * @throws IllegalArgumentException if it is something else
+     * @throws IllegalArgumentException if the share is out of range
      */
     public LocalStore share(double share) {
         if (!(share > 0 && share <= 1)) {
@@ -162,7 +167,7 @@ public final class LocalStore implements FallbackStore {
     }
 
     /**
-     * Returns what part of each limit this store may grant.
+     * Returns the share of each limit that this store may grant.
      *
      * @return the share
      */
@@ -238,7 +243,7 @@ public final class LocalStore implements FallbackStore {
     public Mono<Void> reset(List<Claim> claims) {
         return Mono.fromRunnable(() -> {
             for (Claim claim : claims) {
-                // Also where nothing is known yet: the first answer, of before, may be on its way.
+                // Also if nothing is known yet: the first reply, from before the reset, may be in flight.
                 change(claim, remembered(claim, owed.isToAnother()), count -> {
                     owed.forgive(count);
                     count.forgetAll(resets.incrementAndGet(), clock.millis());
@@ -301,7 +306,10 @@ public final class LocalStore implements FallbackStore {
         }
     }
 
-    /** Whether what the other store has allowed fits together with what it may not know of; its answers may come in any order. */
+    /**
+     * Returns whether a grant of the other store fits together with what that store may not know of. Its replies may
+     * arrive in any order.
+     */
     private static Fit fit(Usage usage, Count count, long now) {
         Limit limit = usage.limit();
         Carried carried = count.carried();
@@ -331,7 +339,7 @@ public final class LocalStore implements FallbackStore {
         return takeBack(decision, (claim, count, missing) -> count.carrying().takeRefunded(missing));
     }
 
-    /** Takes back what a decision has taken, and returns claims for what is elsewhere of the permits that are missing here. */
+    /** Refunds a decision, and returns claims for those of its permits that are missing here and recorded elsewhere. */
     private List<Claim> takeBack(Decision decision, Elsewhere elsewhere) {
         long takenAt = decision.at().toEpochMilli();
         List<Claim> rest = new ArrayList<>();
@@ -380,7 +388,7 @@ public final class LocalStore implements FallbackStore {
         change(settlement.claim(), count -> count.carried().settled(settlement, charged));
     }
 
-    /** Returns how many permits were given back, and owes so much less. */
+    /** Returns how many permits were refunded, and reduces what has to be reconciled by as many. */
     private long giveBack(Count count, Runnable refund) {
         long before = count.recorded();
         refund.run();
@@ -389,12 +397,15 @@ public final class LocalStore implements FallbackStore {
         return given;
     }
 
-    /** Decides now; {@link #take} and {@link #peek} do when they are asked for it. */
+    /** Decides now; {@link #take} and {@link #peek} call it on subscription. */
     Decision decide(List<Claim> claims, boolean charging) {
         return claims.size() == 1 ? decideOne(claims.get(0), charging) : decideAll(claims, charging);
     }
 
-    /** What {@link #decideAll} does, for what is asked most; with nothing in between that only several need. */
+    /**
+     * Does what {@link #decideAll} does for a single claim, the most frequent case, without the work that only several
+     * claims need.
+     */
     private Decision decideOne(Claim claim, boolean charging) {
         for (int look = 1; ; look++) {
             Count count = held(claim, charging);
@@ -503,7 +514,7 @@ public final class LocalStore implements FallbackStore {
         return decision(charging, now, usages);
     }
 
-    /** Looks at a count, and tells whether it lets the claim through. */
+    /** Updates a count to the present, and returns whether it allows the claim. */
     private static boolean fits(Claim claim, Count count, double ours, long now) {
         Limit limit = claim.limit();
         count.look(limit, now);
@@ -511,7 +522,7 @@ public final class LocalStore implements FallbackStore {
         return count.fits(limit, claim.permits() + count.carried().weight(limit, ours, now));
     }
 
-    /** Records a claim that has been allowed, or, where denied ones count, denied. */
+    /** Records an allowed claim; also a denied one, if the limit counts denied requests. */
     private void charge(Claim claim, Count count, boolean allowed) {
         long permits = claim.permits();
         if (permits == 0) {
@@ -527,7 +538,7 @@ public final class LocalStore implements FallbackStore {
         }
     }
 
-    /** What comes of a step; made in it, so that its stamp is older than that of a reset that follows, and no other. */
+    /** Makes the decision. Must run under the monitors of its counts, so that only a later reset has a newer stamp. */
     private Decision decision(boolean charging, long now, List<Usage> usages) {
         return charging
                 ? Decision.ofTake(Source.LOCAL, now, resets.get(), usages)
@@ -545,7 +556,10 @@ public final class LocalStore implements FallbackStore {
                 Math.max(count.wholeAt(), count.carried().goneAt(now)));
     }
 
-    /** What weighs on a count is as if so much more were asked for; it is looked at anew whenever some of that is gone. */
+    /**
+     * Returns when the claim fits. Permits known from elsewhere count as if the claim asked for more; the time is
+     * computed again for each moment at which some of them expire.
+     */
     private static long fitsAt(Claim claim, Count count, double ours, long now) {
         Limit limit = claim.limit();
         long from = now;
@@ -570,7 +584,7 @@ public final class LocalStore implements FallbackStore {
 
     private void change(Claim claim, @Nullable Count count, Consumer<Count> change) {
         if (count != null) {
-            // A retired count has been forgotten, and nothing has to be changed in it.
+            // A retired count has been evicted; changing it has no effect.
             synchronized (count) {
                 count.look(claim.limit(), clock.millis());
                 change.accept(count);
@@ -578,17 +592,17 @@ public final class LocalStore implements FallbackStore {
         }
     }
 
-    /** What is remembered, for tests to look at. */
+    /** Returns the cached counts, for tests. */
     Cache<Object, Count> counts() {
         return counts;
     }
 
-    /** Those who are being denied, for tests to look at. */
+    /** Returns the separate counts of denied clients, for tests. */
     Apart apart() {
         return apart;
     }
 
-    /** Returns the store for a log. */
+    /** Returns a description for logs. */
     @Override
     public String toString() {
         return "LocalStore";
@@ -596,7 +610,7 @@ public final class LocalStore implements FallbackStore {
 
     private record Held(Claim claim, Count count) {}
 
-    /** Finds how many of the permits that are missing from a count are elsewhere. */
+    /** Finds how many of the permits that are missing from a count are recorded elsewhere. */
     @FunctionalInterface
     private interface Elsewhere {
         long permits(Claim claim, Count count, long missing);

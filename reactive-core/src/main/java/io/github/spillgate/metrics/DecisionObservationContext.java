@@ -12,33 +12,33 @@ import java.util.Optional;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
-/** What is known of a decision that is observed: at the start which rules are asked, at the end what came of it. */
+/** The context of an observed decision: from the start the rules that decide together, at the end their outcome. */
 public final class DecisionObservationContext extends Observation.Context {
 
-    /** What came of a decision. */
+    /** The outcome of a decision. */
     public enum Outcome {
-        /** Nothing as yet; or there was nothing to charge. */
+        /** There is no outcome yet, or there was nothing to charge. */
         NONE,
 
-        /** The request may go on. */
+        /** The request may proceed. */
         ALLOWED,
 
-        /** A limit has denied it. */
+        /** A limit has denied the request. */
         DENIED,
 
-        /** It was denied because it has no key. */
+        /** The request was denied because it has no key. */
         REFUSED,
 
-        /** Nothing could be decided. */
+        /** No decision could be made. */
         UNDECIDED,
 
-        /** Nobody has waited for it. */
+        /** The subscription was cancelled before there was a decision. */
         CANCELLED
     }
 
     private final List<Match> matches;
 
-    // One after the other, but not on one thread.
+    // Written sequentially, but on several threads.
     private volatile List<Rule> deniedBy = List.of();
     private volatile List<Rule> undecided = List.of();
     private volatile @Nullable Throwable why;
@@ -51,34 +51,35 @@ public final class DecisionObservationContext extends Observation.Context {
     }
 
     /**
-     * Returns what it is about. For conventions that know what they do: the request has in it what the client has sent.
+     * Returns the request with the rules that decide together. For conventions that need it; take care, because the
+     * request contains what the client has sent.
      *
-     * @return the request, and the rules that are asked together
+     * @return the request, with each of the rules
      */
     public List<Match> matches() {
         return matches;
     }
 
     /**
-     * Returns who is asked.
+     * Returns the rules that decide together.
      *
-     * @return the rules that are asked together
+     * @return the rules
      */
     public List<Rule> rules() {
         return matches.stream().map(Match::rule).toList();
     }
 
     /**
-     * Returns whether it is of no consequence.
+     * Returns whether the decision is that of a shadow rule, which has no effect on the request.
      *
-     * @return true if it is that of a shadow rule
+     * @return true for a shadow rule
      */
     public boolean isShadow() {
         return matches.get(0).rule().isShadow();
     }
 
     /**
-     * Returns what came of it.
+     * Returns the outcome.
      *
      * @return the outcome for all rules together
      */
@@ -97,7 +98,7 @@ public final class DecisionObservationContext extends Observation.Context {
     }
 
     /**
-     * Returns what was decided.
+     * Returns the decision.
      *
      * @return the decision; empty if there is none
      */
@@ -106,18 +107,18 @@ public final class DecisionObservationContext extends Observation.Context {
     }
 
     /**
-     * Returns who has denied.
+     * Returns the rules that have denied the request.
      *
-     * @return those of the rules of which a limit has denied, or that want a key
+     * @return the rules of which a limit has denied the request, or which need a key that it does not have
      */
     public List<Rule> deniedBy() {
         return deniedBy;
     }
 
     /**
-     * Returns why nothing could be decided for a rule. Its message may have in it what the client has sent.
+     * Returns why a rule could not be decided. The message may contain what the client has sent.
      *
-     * @return what went wrong; empty if nothing did
+     * @return the error; empty if there was none
      */
     public Optional<Throwable> undecided() {
         return Optional.ofNullable(why);

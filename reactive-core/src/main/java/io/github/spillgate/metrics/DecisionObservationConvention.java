@@ -8,8 +8,9 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * How the observation of a decision and its keys are called; by itself as {@link RuleObservations} says. Who overrides something has to
- * mind two things: values of low cardinality become tags of meters, and what a client has sent belongs into neither.
+ * The names of the observation of a decision and of its keys; {@link RuleObservations} lists the defaults. If you
+ * override a method, mind two things: values of low cardinality become tags of meters, and data that a client has sent
+ * belongs into neither kind of value.
  */
 public interface DecisionObservationConvention extends ObservationConvention<DecisionObservationContext> {
 

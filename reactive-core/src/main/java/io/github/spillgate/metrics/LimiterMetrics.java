@@ -13,21 +13,20 @@ import java.util.Objects;
 import java.util.function.ToDoubleFunction;
 
 /**
- * How a limiter's store is, as {@link RateLimiter#state()} tells it:
+ * Meters of the state of a limiter's store, as returned by {@link RateLimiter#state()}:
  *
- * <table>
- * <caption>Meters</caption>
- * <tr><th>meter</th><th>what it tells</th></tr>
- * <tr><td>{@code spillgate.breaker}, by {@code state}</td><td>1 for the state that the breaker is in, {@code closed}, {@code open} or
- * {@code half_open}, and 0 for the others</td></tr>
- * <tr><td>{@code spillgate.fallbacks}</td><td>how many questions the fallback has answered</td></tr>
- * <tr><td>{@code spillgate.reconciliation.pending}</td><td>how many permits wait to be charged in the store</td></tr>
- * <tr><td>{@code spillgate.reconciliation.charged}</td><td>how many have been</td></tr>
- * <tr><td>{@code spillgate.reconciliation.lost}</td><td>how many never will be</td></tr>
- * <tr><td>{@code spillgate.reconciliation.unknown}</td><td>how many may have been charged twice</td></tr>
+ * <table> <caption>Meters</caption>
+ * <tr><th>meter</th><th>value</th></tr>
+ * <tr><td>{@code spillgate.breaker}, by {@code state}</td><td>1 for the current state of the circuit breaker, {@code
+ * closed}, {@code open} or {@code half_open}, and 0 for the others</td></tr>
+ * <tr><td>{@code spillgate.fallbacks}</td><td>requests that the fallback has answered</td></tr>
+ * <tr><td>{@code spillgate.reconciliation.pending}</td><td>permits that wait to be charged in the store</td></tr>
+ * <tr><td>{@code spillgate.reconciliation.charged}</td><td>permits that have been charged</td></tr>
+ * <tr><td>{@code spillgate.reconciliation.lost}</td><td>permits that will never be charged</td></tr>
+ * <tr><td>{@code spillgate.reconciliation.unknown}</td><td>permits that may have been charged twice</td></tr>
  * </table>
  *
- * Each has the limiter's name as {@code limiter}.
+ * Each meter has the tag {@code limiter} with the limiter's name.
  */
 public final class LimiterMetrics implements MeterBinder {
 
@@ -40,11 +39,11 @@ public final class LimiterMetrics implements MeterBinder {
     }
 
     /**
-     * The meters of a limiter.
+     * Returns the meters of a limiter.
      *
      * @param limiter the limiter
-     * @param name what it is called
-     * @return its meters, to be bound to a registry
+     * @param name the value of the tag {@code limiter}
+     * @return the meters, to be bound to a registry
      */
     public static LimiterMetrics of(RateLimiter limiter, String name) {
         return new LimiterMetrics(

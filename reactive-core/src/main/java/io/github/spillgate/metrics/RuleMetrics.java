@@ -16,22 +16,23 @@ import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * What rules decide:
+ * Meters of the decisions of rules:
  *
- * <table>
- * <caption>Meters</caption>
- * <tr><th>meter</th><th>what it tells</th></tr>
- * <tr><td>{@code spillgate.decisions}, by {@code rule}, {@code outcome} and {@code source}</td><td>how many decisions, and how long
- * they took; the outcome is {@code allowed}, {@code denied} or {@code denied_by_others}</td></tr>
- * <tr><td>{@code spillgate.lookup.failures}, by {@code rule} and {@code lookup}</td><td>how many lookups failed or were late; the lookup
- * is {@code limits-from} or {@code cost-from}</td></tr>
- * <tr><td>{@code spillgate.undecided}, by {@code rule}</td><td>how many requests nothing could be decided on</td></tr>
- * <tr><td>{@code spillgate.refused}, by {@code rule}</td><td>how many were denied because they have no key</td></tr>
- * <tr><td>{@code spillgate.near}, by {@code rule}</td><td>how many were allowed and left less than a tenth of a limit</td></tr>
+ * <table> <caption>Meters</caption>
+ * <tr><th>meter</th><th>value</th></tr>
+ * <tr><td>{@code spillgate.decisions}, by {@code rule}, {@code outcome} and {@code source}</td><td>decisions, and the
+ * time they took; the outcome is {@code allowed}, {@code denied} or {@code denied_by_others}</td></tr>
+ * <tr><td>{@code spillgate.lookup.failures}, by {@code rule} and {@code lookup}</td><td>lookups that failed or timed
+ * out; the lookup is {@code limits-from} or {@code cost-from}</td></tr>
+ * <tr><td>{@code spillgate.undecided}, by {@code rule}</td><td>requests that could not be decided</td></tr>
+ * <tr><td>{@code spillgate.refused}, by {@code rule}</td><td>requests that were denied because they have no
+ * key</td></tr>
+ * <tr><td>{@code spillgate.near}, by {@code rule}</td><td>requests that were allowed and left less than a tenth of a
+ * limit</td></tr>
  * </table>
  *
- * A shadow rule's are those of {@code shadow=true}. No key and nothing else of a request is ever in a tag, so there are as many meters
- * as rules, a few for each.
+ * The meters of a shadow rule have the tag {@code shadow=true}. Neither a key nor anything else of a request becomes a
+ * tag, so there are only a few meters for each rule.
  */
 public final class RuleMetrics implements RuleListener {
 
@@ -45,10 +46,10 @@ public final class RuleMetrics implements RuleListener {
     }
 
     /**
-     * What tells a registry.
+     * Returns a listener that records the meters in a registry.
      *
      * @param registry the registry
-     * @return a listener of rules
+     * @return the listener
      */
     public static RuleMetrics of(MeterRegistry registry) {
         return new RuleMetrics(Objects.requireNonNull(registry, "registry is null: expected one"));

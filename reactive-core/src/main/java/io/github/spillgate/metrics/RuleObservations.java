@@ -13,29 +13,33 @@ import reactor.util.context.Context;
 import reactor.util.context.ContextView;
 
 /**
- * What rules decide, as observations, so that a trace shows for how long a request was with the limiter and what came of it: one
- * {@code spillgate.decision} for all rules that are asked together, and one for each shadow rule.
+ * Observations of the decisions of rules: a trace shows how long the limiter took for a request, and the outcome. There
+ * is one {@code spillgate.decision} for all rules that decide together, and one for each shadow rule.
  *
- * <table>
- * <caption>Keys</caption>
- * <tr><th>key</th><th>what it tells</th></tr>
- * <tr><td>{@code rules}</td><td>the names of the rules, with commas between them</td></tr>
- * <tr><td>{@code outcome}</td><td>{@code allowed}, {@code denied}; {@code refused} for want of a key; {@code undecided};
- * {@code cancelled}; or {@code none}, where nothing was to be charged</td></tr>
- * <tr><td>{@code source}</td><td>where it was decided, as {@code redis}; or {@code none}</td></tr>
- * <tr><td>{@code shadow}</td><td>whether the rule is tried out only</td></tr>
- * <tr><td>{@code denied.by}, in traces alone</td><td>those of the rules that have denied; or {@code none}</td></tr>
+ * <table> <caption>Keys</caption>
+ * <tr><th>key</th><th>value</th></tr>
+ * <tr><td>{@code rules}</td><td>the names of the rules, separated by commas</td></tr>
+ * <tr><td>{@code outcome}</td><td>{@code allowed}; {@code denied}; {@code refused}, if the request has no key; {@code
+ * undecided}; {@code cancelled}; or {@code none}, if there was nothing to charge</td></tr>
+ * <tr><td>{@code source}</td><td>the source of the decision, such as {@code redis}; or {@code none}</td></tr>
+ * <tr><td>{@code shadow}</td><td>whether the rule is a shadow rule</td></tr>
+ * <tr><td>{@code denied.by}, in traces only</td><td>the rules that have denied the request; or {@code none}</td></tr>
  * </table>
  *
- * Its parent is the observation in the Reactor context, where WebFlux puts that of the request; where there is none, the one that is
- * current on the thread. What is asked on the way, such as a function that finds the limits of a key, sees this one there.
+ * The parent is the observation in the Reactor Context, where WebFlux puts the one of the request, or else the current
+ * observation of the thread. Calls during the decision, such as a lookup of limits, see this observation in their
+ * Reactor Context.
  *
- * <p>Nothing that a client has sent is in it, no key above all. What could not be decided has an error, which names the rules and the
- * class of what went wrong: what a user's function says in a message nobody knows.
+ * <p>An observation contains nothing that a client has sent, in particular no key. If no decision could be made, it has
+ * an error with the names of the rules and the class of the exception. The exception's message is left out, because a
+ * message of the caller's code may contain client data.
  */
 public final class RuleObservations implements RuleListener {
 
-    /** Micrometer's name for the observation in a Reactor context. The class that has it needs a library that is often not there. */
+    /**
+     * Micrometer's name for the observation in a Reactor Context. The class with that constant needs a library that is
+     * often missing.
+     */
     private static final String CURRENT = "micrometer.observation";
 
     private static final DecisionObservationConvention STANDARD = new DecisionObservationConvention() {};
@@ -49,20 +53,20 @@ public final class RuleObservations implements RuleListener {
     }
 
     /**
-     * What tells a registry.
+     * Returns a listener that reports to a registry.
      *
      * @param registry the registry
-     * @return a listener of rules
+     * @return the listener
      */
     public static RuleObservations of(ObservationRegistry registry) {
         return new RuleObservations(Objects.requireNonNull(registry, "registry is null: expected one"), null);
     }
 
     /**
-     * What tells the same registry by other names.
+     * Returns a listener that reports to the same registry under other names.
      *
-     * @param names how an observation and its keys are called
-     * @return a listener of rules
+     * @param names the names of the observation and its keys
+     * @return the listener
      */
     public RuleObservations convention(DecisionObservationConvention names) {
         return new RuleObservations(registry, Objects.requireNonNull(names, "convention is null: expected one"));
@@ -70,7 +74,7 @@ public final class RuleObservations implements RuleListener {
 
     @Override
     public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
-        // Each decision has somebody who watches it.
+        // Each decision has its own watch.
     }
 
     @Override
@@ -83,15 +87,15 @@ public final class RuleObservations implements RuleListener {
             about.setParentObservation(parent);
         }
         Observation observation = Observation.createNotStarted(convention, STANDARD, () -> about, registry);
-        // Who is not to be observed leaves no trace, and what is asked on the way keeps its parent.
+        // Without an observation, calls during the decision keep their parent.
         return observation.isNoop() ? null : new Observing(observation.start(), about);
     }
 
     /**
-     * One observation. It is never current on a thread: decisions do not stay on one.
+     * One observation. It is never current on a thread, because a decision changes threads.
      *
-     * @param observation what has been started
-     * @param about what is known of it
+     * @param observation the started observation
+     * @param about its context
      */
     private record Observing(Observation observation, DecisionObservationContext about) implements Watch {
 

@@ -1,6 +1,6 @@
 package io.github.spillgate.metrics;
 
-/** Says in a trace that nothing could be decided: without the words, the cause and the stack of what went wrong. */
+/** The error in a trace if no decision could be made; without the message, cause and stack trace of the original. */
 final class UndecidedException extends RuntimeException {
 
     private static final long serialVersionUID = 1;

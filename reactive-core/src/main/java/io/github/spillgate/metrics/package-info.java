@@ -1,4 +1,4 @@
-/** What the limiter tells Micrometer. For those who have it: nothing else here needs it. */
+/** Meters and observations for Micrometer, which is optional: no other package needs it. */
 @NullMarked
 package io.github.spillgate.metrics;
 

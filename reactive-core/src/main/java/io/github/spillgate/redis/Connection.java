@@ -160,7 +160,7 @@ final class Connection implements Asks {
                 kept == null ? CompletableFuture.completedFuture(null) : kept.beginClosing());
     }
 
-    /** StoreType one connection for the answers that may still come, the newest, and closes the others. */
+    /** Keeps one connection for the answers that may still come, the newest, and closes the others. */
     private void layAside(OpenConnection silent) {
         OpenConnection before =
                 aside.getAndUpdate(kept -> kept != null && kept.number() > silent.number() ? kept : silent);

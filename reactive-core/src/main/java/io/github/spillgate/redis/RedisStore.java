@@ -43,21 +43,25 @@ import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Decides in Redis: one script, one trip, on Redis's clock.
+ * A store that decides in Redis: one script in one round trip, on the clock of Redis.
  *
- * <p>All instances of a service that share a Redis, a namespace and a limiter's name share its counts. Every count expires by
- * itself when it says nothing any more.
+ * <p>All instances of a service that use the same Redis, namespace and limiter name share their counts. Each count
+ * expires by itself once it no longer affects any decision.
  *
- * <p>The store opens a connection of its own on the user's client, when it is first asked. The client stays the user's: it is
- * he who shuts it down, and that closes the store's connection too. Those to the nodes of a cluster only share its threads: close
- * the store before, and wait for {@link #closeLater()}.
+ * <p>The store opens its own connection on the caller's client at first use. The client belongs to the caller: the
+ * store does not shut it down. Shutting down a {@link RedisClient} also closes the store's connection. The connections
+ * to the nodes of a cluster only share the threads of the {@link RedisClusterClient}: close the store before that
+ * client, and wait for {@link #closeLater()}.
  */
 public final class RedisStore implements LimitStore, AutoCloseable {
 
-    /** Changes when what is stored changes its form, so that two versions side by side never misread each other. */
+    /**
+     * The version of the storage format, part of each key, so that two versions running side by side never misread each
+     * other.
+     */
     private static final String FORMAT = "2";
 
-    /** The scheme, and what may be a password, on however many lines. */
+    /** The scheme and everything up to the last @, which may be a password, across line breaks. */
     private static final Pattern BEFORE_HOST = Pattern.compile("^([\\w+.-]+://)?.*@", Pattern.DOTALL);
 
     private static final byte[] OLDEST = ascii("");
@@ -68,16 +72,19 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     private static final int ARGUMENTS = 5;
     private static final int REPLIES = 4;
 
-    /** No verdict has more claims, and no more settlements are sent at once. */
+    /**
+     * The highest number of slots asked at the same time: no verdict has more claims, and no more settlements are sent
+     * at once.
+     */
     private static final int MOST_SLOTS = 64;
 
-    /** Stands between the name of a count and the id of a settlement, or nothing; neither has one in it. */
+    /** The separator between the key of a count and the id of a settlement, or nothing. Neither contains it. */
     private static final String MARK = "!";
 
-    /** What a reset has written under its mark; to a script it is a double. */
+    /** The value that a reset writes under its mark; the script reads it as a double. */
     private static final Pattern NUMBER = Pattern.compile("\\d+");
 
-    /** What the script says of a settlement whose count is not ours. */
+    /** The script's reply for a settlement whose key holds a value that is not ours. */
     private static final long FOREIGN = 3;
 
     private static final Duration LONGEST_CLOSING = Duration.ofSeconds(2);
@@ -97,35 +104,37 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         servers = builder.servers.apply(
                 new Server.Settings(prefix, builder.scripts(), coalescing, delivery), builder.nodes);
         closing = Mono.fromFuture(servers::beginClosing, true)
-                // Where the client has gone already, there may be nobody left who could tell.
+                // If the client has been shut down already, the future may never complete.
                 .timeout(LONGEST_CLOSING, Schedulers.parallel())
                 .onErrorComplete()
-                // Off the connection's thread: who goes on from here may wait for that one to end.
+                // Off the connection's thread: what follows may wait for that thread to end.
                 .publishOn(Schedulers.parallel())
                 .cache();
         acrossSlots = new AcrossSlots(this::take, this::peek, this::giveBack, builder.longestPeek, builder.deliverOn);
     }
 
     /**
-     * Reads where a Redis is, as settings say it.
+     * Parses the URI of a Redis server, as it is written in configuration.
      *
-     * @param text such as {@code redis://user:password@localhost:6379}
-     * @return the same, for {@code RedisClient.create}
-     * @throws IllegalArgumentException if it cannot be read; the message does not tell what stands before the last {@code @}, which
-     *     may be a password, and neither does anything that it was caused by
-     * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs, so that no client could connect
+     * @param text the URI, such as {@code redis://user:password@localhost:6379}
+     * @return the parsed URI, for {@code RedisClient.create}
+     * @throws IllegalArgumentException if the text is not a URI of a Redis server; the message omits everything between
+     *     the scheme and the last {@code @}, which may be a password, and the exception has no cause
+     * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs, so that no client could
+     *     connect
      */
     public static RedisURI uri(String text) {
         return read(text, RedisURI::create, "redis://user:pass%40word@localhost:6379");
     }
 
     /**
-     * Reads where some nodes of a cluster are, as settings say it; the others are found by these.
+     * Parses the URIs of some nodes of a cluster, as they are written in configuration. These nodes name the others.
      *
-     * @param text such as {@code redis://user:password@node-1:6379,node-2:6379}
-     * @return the same, for {@code RedisClusterClient.create}
-     * @throws IllegalArgumentException if it cannot be read, as by {@link #uri(String)}
-     * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs, so that no client could connect
+     * @param text the URIs, such as {@code redis://user:password@node-1:6379,node-2:6379}
+     * @return the parsed URIs, for {@code RedisClusterClient.create}
+     * @throws IllegalArgumentException if the text is malformed, as in {@link #uri(String)}
+     * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs, so that no client could
+     *     connect
      */
     public static List<RedisURI> clusterUris(String text) {
         return read(
@@ -147,9 +156,9 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     /**
-     * A store with the settings that suit most.
+     * Returns a store with the default settings.
      *
-     * @param client the user's client; a connection of our own is opened on it
+     * @param client the caller's client, on which the store opens its own connection
      * @return the store
      * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs
      */
@@ -158,10 +167,11 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     /**
-     * A store in Redis Cluster, with the settings that suit most. For nodes that want TLS, or a user and a password, see
+     * Returns a store in Redis Cluster with the default settings. If the nodes need TLS, or a user and a password, see
      * {@link Builder#nodes}.
      *
-     * @param client the user's client; its threads and options are shared, and it says where nodes are
+     * @param client the caller's client; the store shares its threads and options, and learns from it where the nodes
+     *     are
      * @return the store
      * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs
      */
@@ -170,10 +180,10 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     /**
-     * Starts a store.
+     * Returns a builder of a store.
      *
-     * @param client the user's client; a connection of our own is opened on it
-     * @return its builder
+     * @param client the caller's client, on which the store opens its own connection
+     * @return the builder
      */
     public static Builder builder(RedisClient client) {
         Objects.requireNonNull(client, "client is null: expected one, for example RedisClient.create(uri)");
@@ -181,11 +191,11 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     /**
-     * Starts a store on a client of either kind.
+     * Returns a builder of a store, for a client of either kind.
      *
-     * @param client the user's {@link RedisClient} or {@link RedisClusterClient}
-     * @return its builder
-     * @throws IllegalArgumentException if it is neither
+     * @param client the caller's {@link RedisClient} or {@link RedisClusterClient}
+     * @return the builder
+     * @throws IllegalArgumentException if the client is neither
      */
     public static Builder builder(AbstractRedisClient client) {
         if (client instanceof RedisClusterClient cluster) {
@@ -199,10 +209,11 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     /**
-     * Starts a store in Redis Cluster.
+     * Returns a builder of a store in Redis Cluster.
      *
-     * @param client the user's client; its threads and options are shared, and it says where nodes are
-     * @return its builder
+     * @param client the caller's client; the store shares its threads and options, and learns from it where the nodes
+     *     are
+     * @return the builder
      */
     public static Builder builder(RedisClusterClient client) {
         Objects.requireNonNull(client, "client is null: expected one, for example RedisClusterClient.create(uri)");
@@ -212,8 +223,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     /**
      * {@inheritDoc}
      *
-     * <p>In Redis Cluster, where the counts lie in several slots, they are taken slot by slot, and given back when a later one denies:
-     * others may be denied meanwhile. {@link Charge#group} puts keys into one slot.
+     * <p>In Redis Cluster, counts in several hash slots are charged slot by slot, and refunded if a later slot denies.
+     * Until the refund, other requests may be denied. {@link Charge#group} puts keys into one slot.
      */
     @Override
     public Mono<Decision> take(List<Claim> claims) {
@@ -249,7 +260,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
             server.decide(asked);
             return;
         }
-        // First, for those who hold all the places may wait for a search that only who comes next gives up.
+        // First, because all waiters may depend on a search that only the next caller abandons.
         Mono<Server> owner = servers.find(asked.slot());
         if (!coalescing.admits(asked, waiting)) {
             return;
@@ -304,7 +315,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return ask(slot, keys, (server, first, then) -> server.refund().run(first, then, keys, arguments));
     }
 
-    /** When a count was reset last, in microseconds; empty if that is too long ago for anything, or never was. */
+    /** Returns when a count was last reset, in microseconds; empty if it never was, or too long ago to matter. */
     private Mono<Double> resetAt(int slot, Claim claim) {
         byte[] mark = mark(claim, "");
         return ask(
@@ -312,7 +323,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                         new byte[][] {mark},
                         (server, first, then) -> first.ask(commands -> commands.getrange(mark, 0, -1)))
                 .map(text -> new String(text, StandardCharsets.US_ASCII))
-                // A word of somebody else is no reset, for the script neither; to that, 0x1f and 1e3 are numbers, too.
+                // A foreign value is not a reset, here or in the script; the script also reads 0x1f and 1e3 as numbers.
                 .filter(NUMBER.asMatchPredicate())
                 .map(Double::parseDouble);
     }
@@ -334,7 +345,10 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return ask(slot, keys, (server, first, then) -> server.reset().run(first, then, keys, reaches));
     }
 
-    /** While their slot is being moved some may be here and some there; then nothing has been done, and each is asked about by itself. */
+    /**
+     * Runs one command for all claims. While their slot is being migrated, Redis refuses that without doing anything;
+     * then each claim gets a command of its own.
+     */
     private Mono<Void> togetherOrApart(List<Claim> all, Mono<?> together, Function<Claim, Mono<?>> apart) {
         return together.then()
                 .onErrorResume(
@@ -346,7 +360,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     /**
      * {@inheritDoc}
      *
-     * <p>One that cannot be charged is one whose count is overlaid by a value that this library has not written.
+     * <p>A settlement cannot be charged if the key of its count holds a value that this library has not written.
      */
     @Override
     public Mono<Decision> settle(List<Settlement> settlements) {
@@ -363,7 +377,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     private Mono<Decision> settle(int slot, List<Settlement> settlements) {
         byte[][] keys = settledKeys(settlements);
-        // Their ages are those of the moment when it is sent.
+        // Deferred, so that the ages are computed when the command is sent.
         return ask(
                         slot,
                         keys,
@@ -373,7 +387,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                 .map(reply -> Decision.ofPeek(Source.REDIS, at(reply), settledUsages(settlements, reply)));
     }
 
-    /** Asks about each slot by itself, at the same time; one that fails keeps no other from being asked. */
+    /** Runs one request for each slot at the same time. A failing slot does not stop the others. */
     private <E, T> Flux<T> inEachSlot(
             List<E> all, Function<E, Claim> claim, BiFunction<Integer, List<E>, Mono<T>> ask) {
         return Flux.defer(() ->
@@ -382,8 +396,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     /**
-     * What is said to each question. Where there are several, whoever asks them tells also what has been answered by the time he is
-     * through with it; so that is handed over once more.
+     * Emits all replies. With several requests, the thread that subscribes also emits the replies that arrive while it
+     * is subscribing; publishOn moves them to the right scheduler.
      */
     private <E, T> Flux<T> atTheSameTime(Collection<E> all, Function<E, Mono<T>> ask) {
         return all.size() == 1
@@ -403,7 +417,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return servers.areMany() ? servers.slotOf(claim) : 0;
     }
 
-    /** In ascending order. */
+    /** Groups by slot, in ascending order. */
     private <E> SortedMap<Integer, List<E>> bySlot(List<E> all, Function<E, Claim> claim) {
         SortedMap<Integer, List<E>> bySlot = new TreeMap<>();
         for (E one : all) {
@@ -413,7 +427,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return bySlot;
     }
 
-    /** Connects, and loads the scripts; in Redis Cluster on every node, and it is an error if none can be reached. */
+    /** Connects and loads the scripts; in Redis Cluster on every node. It is an error if no node can be reached. */
     @Override
     public Mono<Void> prepare() {
         return prepare("");
@@ -431,7 +445,10 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return StoreState.of(Source.REDIS);
     }
 
-    /** In Redis Cluster each node is a part, and so are those together that have to decide on something. */
+    /**
+     * Returns the node that decides. In Redis Cluster each node is a part; several nodes that decide together are a
+     * part of their own.
+     */
     @Override
     public String part(List<Claim> claims) {
         if (!servers.areMany() || claims.isEmpty()) {
@@ -456,18 +473,19 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return String.join(" and ", others);
     }
 
-    /** Closes the store's connections, and nothing of the user's. Does not wait for it; see {@link #closeLater()}. */
+    /** Closes the store's connections, not the caller's client. Does not wait; see {@link #closeLater()}. */
     @Override
     public void close() {
         closing.subscribe();
     }
 
     /**
-     * Closes the store's connections as {@link #close()} does, and tells when they are closed, or when that has taken 2 s. Whoever shuts down
-     * the client waits for this first, or Netty may complain that a thread has gone: {@code
+     * Closes the store's connections like {@link #close()}, and completes once they are closed, or after 2 s. Closing
+     * begins with the first subscriber, and a cancellation does not stop it. Wait for this before shutting down the
+     * client, or Netty may warn about a terminated thread: {@code
      * limiter.closeLater().then(store.closeLater()).then(Mono.fromFuture(client.shutdownAsync()))}.
      *
-     * @return empty, when they are closed; never an error. Closing begins with the first subscriber, and nobody who leaves ends it
+     * @return empty, once the connections are closed; never an error
      */
     public Mono<Void> closeLater() {
         return closing;
@@ -481,7 +499,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return new byte[][] {count(claim)};
     }
 
-    /** What says when it was reset. */
+    /** Returns the key that holds the time of the last reset. */
     private byte[][] marks(Claim claim) {
         return new byte[][] {mark(claim, "")};
     }
@@ -500,7 +518,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return all;
     }
 
-    /** Of each settlement the name of its count, and the mark that says that it is charged. */
+    /** Returns two keys for each settlement: that of its count, and that of the mark that it has been charged. */
     private byte[][] settledKeys(List<Settlement> settlements) {
         byte[][] keys = new byte[2 * settlements.size()][];
         int k = 0;
@@ -602,13 +620,13 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return text.getBytes(StandardCharsets.US_ASCII);
     }
 
-    /** Returns the store for a log. */
+    /** Returns a description for logs. */
     @Override
     public String toString() {
         return "RedisStore[" + prefix + "*]";
     }
 
-    /** How a {@link RedisStore} stores and delivers. */
+    /** Builder of a {@link RedisStore}. Not thread-safe. */
     public static final class Builder {
 
         private static final Pattern NAMESPACE = Pattern.compile("[A-Za-z0-9._:-]{1,64}");
@@ -626,12 +644,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         }
 
         /**
-         * Sets what the names of all counts start with; {@code spillgate} by default. Stores of different namespaces share a
-         * Redis and no count.
+         * Sets the namespace, the prefix of all keys in Redis; {@code spillgate} by default. Stores with different
+         * namespaces can use one Redis without sharing counts.
          *
          * @param namespace 1 to 64 of the characters {@code A-Z a-z 0-9 . _ : -}
          * @return this builder
-         * @throws IllegalArgumentException if it has other characters, or too many
+         * @throws IllegalArgumentException if the namespace is empty, too long or has other characters
          */
         public Builder namespace(String namespace) {
             Objects.requireNonNull(namespace, "namespace is null: expected one, for example \"shop:prod\"");
@@ -646,11 +664,11 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         }
 
         /**
-         * Sets where some nodes of a cluster are, and how all of them are connected to: with what user and password, and whether
-         * by TLS. Needed where that is not just by their addresses, because a {@link RedisClusterClient} does not tell. Those that
-         * it was made with will do. Without a cluster this has no effect.
+         * Sets some nodes of a cluster, and with them the user, password and TLS setting for the connections to all
+         * nodes. Required if nodes need more than an address, because a {@link RedisClusterClient} does not reveal
+         * these settings. The URIs that the client was created with are suitable. Without a cluster this has no effect.
          *
-         * @param nodes at least one
+         * @param nodes one or more nodes
          * @return this builder
          * @throws IllegalArgumentException if there are none
          */
@@ -664,11 +682,11 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         }
 
         /**
-         * Sets where answers are delivered; {@link Schedulers#parallel()} by default. With {@link Schedulers#immediate()} they
-         * arrive on the one thread that reads from Redis, which saves a hop: then everything behind the answer must be short,
-         * because all other decisions wait for it.
+         * Sets the scheduler on which decisions are emitted; {@link Schedulers#parallel()} by default. With {@link
+         * Schedulers#immediate()} they are emitted on the single thread that reads from Redis, which saves a thread
+         * switch. Everything that follows a decision must then be short, because all other decisions wait for it.
          *
-         * @param scheduler one that does not block
+         * @param scheduler a scheduler that does not block
          * @return this builder
          */
         public Builder deliverOn(Scheduler scheduler) {
@@ -678,16 +696,24 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         }
 
         /**
-         * Sets how far decisions are put together. Who asks while no command is under way leaves at once. Who asks while some
-         * are waits until one is answered or the next one leaves, which it does when {@code together} are waiting, or 150 µs
-         * after the last one for each that is under way. Where no answer has come within 5 ms, Redis is far away, and nobody waits
-         * as long as there is a place. By default 128 counts, 256 commands, and 100,000 who wait.
-         * In a cluster this holds for each node, and the commands that leave for its slots at the same time count as one.
+         * Bounds the batching of decisions. The defaults are 128 counts in a batch, 256 batches in flight and 100,000
+         * waiting decisions.
          *
-         * @param together how many counts one command touches at most, 1 to 1,000, or as many as one decision does if that is more;
-         *     decisions on the same one leave together too, up to eight times as many in all; with 1 each leaves alone
-         * @param underWay how many such commands are under way at a time at most, 1 to 1,000
-         * @param waiting how many decisions wait at most, 1 to 1,000,000; for more the store says at once that it cannot be asked
+         * <p>If no batch is in flight, a decision is sent at once. Otherwise it waits until a batch is answered or the
+         * next batch is sent. The next batch is sent once {@code together} decisions are waiting, or once 150 µs for
+         * each batch in flight have passed since the last one was sent. Both are checked when a decision arrives, not
+         * by a timer. If no reply has taken less than 5 ms, Redis is far away, and a decision waits only while {@code
+         * underWay} batches are in flight.
+         *
+         * <p>In a cluster the bounds apply to each node. The commands that are sent to one node for several slots at
+         * the same time count as one batch.
+         *
+         * @param together the highest number of counts in a batch, 1 to 1,000; a single decision on more counts is sent
+         *     as well. Several decisions on one count share a batch, with at most 8 times as many decisions as counts
+         *     in all. With 1 there is no batching
+         * @param underWay the highest number of batches in flight, 1 to 1,000
+         * @param waiting the highest number of waiting decisions, 1 to 1,000,000; any further decision fails at once
+         *     with {@link io.github.spillgate.LimitStoreUnavailableException}
          * @return this builder
          * @throws IllegalArgumentException if one of them is out of range
          */
@@ -696,13 +722,16 @@ public final class RedisStore implements LimitStore, AutoCloseable {
             return this;
         }
 
-        /** Changes how far decisions are put together in a way that is for tests. */
+        /** Changes the batching beyond the public bounds, for tests. */
         Builder coalescing(UnaryOperator<Coalescing> change) {
             this.coalescing = change.apply(coalescing);
             return this;
         }
 
-        /** Sets how long who is denied in one slot waits to be told of the others, for tests: so long that a busy machine does not matter. */
+        /**
+         * Sets how long a denial in one slot waits for the replies of the others; tests set it so long that a busy
+         * machine does not matter.
+         */
         Builder longestPeek(Duration longest) {
             this.longestPeek = longest;
             return this;
@@ -730,9 +759,9 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         }
 
         /**
-         * Makes the store. Nothing is sent to Redis yet.
+         * Returns the store. Nothing is sent to Redis yet.
          *
-         * @return a store
+         * @return the store
          * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs
          */
         public RedisStore build() {

@@ -13,14 +13,14 @@ import java.util.Optional;
 import reactor.core.publisher.Mono;
 
 /**
- * What to fall back on instead of counting: everything is allowed, denied, or an error, as long as the store does not answer.
+ * Fallbacks that do not count: while the store does not answer, every request is allowed, denied or failed.
  *
- * <p>Nothing is remembered: what is allowed meanwhile is not charged afterwards, and a refund or a reset that the store does not
- * hear of is lost.
+ * <p>They record nothing. What is allowed during the outage is not charged afterwards, and a refund or reset that does
+ * not reach the store is lost.
  */
 public final class Fallback {
 
-    /** For how long a denial without a count holds: about as long as it takes until the store is tried again. */
+    /** The retry time of a denial, in milliseconds: about as long as it takes until the store is tried again. */
     private static final long ASK_AGAIN = 1_000;
 
     private static final String ERROR = "error";
@@ -28,33 +28,34 @@ public final class Fallback {
     private Fallback() {}
 
     /**
-     * Lets everything through.
+     * Returns a fallback that allows every request (fail open).
      *
-     * @return what to fall back on; its decisions have {@link Source#FALLBACK} as their source
+     * @return the fallback; its decisions have the source {@link Source#FALLBACK}
      */
     public static LimitStore allow() {
         return new Setting("allow", Mono.fromSupplier(() -> decision(true)), Mono.empty());
     }
 
     /**
-     * Turns everything away, for a second each time.
+     * Returns a fallback that denies every request (fail closed), with a retry time of 1 s.
      *
-     * @return what to fall back on; its decisions have {@link Source#FALLBACK} as their source
+     * @return the fallback; its decisions have the source {@link Source#FALLBACK}
      */
     public static LimitStore deny() {
         return new Setting("deny", Mono.fromSupplier(() -> decision(false)), Mono.empty());
     }
 
     /**
-     * Decides nothing: whoever asks gets a {@link LimitStoreUnavailableException}, in time.
+     * Returns a fallback that makes no decision: the caller gets the store's error, or by the deadline a {@link
+     * LimitStoreUnavailableException}.
      *
-     * @return what to fall back on
+     * @return the fallback
      */
     public static LimitStore error() {
         return new Setting(ERROR, refused(), refused());
     }
 
-    /** Whether there is nothing to fall back on, and the store's own error is to be handed on. */
+    /** Returns whether there is no fallback, so that the store's own error is passed on. */
     static boolean isError(LimitStore fallback) {
         return fallback instanceof Setting setting && setting.name.equals(ERROR);
     }

@@ -5,10 +5,13 @@ import io.github.spillgate.StoreProtection;
 import java.time.Duration;
 import java.util.Optional;
 
-/** What a limiter finds when it looks for somebody to protect its store. */
+/**
+ * The {@link StoreProtection} that a limiter finds with the service loader; it protects a store with a {@link
+ * ResilientStore}.
+ */
 public final class Resilience implements StoreProtection {
 
-    /** For the service loader. */
+    /** Creates an instance, for the service loader. */
     public Resilience() {}
 
     @Override

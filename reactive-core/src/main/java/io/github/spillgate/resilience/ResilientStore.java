@@ -30,11 +30,10 @@ import reactor.core.scheduler.Schedulers;
 import reactor.util.context.ContextView;
 
 /**
- * A store that always answers in time: it asks another one, with a deadline and behind a circuit breaker, and falls back on what
- * this process can decide by itself.
+ * A store with a deadline, a circuit breaker and a fallback around another store.
  *
- * <p>A {@code RateLimiter} puts a Redis store behind one of these by itself. Make one yourself to share it between limiters, so
- * that they have one breaker for one Redis, or for settings that the limiter's builder does not have.
+ * <p>A {@code RateLimiter} wraps a Redis store in one by default. Create one yourself to share it between limiters, so
+ * that one Redis has one breaker, or for settings that the limiter's builder does not have.
  *
  * <pre>{@code
  * ResilientStore store = ResilientStore.builder(RedisStore.create(redisClient))
@@ -43,66 +42,69 @@ import reactor.util.context.ContextView;
  *         .build();
  * }</pre>
  *
- * <h2>What happens when the store does not answer</h2>
+ * <h2>What happens if the store does not answer</h2>
  *
  * <ul>
- *   <li>A question that is not answered by the deadline goes to the fallback. It goes there at once when the store reports an
- *       error, when too many questions are open, or when the breaker is.
- *   <li>The breaker opens when half of the last 20 questions have failed, at the least 10; and at once if the store cannot be
- *       reached. A second later, more or less, three questions try the store again. Whoever asks them is answered by the fallback
- *       at once. If they go well, the store decides again. It is not to blame for a deadline that this process has slept through,
- *       if it answers soon after. Where a store has parts that fail apart from each other, as the nodes of a cluster do, each has a
- *       breaker of its own, and what was granted in its place is settled by itself.
- *   <li>The local store as the fallback starts from what the store has said last of each count, and keeps account of what it
- *       admits. That is charged in the store when it is back, in small batches, and once, also where a reply is lost. Until it is
- *       sent, the fallback goes on deciding about that count; else the store would grant what is used already.
- *   <li>What the store allows in time, while the fallback has granted something of the same counts that the store does not know of, is
- *       held against that: if the two do not fit into the limit together, the fallback decides, and the store is given back what it has
- *       charged. So one instance whose share is 1 lets in no more than the limit, whichever of the two decides.
- *   <li>A question that was sent and not answered may have been done. If its answer comes within a minute, it is taken into
- *       account; else what it asked for counts as not charged, and is charged.
+ *   <li><b>Deadline.</b> If a request is not answered by the deadline, the fallback decides. It decides at once if the
+ *       store reports an error, if too many requests are in flight, or if the breaker is open.
+ *   <li><b>Circuit breaker.</b> It opens if half of the last 20 requests have failed, and at least 10 were made; and at
+ *       once if the store cannot be reached. About 1 s later, three requests probe the store. The fallback answers them
+ *       at once, unless it is {@link Fallback#error()}, which waits for the store. If the probes succeed, the store
+ *       decides again. A deadline that was missed because this process stalled is not a failure of the store, if the
+ *       store answers soon after. If a store has parts that fail independently, such as the nodes of a cluster, each
+ *       part has its own breaker and is reconciled separately.
+ *   <li><b>Reconciliation.</b> A local store as the fallback starts from the last known usage of each count, and
+ *       records what it grants. These grants are charged in the store when it is back: in small batches, and only
+ *       once, even if a reply is lost. Until the grants of a count are sent, the fallback keeps deciding on it;
+ *       otherwise the store would grant permits that are already used.
+ *   <li><b>Grants on both sides.</b> If the store allows a request by the deadline, that is compared with the
+ *       fallback's grants that the store does not know of yet. If the two do not fit into the limit together, the
+ *       fallback decides, and the charge in the store is refunded. An instance with a share of 1 therefore never
+ *       exceeds the limit, whichever of the two decides.
+ *   <li><b>Lost replies.</b> A request that was sent but not answered may have been executed. If its reply arrives
+ *       within a minute, it is taken into account. Otherwise the request counts as not charged, and its permits are
+ *       charged by reconciliation.
  * </ul>
  *
- * <p>A refund that the store does not hear of is not repeated: that errs towards denying. A reset that it does not hear of holds
- * here until it decides again.
+ * <p>A refund that does not reach the store is not retried: this errs towards denying. A reset that does not reach the
+ * store is in effect in this process until the store decides again.
  */
 public final class ResilientStore implements ProtectedStore, AutoCloseable {
     // Design notes.
     //
-    // What has to hold: nobody is told that he is allowed, by the store or by the fallback, unless he fits into the
-    // limit together with all whom this instance has told so before and who still count.
+    // Invariant: a request is reported as allowed, by the store or by the fallback, only if it fits into the limit
+    // together with all requests that this instance has reported as allowed before and that still count.
     //
-    // Of each count the fallback has two numbers: what is known, which is what the store has said it has charged, and
-    // what is owed, which the fallback has granted and the store may not have charged. Everybody who has been told is
-    // in one of them at the least. So it is enough that whoever is told finds, with himself in it, that both together
-    // are at most the limit.
+    // For each count the fallback has two numbers: what is known, which is what the store has reported as charged, and
+    // what is owed, which the fallback has granted and the store may not have charged. Every allowed request is in at
+    // least one of them. So it is enough to check, with the new request included, that both together are at most the
+    // limit.
     //
-    // A grant of the fallback looks at both. It knows of nobody who is under way, and need not: an answer of the
-    // store goes into what is known first, and is handed on only if both fit together then (FallbackStore.remember).
-    // Each of the two is one step under the count's monitor, so of a grant and an answer that meet, the later one
-    // sees the other. Of several counts each is looked at by itself: once an answer is known, no grant takes its
-    // place away.
+    // A grant of the fallback checks both. It knows of no request in flight, and need not: a reply of the store is
+    // added to what is known first, and is passed on only if both fit together then (FallbackStore.remember). Each of
+    // the two is one step under the count's monitor, so of a grant and a reply at the same time, the later one sees
+    // the other. If there are several counts, each is checked by itself: once a reply is known, no grant takes its
+    // permits.
     //
-    // An answer that does not fit has come too late, as if the deadline had passed: the fallback decides, and if it
-    // denies, what the store has charged is given back. Until the store tells of that, it counts as used; that errs
-    // towards denying, for a window at most.
+    // A reply that does not fit is treated as if it had missed the deadline: the fallback decides, and if it denies,
+    // the store's charge is refunded. Until the store reports the refund, the charge counts as used; that errs towards
+    // denying, for a window at most.
     //
-    // Whoever moves from one number to the other is in both for a moment, and never in none. A settlement is known
-    // before it is no longer owed, and so is a late answer. What is on its way to be settled may be known already,
-    // with the answer to somebody else: who would be turned away only because it is in both waits until that is clear
-    // (Question.hear), to his deadline at most.
+    // A grant that moves from one number to the other is in both for a moment, and never in none. A settlement is
+    // known before it is no longer owed, and so is a late reply. A settlement in flight may be known already, from the
+    // reply to another request. A request that does not fit only because a grant is in both numbers waits until that
+    // is clear (Question.hear), at most until its deadline.
     //
-    // What is known is what the newest answer says, by the clock of the server that gave it; where the order is not
-    // certain, the most that any of them says. What is given back is taken off before the store is asked, for an
-    // answer may have it off already.
+    // What is known is what the newest reply says, by the clock of the server that sent it; where the order is not
+    // certain, the highest value of any reply. A refund is subtracted before the store is asked, because a reply may
+    // be without it already.
     //
-    // Not covered is what nobody knows of: what a store has lost, counts that were forgotten for want of memory, what
-    // was granted elsewhere.
+    // Not covered: permits that the store has lost, evicted counts, and grants elsewhere.
 
     private static final Duration LONGEST = Duration.ofMinutes(1);
     private static final long LATEST = TimeUnit.MINUTES.toNanos(1);
 
-    /** How long a refund waits, at most, before it looks again whether local grants are reconciled. */
+    /** The interval at which a waiting refund checks whether local grants are reconciled. */
     private static final Duration LOOK_AGAIN = Duration.ofMillis(5);
 
     private final LimitStore primary;
@@ -136,26 +138,26 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         if (standIn != null) {
             standIn.standInFor(primary);
         }
-        // So that what is wrong is said at the start, and the first who asks is not the one who waits for a connection.
+        // So that a wrong setting is reported at startup, and the first request does not wait for a connection.
         Mono.defer(primary::prepare).subscribe(null, error -> gates.whole().failed(0, error));
     }
 
     /**
-     * A store with the settings that suit most.
+     * Returns a resilient store with the default settings.
      *
-     * @param store what decides as long as it can
-     * @return a store that answers in time
+     * @param store the primary store, which decides while it can
+     * @return the resilient store
      */
     public static ResilientStore of(LimitStore store) {
         return builder(store).build();
     }
 
     /**
-     * Starts a store.
+     * Returns a builder of a resilient store.
      *
-     * @param store what decides as long as it can
-     * @return its builder
-     * @throws IllegalArgumentException if that store answers in time by itself
+     * @param store the primary store, which decides while it can
+     * @return the builder
+     * @throws IllegalArgumentException if that store has a deadline of its own
      */
     public static Builder builder(LimitStore store) {
         return new Builder(store);
@@ -202,8 +204,8 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     }
 
     /**
-     * The fallback forgets it before the store is asked. What the store has said by then still has it in it; what it says after that
-     * may not, and would become too little if as much were taken off once more.
+     * Refunds in the fallback before the store is asked. Replies up to then still include the permits; a later reply
+     * may not, and subtracting them from that one would count the refund twice.
      */
     private Mono<Void> refund(Decision decision, List<Claim> claims, FallbackStore remembering) {
         Mono<Void> elsewhere = change(claims, store -> store == remembering ? Mono.empty() : store.refund(decision));
@@ -213,8 +215,9 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     /**
      * {@inheritDoc}
      *
-     * <p>Which permits are the oldest is known only when the local grants of these counts are reconciled. The refund waits for that. If
-     * they are not by the deadline, it gives back local grants, and the rest in the store; during an outage the fallback makes it.
+     * <p>The store knows the oldest permits only when the local grants of these counts are reconciled. The refund waits
+     * for that, up to the deadline. After the deadline, it refunds local grants first, and the rest in the store.
+     * During an outage the fallback makes the refund.
      */
     @Override
     public Mono<Void> refund(List<Claim> claims) {
@@ -245,13 +248,13 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         }
         List<Claim> rest = granting.refundGranted(claims);
         if (!rest.isEmpty()) {
-            // It is not waited for: the deadline has passed.
+            // Do not wait: the deadline has passed.
             freeing(rest, Mono.defer(() -> refundInOrder(rest))).subscribe(null, error -> {});
         }
         return Mono.empty();
     }
 
-    /** Waits until the local grants of these counts are reconciled, up to the deadline and not during an outage. */
+    /** Completes when the local grants of these counts are reconciled, at the deadline, or at once during an outage. */
     private Mono<Void> reconciled(List<Claim> claims) {
         return Mono.deferContextual(context -> Flux.interval(Duration.ZERO, lookAgain, Schedulers.parallel())
                 .takeUntil(look -> isReconciled(claims) || !gateTo(claims).isAsked() || patienceLeft(context) <= 0)
@@ -273,8 +276,8 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     }
 
     /**
-     * The fallback forgets it first, and no more if the answer is lost: decisions may have been made since. If the store refuses, its
-     * count is as before, and the fallback learns it again.
+     * Resets the fallback first. If the store's reply is lost, the fallback is not reset again, because decisions may
+     * have been made since. If the store refuses, its count is unchanged, and the fallback learns it again.
      */
     private Mono<Void> reset(List<Claim> claims, FallbackStore remembering) {
         Mono<Void> elsewhere = change(claims, store -> store == remembering ? Mono.empty() : store.reset(claims));
@@ -296,8 +299,8 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     }
 
     /**
-     * What was denied until now does not hold any more: before it is given back, for all that is known, and after that; before
-     * anybody is told, who may ask at once.
+     * Drops the cached denials of these counts: before the refund or reset, because of all that are cached then, and
+     * after it, because of those cached since; in any case before the caller is notified, which may retry at once.
      */
     private Mono<Void> freeing(List<Claim> claims, Mono<Void> giveBack) {
         return Mono.defer(() -> {
@@ -306,7 +309,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         });
     }
 
-    /** The longest that an answer takes, as far as it depends on the store. */
+    /** Returns the deadline, the longest time for an answer, as far as it depends on the store. */
     @Override
     public Optional<Duration> deadline() {
         return Optional.of(Duration.ofNanos(deadlineNanos));
@@ -322,7 +325,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
                         settling.toReconcile(), settling.reconciled(), settling.lost() + lost.sum(), unknown.sum());
     }
 
-    /** Ends the settling, after a last chance; does not wait for it. See {@link #closeLater()}. */
+    /** Ends the reconciliation after a last attempt. Does not wait; see {@link #closeLater()}. */
     @Override
     public void close() {
         closeLater().subscribe();
@@ -333,7 +336,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         return settlers == null ? Mono.empty() : settlers.end();
     }
 
-    // What questions need.
+    // For requests (Question).
 
     LimitStore primary() {
         return primary;
@@ -343,12 +346,12 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         return fallback;
     }
 
-    /** The gate to the store as a whole. */
+    /** Returns the gate to the store as a whole. */
     Gate gate() {
         return gates.whole();
     }
 
-    /** The gate to that part of the store that decides on these claims. */
+    /** Returns the gate to the part of the store that decides on these claims. */
     Gate gateTo(List<Claim> claims) {
         return gates.to(claims);
     }
@@ -377,7 +380,10 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         return deadlineNanos;
     }
 
-    /** How long somebody still waits for the store, if he has been waiting for something else before. */
+    /**
+     * Returns how long the caller still waits for the store, less the time that the caller has already spent waiting
+     * for something else.
+     */
     long patienceLeft(ContextView context) {
         Object since = context.getOrDefault(WAITING_SINCE, null);
         return since instanceof Long nanos ? deadlineNanos - Math.max(0, Deadlines.now() - nanos) : deadlineNanos;
@@ -391,17 +397,22 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         unknown.add(permits(granted));
     }
 
-    /** Lets the fallback know what the store has said, and returns whether that fits together with what the fallback has granted. */
+    /**
+     * Passes a reply of the store to the fallback, and returns whether it fits together with the grants of the
+     * fallback.
+     */
     Fit remember(@Nullable Object answer) {
         return standIn != null && answer instanceof Decision decision ? standIn.remember(decision) : Fit.YES;
     }
 
-    /** Whether what was handed over to be settled is on its way, so that its fate will soon be known. */
+    /**
+     * Returns whether all settlements handed over for these claims are in flight, so that their outcome is known soon.
+     */
     boolean isOnItsWay(List<Claim> claims) {
         return settlers != null && !settlers.hold(claims);
     }
 
-    /** The fallback has granted something that is to be charged in the store. */
+    /** Notes a grant of the fallback that has to be charged in the store. */
     void owes(Decision granted) {
         if (settlers != null) {
             settlers.wake(granted);
@@ -411,7 +422,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     }
 
     boolean mustSettle(List<Claim> claims) {
-        // In this order: what is not owed any more because it has been handed over, a settler holds by then.
+        // In this order: what has just been handed over, and so is no longer owed, a settler already holds.
         if (standIn == null || settlers == null || !(standIn.owes(claims) || settlers.hold(claims))) {
             return false;
         }
@@ -419,7 +430,10 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         return true;
     }
 
-    /** What the fallback has granted is charged in the store, unless a reset that came behind the question has forgotten it there. */
+    /**
+     * Cancels the reconciliation of a grant of the fallback that the store has charged after all, unless a reset after
+     * the request has removed that charge.
+     */
     void takeBack(Decision granted, List<Claim> claims, long askedAt) {
         if (standIn != null && !resets.isAnySince(claims, askedAt)) {
             List<Claim> refunded = standIn.cancel(granted);
@@ -429,7 +443,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         }
     }
 
-    /** Gives back what nobody uses; if that fails, it leaks towards denying. */
+    /** Refunds a charge that is not used. If the refund fails, the error is towards denying. */
     void giveBack(Decision charged) {
         List<Claim> claims =
                 charged.limits().stream().map(Decision.Usage::claim).toList();
@@ -444,13 +458,13 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         return permits;
     }
 
-    /** Returns the store for a log. */
+    /** Returns a description for logs. */
     @Override
     public String toString() {
         return "ResilientStore[" + primary + ", fallback=" + fallback + "]";
     }
 
-    /** A change of counts: what is freed by it may be freed late. */
+    /** A refund or reset. It may free permits even if its reply is late. */
     private static final class Changing extends Question<Void> {
 
         Changing(
@@ -473,8 +487,8 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     }
 
     /**
-     * Gives the oldest back, here or there. Where it is not known whether the store has done it, it may be missing already from what the
-     * store has said of the count since; so it is left at that.
+     * Refunds the oldest permits, in the store or in the fallback. If the outcome in the store is unknown, the fallback
+     * does not refund too: the store's later replies may already be without those permits.
      */
     private static final class OnceGivenBack implements Function<LimitStore, Mono<Void>> {
 
@@ -501,7 +515,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         }
     }
 
-    /** A question for each subscriber. */
+    /** A Mono that creates a request for each subscriber. */
     private static final class Asking<T> extends Mono<T> {
 
         private final Function<CoreSubscriber<? super T>, Subscription> question;
@@ -516,7 +530,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         }
     }
 
-    /** What a {@link ResilientStore} falls back on, and when. */
+    /** Builder of a {@link ResilientStore}. Not thread-safe. */
     public static final class Builder {
 
         private static final int COUNTS = 100_000;
@@ -540,10 +554,11 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         }
 
         /**
-         * Sets what decides when the store does not. {@code LocalStore.bounded(100_000)} at first.
+         * Sets the store that decides if the primary store does not; {@code LocalStore.bounded(100_000)} by default.
          *
-         * @param fallback a local store, which then stands in for this store alone; {@link Fallback#allow()},
-         *     {@link Fallback#deny()} or {@link Fallback#error()}; or a store of the user's own, which must answer in time by itself
+         * @param fallback a local store, which can then be the fallback of this store only; {@link Fallback#allow()}
+         *     (fail open), {@link Fallback#deny()} (fail closed) or {@link Fallback#error()}; or a store of your own
+         *     that never stalls
          * @return this builder
          */
         public Builder fallback(LimitStore fallback) {
@@ -553,11 +568,11 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         }
 
         /**
-         * Sets how long an answer of the store is waited for. 100 milliseconds at first.
+         * Sets the longest time to wait for an answer of the store; 100 ms by default.
          *
          * @param deadline more than zero, and at most a minute
          * @return this builder
-         * @throws IllegalArgumentException if it is something else
+         * @throws IllegalArgumentException if the deadline is out of range
          */
         public Builder deadline(Duration deadline) {
             Objects.requireNonNull(deadline, "deadline is null: expected one, for example Duration.ofMillis(100)");
@@ -571,12 +586,12 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         }
 
         /**
-         * Sets how long a denial by the store is remembered at most, 1 second at first; see {@link
+         * Sets the longest time for which a denial by the store is cached; 1 s by default. See {@link
          * io.github.spillgate.RateLimiter.Builder#cacheDenials(Duration)}.
          *
-         * @param longest zero, which switches it off, or more, and at most a minute
+         * @param longest zero, which disables the cache, or more, and at most a minute
          * @return this builder
-         * @throws IllegalArgumentException if it is something else
+         * @throws IllegalArgumentException if the time is out of range
          */
         public Builder cacheDenials(Duration longest) {
             Objects.requireNonNull(longest, "cacheDenials is null: expected one, for example Duration.ofSeconds(1)");
@@ -590,12 +605,13 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         }
 
         /**
-         * Sets how many questions to the store may be open at a time; 10,000 at first. More go to the fallback. A question is
-         * open until the store has answered it, whether somebody waits for the answer or not.
+         * Bounds the requests to the store that are in flight; 10,000 by default. If there are more, the fallback
+         * decides. A request is in flight until the store has answered it, whether its caller is still waiting or not.
+         * In a cluster the bound applies to each node.
          *
-         * @param questions 1 to 1,000,000
+         * @param questions the highest number of requests in flight, 1 to 1,000,000
          * @return this builder
-         * @throws IllegalArgumentException if it is something else
+         * @throws IllegalArgumentException if the number is out of range
          */
         public Builder maxInFlight(int questions) {
             if (questions < 1 || questions > MOST_OPEN) {
@@ -607,10 +623,11 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         }
 
         /**
-         * Changes the settings of the circuit breaker. They come as they are at first: a window of 20 questions, counted, of which
-         * at the least 10 must be known; open at half of them failed, for a second, more or less 30 percent; then 3 that try.
+         * Changes the settings of the circuit breaker. The defaults are: a count-based window of 20 requests, of which
+         * at least 10 must have ended; a failure rate of 50%; open for 1 s, give or take 30%; then 3 probes.
          *
-         * @param change changes what it is given, for example {@code settings -> settings.failureRateThreshold(25)}
+         * @param change a function that changes the settings, for example {@code settings ->
+         *     settings.failureRateThreshold(25)}
          * @return this builder
          */
         public Builder breaker(UnaryOperator<CircuitBreakerConfig.Builder> change) {
@@ -620,10 +637,11 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         }
 
         /**
-         * Makes the store, and lets the other one connect in the background.
+         * Returns the store, and makes the primary store connect in the background.
          *
-         * @return a store that answers in time
-         * @throws IllegalArgumentException if the fallback is a local store that stands in for another store already
+         * @return the resilient store
+         * @throws IllegalArgumentException if the fallback is a local store that is already the fallback of another
+         *     store
          */
         public ResilientStore build() {
             return new ResilientStore(this);

@@ -5,22 +5,22 @@ import io.vertx.core.buffer.Buffer;
 import io.vertx.core.http.HttpServerResponse;
 import io.vertx.ext.web.RoutingContext;
 
-/** Answers a request that was denied. The header fields that tell of limits are written besides. */
+/** A writer of the response to a denied request. The rate limit header fields are written separately. */
 @FunctionalInterface
 public interface DenialWriter {
 
     /**
-     * Ends the response, or fails the request; does not call {@code next()}.
+     * Ends the response or fails the request; does not call {@code next()}.
      *
-     * @param ctx the request, of whose response nothing is written yet
-     * @param problem why it was denied
+     * @param ctx the request; nothing of its response is written yet
+     * @param problem the reason for the denial
      */
     void write(RoutingContext ctx, Problem problem);
 
     /**
-     * Writes the problem as JSON, with its status.
+     * Returns a writer of the problem as JSON, with its status.
      *
-     * @return what does so
+     * @return the writer
      */
     static DenialWriter ofProblem() {
         return (ctx, problem) -> {
@@ -31,10 +31,10 @@ public interface DenialWriter {
     }
 
     /**
-     * Fails the request with the problem's status and a {@link DeniedException}, so that the failure handlers of its route or the error
-     * handlers of its router answer.
+     * Returns a writer that fails the request with the problem's status and a {@link DeniedException}, so that the
+     * failure handlers of the route or the error handlers of the router respond.
      *
-     * @return what does so
+     * @return the writer
      */
     static DenialWriter failing() {
         return (ctx, problem) -> {

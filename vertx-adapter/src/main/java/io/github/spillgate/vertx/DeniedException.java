@@ -3,22 +3,22 @@ package io.github.spillgate.vertx;
 import io.github.spillgate.http.Problem;
 import io.vertx.core.VertxException;
 
-/** What a request fails with that was denied, where {@link DenialWriter#failing()} says so. */
+/** The failure of a denied request if {@link DenialWriter#failing()} is used. */
 public final class DeniedException extends VertxException {
 
     private static final long serialVersionUID = 1L;
 
-    /** Not kept where an exception is written to a stream. */
+    /** Lost if the exception is serialized. */
     private final transient Problem problem;
 
     DeniedException(Problem problem) {
-        // Thrown for each denial, and nobody looks where.
+        // Without a stack trace: it is thrown for each denial, and would point here only.
         super("the request was denied with " + problem.status(), true);
         this.problem = problem;
     }
 
     /**
-     * Returns why the request was denied.
+     * Returns the reason for the denial.
      *
      * @return the problem, with its body as JSON
      */

@@ -12,13 +12,13 @@ import java.util.function.Predicate;
 import reactor.core.publisher.Mono;
 
 /**
- * A limiter for what is not HTTP, such as consumers of the event bus: what {@link RateLimiter} does, as futures, which complete on the
- * context of the caller.
+ * A {@link RateLimiter} with futures, for everything except HTTP, such as consumers of the event bus. The futures
+ * complete on the context of the caller.
  *
  * <pre>{@code
  * FutureRateLimiter limits = FutureRateLimiter.of(vertx, limiter);
- * vertx.eventBus().<JsonObject>consumer("mails").handler(message -> limits.tryAcquire(message.body().getString("customer"))
- *         .onSuccess(decision -> {
+ * vertx.eventBus().<JsonObject>consumer("mails").handler(message ->
+ *         limits.tryAcquire(message.body().getString("customer")).onSuccess(decision -> {
  *             if (decision.isAllowed()) {
  *                 send(message);
  *             } else {
@@ -27,8 +27,9 @@ import reactor.core.publisher.Mono;
  *         }));
  * }</pre>
  *
- * There is no {@code throttle}: a stream that is slowed down is one of Reactor. A denial is a decision, not a failure. What is wrong with a key or a charge is thrown at once. A future cannot be called off: who
- * waits, waits as long as he has said.
+ * <p>A denial is a decision, not a failure. An invalid key or charge is thrown when the method is called. A future
+ * cannot be cancelled: a call that waits may wait as long as it has asked for. There is no {@code throttle}, which
+ * needs a Reactor stream.
  */
 public final class FutureRateLimiter {
 
@@ -41,11 +42,11 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * The futures of a limiter.
+     * Returns a limiter with futures.
      *
-     * @param vertx whose contexts they complete on
-     * @param limiter the limiter, which remains the caller's to close
-     * @return its futures
+     * @param vertx the Vert.x instance on whose contexts the futures complete
+     * @param limiter the limiter, which the caller closes
+     * @return the limiter with futures
      */
     public static FutureRateLimiter of(Vertx vertx, RateLimiter limiter) {
         Objects.requireNonNull(vertx, "vertx is null: expected one, for example Vertx.vertx()");
@@ -55,9 +56,9 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Takes one permit.
+     * Takes one permit for the key if all limits allow it.
      *
-     * @param key who is charged
+     * @param key the key that is charged
      * @return the decision
      * @see RateLimiter#tryAcquire(String)
      */
@@ -66,10 +67,10 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Takes permits.
+     * Takes permits for the key if all limits allow it.
      *
-     * @param key who is charged
-     * @param permits how many
+     * @param key the key that is charged
+     * @param permits the cost
      * @return the decision
      * @see RateLimiter#tryAcquire(String, long)
      */
@@ -78,9 +79,9 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Takes what all the charges ask, or nothing.
+     * Takes the permits of all charges, or none.
      *
-     * @param charges at least one
+     * @param charges one or more charges
      * @return the decision
      * @see RateLimiter#tryAcquire(Charge...)
      */
@@ -89,9 +90,9 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Takes what all the charges ask, or nothing.
+     * Takes the permits of all charges, or none.
      *
-     * @param charges at least one
+     * @param charges one or more charges
      * @return the decision
      * @see RateLimiter#tryAcquire(Collection)
      */
@@ -100,10 +101,10 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Takes one permit, and waits for it if it has to.
+     * Takes one permit for the key, waiting if necessary.
      *
-     * @param key who is charged
-     * @param longestWait how long at most
+     * @param key the key that is charged
+     * @param longestWait the longest wait
      * @return the decision; denied at once if the wait would be too long
      * @see RateLimiter#acquire(String, Duration)
      */
@@ -112,11 +113,11 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Takes permits, and waits for them if it has to.
+     * Takes permits for the key, waiting if necessary.
      *
-     * @param key who is charged
-     * @param permits how many
-     * @param longestWait how long at most
+     * @param key the key that is charged
+     * @param permits the cost
+     * @param longestWait the longest wait
      * @return the decision; denied at once if the wait would be too long
      * @see RateLimiter#acquire(String, long, Duration)
      */
@@ -125,10 +126,10 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Takes what a charge asks, and waits for it if it has to.
+     * Takes the permits of the charge, waiting if necessary.
      *
-     * @param charge what is asked
-     * @param longestWait how long at most
+     * @param charge the charge
+     * @param longestWait the longest wait
      * @return the decision; denied at once if the wait would be too long
      * @see RateLimiter#acquire(Charge, Duration)
      */
@@ -137,10 +138,10 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Takes what all the charges ask, and waits for it if it has to.
+     * Takes the permits of all charges, or none, waiting if necessary.
      *
-     * @param charges at least one
-     * @param longestWait how long at most
+     * @param charges one or more charges
+     * @param longestWait the longest wait
      * @return the decision; denied at once if the wait would be too long
      * @see RateLimiter#acquire(Collection, Duration)
      */
@@ -149,10 +150,10 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Tells what a decision would say, and charges nothing.
+     * Returns the decision that an attempt would get now; charges nothing.
      *
-     * @param key who would be charged
-     * @return the decision that is not made
+     * @param key the key that would be charged
+     * @return the decision
      * @see RateLimiter#peek(String)
      */
     public Future<Decision> peek(String key) {
@@ -160,10 +161,10 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Tells what a decision would say, and charges nothing.
+     * Returns the decision that an attempt would get now; charges nothing.
      *
-     * @param charges at least one
-     * @return the decision that is not made
+     * @param charges one or more charges
+     * @return the decision
      * @see RateLimiter#peek(Charge...)
      */
     public Future<Decision> peek(Charge... charges) {
@@ -171,10 +172,10 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Tells what a decision would say, and charges nothing.
+     * Returns the decision that an attempt would get now; charges nothing.
      *
-     * @param charges at least one
-     * @return the decision that is not made
+     * @param charges one or more charges
+     * @return the decision
      * @see RateLimiter#peek(Collection)
      */
     public Future<Decision> peek(Collection<Charge> charges) {
@@ -182,10 +183,10 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Gives back what a decision has taken.
+     * Refunds the permits that a decision has taken.
      *
-     * @param decision one of this limiter
-     * @return completes when it is given back
+     * @param decision a decision of this limiter
+     * @return completes when the permits are refunded
      * @see RateLimiter#refund(Decision)
      */
     public Future<Void> refund(Decision decision) {
@@ -193,11 +194,11 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Gives back what a decision has taken under some of its limits.
+     * Refunds the permits that a decision has taken under some of its limits.
      *
-     * @param decision one of this limiter
-     * @param given under which
-     * @return completes when it is given back
+     * @param decision a decision of this limiter
+     * @param given the limits to refund
+     * @return completes when the permits are refunded
      * @see RateLimiter#refund(Decision, Predicate)
      */
     public Future<Void> refund(Decision decision, Predicate<? super Decision.Usage> given) {
@@ -205,11 +206,11 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Gives back permits, the oldest first.
+     * Refunds permits, the oldest first.
      *
-     * @param key who gets them
-     * @param permits how many
-     * @return completes when they are given back
+     * @param key the key that was charged
+     * @param permits the number of permits
+     * @return completes when the permits are refunded
      * @see RateLimiter#refund(String, long)
      */
     public Future<Void> refund(String key, long permits) {
@@ -217,10 +218,10 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Gives back permits, the oldest first.
+     * Refunds permits, the oldest first.
      *
-     * @param charges at least one
-     * @return completes when they are given back
+     * @param charges one or more charges
+     * @return completes when the permits are refunded
      * @see RateLimiter#refund(Charge...)
      */
     public Future<Void> refund(Charge... charges) {
@@ -228,10 +229,10 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Forgets what keys have used.
+     * Deletes the counts of the keys of these charges.
      *
-     * @param charges at least one
-     * @return completes when it is forgotten
+     * @param charges one or more charges
+     * @return completes when the counts are deleted
      * @see RateLimiter#reset(Charge...)
      */
     public Future<Void> reset(Charge... charges) {
@@ -239,10 +240,10 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Forgets what a key has used.
+     * Deletes the counts of a key.
      *
-     * @param key whose count begins anew
-     * @return completes when it is forgotten
+     * @param key the key
+     * @return completes when the counts are deleted
      * @see RateLimiter#reset(String)
      */
     public Future<Void> reset(String key) {

@@ -14,17 +14,18 @@ import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
 /**
- * Keys, costs and limits that functions of the user's find. They are called on the context of the request, must not block, and have the
- * time that {@link Rule.Builder#timeout the rule} gives them. So are those of a rule that is only tried out, for which nobody waits.
+ * Factories of key, cost and limit sources from functions that return futures. The functions are called on the context
+ * of the request, must not block, and must answer within the {@linkplain Rule.Builder#timeout timeout of the rule}. The
+ * same holds for the functions of a shadow rule, for which no request waits.
  */
 public final class FutureSources {
 
     private FutureSources() {}
 
     /**
-     * A key from a function.
+     * Returns a key source from a function.
      *
-     * @param find finds it; a future of null means that there is none
+     * @param find the function; a future of null means that the request has no key
      * @return the source
      */
     public static KeySource key(Function<? super RoutingContext, ? extends Future<@Nullable String>> find) {
@@ -32,9 +33,9 @@ public final class FutureSources {
     }
 
     /**
-     * A cost from a function.
+     * Returns a cost source from a function.
      *
-     * @param find finds it; a future of null means the rule's fixed cost
+     * @param find the function; a future of null selects the fixed cost of the rule
      * @return the source
      */
     public static Rule.CostSource cost(Function<? super RoutingContext, ? extends Future<@Nullable Long>> find) {
@@ -42,9 +43,9 @@ public final class FutureSources {
     }
 
     /**
-     * Limits from a function.
+     * Returns a limit source from a function.
      *
-     * @param find finds those of a key; a future of null means the rule's own
+     * @param find the function, which gets the request and the key; a future of null selects the limits of the rule
      * @return the source
      */
     public static Rule.LimitSource limits(
@@ -60,7 +61,7 @@ public final class FutureSources {
         if (future.succeeded()) {
             return Mono.justOrEmpty(future.result());
         }
-        // What is asked next is asked here as well, wherever this is answered.
+        // Continue on the context of the request, on whatever thread the future completes.
         Context home = ctx.vertx().getOrCreateContext();
         return Mono.create(sink -> future.onComplete(
                 found -> home.runOnContext(here -> sink.success(found)),

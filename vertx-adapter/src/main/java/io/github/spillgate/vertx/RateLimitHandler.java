@@ -9,7 +9,7 @@ import io.vertx.ext.web.RoutingContext;
 import java.util.List;
 
 /**
- * Limits the requests that reach it.
+ * A handler that limits the requests that reach it.
  *
  * <pre>{@code
  * Rules rules = Rules.of(limiter, RoutePaths.ofVertx(), List.of(Rule.named("address")
@@ -21,23 +21,27 @@ import java.util.List;
  * router.route().handler(RateLimitHandler.create(rules, Phase.BEFORE_AUTHENTICATION));
  * }</pre>
  *
- * <p>All rules that match a request are one atomic verdict. Each is asked once about a request, also where that is rerouted, or passes
- * another handler of the same rules. A handler of other rules, on a parent router or on this one, is a verdict of its own.
+ * <p>All rules that match a request are one atomic decision. Each rule is applied once per request, even if the request
+ * is rerouted or passes another handler of the same rules. A handler of other rules, on a parent router or on the same
+ * one, decides separately.
  *
- * <p>A request goes on, or is denied, on the context on which it has come, whoever has answered meanwhile, and never on the thread of a
- * Redis connection. While it waits it is paused, so that nothing of its body is lost; the body is never read. Who is denied gets a 429.
+ * <p>A request goes on, or is denied, on the context on which it arrived, never on the thread of a Redis connection.
+ * While the request waits for the decision it is paused, so that no part of its body is lost; the body is never read. A
+ * denied request gets a 429.
  *
- * <p>Where it stands among the handlers of one route follows from its phase: before authentication it is a
- * {@link io.vertx.ext.web.handler.SecurityPolicyHandler}, which comes before the body is read; after it, an
- * {@link io.vertx.ext.web.handler.InputTrustHandler}, which may come before authorization; for both phases, one of the user's own.
- * Immutable, and safe for any number of event loops.
+ * <p>The position of the handler within a route follows from its phase. Before authentication it is a {@link
+ * io.vertx.ext.web.handler.SecurityPolicyHandler}, which runs before the body is read. After authentication it is an
+ * {@link io.vertx.ext.web.handler.InputTrustHandler}, which may run before authorization. A handler for both phases is
+ * a user handler.
+ *
+ * <p>Immutable, and safe for any number of event loops.
  */
 public sealed interface RateLimitHandler extends Handler<RoutingContext> permits LimitingHandler {
 
     /**
-     * A handler that asks all rules at once, where it is known who asks.
+     * Returns a handler that applies the rules of both phases together. Add it after authentication.
      *
-     * @param rules the rules; also those that are put in their place later
+     * @param rules the rules; if they are replaced, the handler applies the new ones
      * @return the handler
      */
     static RateLimitHandler create(Rules rules) {
@@ -45,10 +49,10 @@ public sealed interface RateLimitHandler extends Handler<RoutingContext> permits
     }
 
     /**
-     * A handler that asks the rules of one phase.
+     * Returns a handler that applies the rules of one phase.
      *
-     * @param rules the rules; also those that are put in their place later
-     * @param phase which of them are asked
+     * @param rules the rules; if they are replaced, the handler applies the new ones
+     * @param phase the phase
      * @return the handler
      */
     static RateLimitHandler create(Rules rules, Phase phase) {
@@ -56,37 +60,40 @@ public sealed interface RateLimitHandler extends Handler<RoutingContext> permits
     }
 
     /**
-     * The same handler with other header fields; all are written by default.
+     * Returns a copy of this handler with other header fields. By default all are written.
      *
-     * @param headers which are written
+     * @param headers the header fields
      * @return the handler
      */
     RateLimitHandler headers(RateLimitHeaders headers);
 
     /**
-     * The same handler with another response for those who are denied; a problem as JSON by default.
+     * Returns a copy of this handler with another response for denied requests. By default it is a problem as JSON.
      *
-     * @param denials writes it, or fails the request
+     * @param denials the writer of the response, or one that fails the request
      * @return the handler
      */
     RateLimitHandler denials(DenialWriter denials);
 
     /**
-     * The same handler with CORS preflights limited as all requests are, as by default, or not. A {@code CorsHandler} before this one
-     * answers them, so that they do not come here. Leave them out only where one stands behind it and no route takes {@code OPTIONS}: a
-     * route without a method does, and anybody can send what looks like a preflight. What has an {@code Authorization} or a
-     * {@code Cookie} is none.
+     * Returns a copy of this handler that limits CORS preflights like all other requests, or does not limit them. By
+     * default it limits them.
      *
-     * @param limited whether they are
+     * <p>A {@code CorsHandler} before this handler answers preflights, so they do not reach this one. Exempt them only
+     * if a {@code CorsHandler} is behind this handler and no route accepts {@code OPTIONS}: a route without a method
+     * does accept it, and any client can send a request that looks like a preflight. A request with an {@code
+     * Authorization} or {@code Cookie} header is not a preflight.
+     *
+     * @param limited whether preflights are limited
      * @return the handler
      */
     RateLimitHandler preflights(boolean limited);
 
     /**
-     * Returns what was decided on a request until now, for a handler that wants to know.
+     * Returns the decisions on a request so far, for use in a handler.
      *
      * @param ctx the request
-     * @return the decisions, in their order; empty if no rule applies to it
+     * @return the decisions, in order; empty if no rule applies to the request
      */
     static List<Decision> decisions(RoutingContext ctx) {
         return Limited.decisions(ctx);

@@ -9,13 +9,14 @@ import io.vertx.ext.healthchecks.Status;
 import java.util.Objects;
 
 /**
- * Tells the health checks of Vert.x which store decides, how the breaker is, and what is wrong.
+ * A Vert.x health check that reports which store decides, the state of the circuit breaker, and the current problem.
  *
  * <pre>{@code
  * HealthChecks.create(vertx).register("limiter", RateLimitHealth.of(limiter));
  * }</pre>
  *
- * It is well also while the fallback decides, because the service goes on; or not, as you choose.
+ * <p>By default it succeeds also while the fallback decides, because the service goes on; see {@link
+ * #failsWhenFallenBack(boolean)}.
  */
 public final class RateLimitHealth implements Handler<Promise<Status>> {
 
@@ -28,20 +29,20 @@ public final class RateLimitHealth implements Handler<Promise<Status>> {
     }
 
     /**
-     * The health of a limiter, which is well while the fallback decides.
+     * Returns a health check that succeeds while the fallback decides.
      *
      * @param limiter the limiter
-     * @return its health
+     * @return the health check
      */
     public static RateLimitHealth of(RateLimiter limiter) {
         return new RateLimitHealth(Objects.requireNonNull(limiter, "limiter is null: expected one"), false);
     }
 
     /**
-     * The same, well or not while the fallback decides.
+     * Returns a copy of this health check that fails, or succeeds, while the fallback decides.
      *
-     * @param fails whether it is not
-     * @return the health
+     * @param fails whether it fails while the fallback decides
+     * @return the health check
      */
     public RateLimitHealth failsWhenFallenBack(boolean fails) {
         return new RateLimitHealth(limiter, fails);

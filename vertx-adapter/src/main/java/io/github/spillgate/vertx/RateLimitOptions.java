@@ -13,7 +13,8 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The settings of a limiter and its rules, as JSON. They have the names of the properties below {@code spillgate} in Spring Boot:
+ * The settings of a limiter and its rules, as JSON. The names are those of the properties below {@code spillgate} in
+ * Spring Boot:
  *
  * <pre>{@code
  * {
@@ -27,7 +28,8 @@ import org.jspecify.annotations.Nullable;
  * }
  * }</pre>
  *
- * A name may be written in camel case as well. Where several texts are expected, one with commas will do. Immutable.
+ * <p>Names may also be written in camel case. Instead of an array of strings, a string with commas is accepted.
+ * Immutable.
  */
 public final class RateLimitOptions {
 
@@ -37,7 +39,7 @@ public final class RateLimitOptions {
         LOCAL
     }
 
-    /** What decides when Redis does not. */
+    /** What decides if Redis does not. */
     enum FallbackType {
         LOCAL,
         ALLOW,
@@ -45,14 +47,14 @@ public final class RateLimitOptions {
         ERROR
     }
 
-    /** Which header tells of the client behind proxies. */
+    /** The header that contains the address of the client behind proxies. */
     enum ForwardingHeader {
         NONE,
         X_FORWARDED_FOR,
         FORWARDED
     }
 
-    /** What happens to a request that is denied. */
+    /** What happens to a denied request. */
     enum Denials {
         RESPOND,
         FAIL
@@ -62,11 +64,11 @@ public final class RateLimitOptions {
     private final Read read;
 
     /**
-     * Options from JSON.
+     * Reads options from JSON.
      *
      * @param json the settings
-     * @throws io.github.spillgate.http.WrongSettingException if there is one that does not exist, or is of another kind than expected;
-     *     the message says which, and what would be right
+     * @throws io.github.spillgate.http.WrongSettingException if a setting does not exist or has the wrong type; the
+     *     message names it and what was expected
      */
     public RateLimitOptions(JsonObject json) {
         Objects.requireNonNull(json, "json is null: expected settings, for example {\"name\": \"orders\"}");
@@ -75,9 +77,9 @@ public final class RateLimitOptions {
     }
 
     /**
-     * Returns the settings.
+     * Returns the settings as JSON.
      *
-     * @return a copy, with the secret if there is one
+     * @return a copy, including the secret if one is set
      */
     public JsonObject toJson() {
         return json.copy();
@@ -97,14 +99,14 @@ public final class RateLimitOptions {
         return json.hashCode();
     }
 
-    /** Returns the options for a log: without what is secret. */
+    /** Returns the options for a log, without secrets. */
     @Override
     public String toString() {
         return "RateLimitOptions[name=" + read.name + ", rules="
                 + read.rules.stream().map(RuleSettings::name).toList() + "]";
     }
 
-    /** The settings, read. */
+    /** The settings, parsed. */
     record Read(
             @Nullable String name,
             StoreType store,

@@ -43,7 +43,8 @@ import reactor.util.Logger;
 import reactor.util.Loggers;
 
 /**
- * A limiter and its rules by {@link RateLimitOptions}: make one for an application, and let all its verticles share it.
+ * A limiter and its rules, configured by {@link RateLimitOptions}. Create one per application and share it between all
+ * verticles.
  *
  * <pre>{@code
  * RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(config)).start();
@@ -62,7 +63,7 @@ public final class RateLimiting {
     private final RateLimitHeaders headers;
     private final DenialWriter denials;
     private final boolean preflights;
-    /** Ends the client of its own, if it has one, and before it the store there. */
+    /** Closes the Redis store and then the Redis client, if this limiter has created them. */
     private final Mono<Void> disconnect;
 
     private RateLimiting(
@@ -80,11 +81,11 @@ public final class RateLimiting {
     }
 
     /**
-     * Begins with options.
+     * Returns a builder of a limiter with these options.
      *
-     * @param vertx whose contexts answers come back to
+     * @param vertx the Vert.x instance on whose contexts results are delivered
      * @param options the settings
-     * @return what names the functions that they refer to, and starts
+     * @return the builder, which takes the functions that the settings refer to, and starts the limiter
      */
     public static Builder of(Vertx vertx, RateLimitOptions options) {
         Objects.requireNonNull(vertx, "vertx is null: expected one, for example Vertx.vertx()");
@@ -93,9 +94,9 @@ public final class RateLimiting {
     }
 
     /**
-     * Returns a handler that asks the rules of one phase.
+     * Returns a handler that applies the rules of one phase.
      *
-     * @param phase which of them
+     * @param phase the phase
      * @return the handler, for any number of routes and event loops
      */
     public RateLimitHandler handler(Phase phase) {
@@ -106,7 +107,7 @@ public final class RateLimiting {
     }
 
     /**
-     * Returns a handler that asks all rules at once, where it is known who asks.
+     * Returns a handler that applies the rules of both phases together. Add it after authentication.
      *
      * @return the handler, for any number of routes and event loops
      */
@@ -115,7 +116,7 @@ public final class RateLimiting {
     }
 
     /**
-     * Returns the rules, which can be replaced while requests are decided.
+     * Returns the rules, which can be replaced while the service runs.
      *
      * @return the rules
      */
@@ -133,36 +134,40 @@ public final class RateLimiting {
     }
 
     /**
-     * Returns the limiter for what is not HTTP. Settings give it rules, and no limits of its own: a charge has to name some, as in
-     * {@code Charge.of("user:42", Limit.perMinute(120))}.
+     * Returns the limiter as futures, for everything except HTTP. The settings give it rules but no limits of its own,
+     * so each charge must name its limits, as in {@code Charge.of("user:42", Limit.perMinute(120))}.
      *
-     * @return its futures
+     * @return the limiter as futures
      */
     public FutureRateLimiter futures() {
         return FutureRateLimiter.of(vertx, limiter);
     }
 
     /**
-     * Looks how far whoever sends a request has used up the limits of each rule, for a page that shows him; charges nothing. See {@link
-     * Rules#peek(io.github.spillgate.http.Request)} for which rules are told of.
+     * Returns how much of the limits of each rule the client of a request has used, for example to display it; charges
+     * nothing. {@link Rules#peek(io.github.spillgate.http.Request)} says which rules are included.
      *
      * @param ctx the request
-     * @return what a decision on one permit of each rule would say, on the context of the caller; null if there is no rule to tell of
+     * @return the decision that one permit of each rule would get, on the context of the caller; null if no rule is
+     *     included
      */
     public Future<@Nullable Decision> peek(RoutingContext ctx) {
         return Arrival.future(vertx, rules.peek(new RoutingRequest(ctx)));
     }
 
     /**
-     * Closes the limiter: what its fallback has granted is charged in Redis, if that answers soon.
+     * Closes the limiter. What its fallback has granted is reconciled with Redis, if Redis answers soon.
      *
-     * @return completes when it is closed, and so is its connection
+     * @return completes when the limiter and its connection are closed
      */
     public Future<Void> close() {
         return Arrival.future(vertx, limiter.closeLater().then(disconnect));
     }
 
-    /** Names the functions that settings refer to, and starts. */
+    /**
+     * Builder of a {@link RateLimiting}: takes the functions that the settings refer to, and starts the limiter. Not
+     * thread-safe.
+     */
     public static final class Builder {
 
         private final Vertx vertx;
@@ -177,10 +182,10 @@ public final class RateLimiting {
         }
 
         /**
-         * Names a key source, for a key such as {@code bean:tenant}.
+         * Registers a key source, for a key such as {@code bean:tenant}.
          *
          * @param name the name
-         * @param source finds keys, for example {@link FutureSources#key}
+         * @param source the source, for example {@link FutureSources#key}
          * @return this builder
          */
         public Builder key(String name, KeySource source) {
@@ -188,10 +193,10 @@ public final class RateLimiting {
         }
 
         /**
-         * Names what finds limits, for {@code limits-from}.
+         * Registers a limit source, for {@code limits-from}.
          *
          * @param name the name
-         * @param source finds them, for example {@link FutureSources#limits}
+         * @param source the source, for example {@link FutureSources#limits}
          * @return this builder
          */
         public Builder limits(String name, Rule.LimitSource source) {
@@ -199,10 +204,10 @@ public final class RateLimiting {
         }
 
         /**
-         * Names what finds costs, for {@code cost-from}.
+         * Registers a cost source, for {@code cost-from}.
          *
          * @param name the name
-         * @param source finds them, for example {@link FutureSources#cost}
+         * @param source the source, for example {@link FutureSources#cost}
          * @return this builder
          */
         public Builder cost(String name, Rule.CostSource source) {
@@ -210,10 +215,10 @@ public final class RateLimiting {
         }
 
         /**
-         * Names what excepts requests, for {@code unless}.
+         * Registers a condition that exempts requests, for {@code unless}.
          *
          * @param name the name
-         * @param excepted whether a rule does not apply; must not block
+         * @param excepted the condition, true if the rule does not apply; must not block
          * @return this builder
          */
         public Builder unless(String name, Predicate<? super Match> excepted) {
@@ -221,9 +226,9 @@ public final class RateLimiting {
         }
 
         /**
-         * Lets somebody hear each decision, for example {@code RuleMetrics}.
+         * Sets a listener of all decisions, for example {@code RuleMetrics}.
          *
-         * @param listener who hears them
+         * @param listener the listener
          * @return this builder
          */
         public Builder listener(RuleListener listener) {
@@ -232,9 +237,9 @@ public final class RateLimiting {
         }
 
         /**
-         * StoreType counts in this store, whatever the settings say of one. It remains the caller's to close.
+         * Sets the store, which replaces the one in the settings. {@link RateLimiting#close()} does not close it.
          *
-         * @param store for example {@code RedisStore.create(redisClient)}
+         * @param store a store, for example {@code RedisStore.create(redisClient)}
          * @return this builder
          */
         public Builder store(LimitStore store) {
@@ -243,12 +248,12 @@ public final class RateLimiting {
         }
 
         /**
-         * Makes the limiter, which begins to connect, and its rules. With {@code "enabled": false} it connects to nothing, and handlers and
-         * limiter let everything pass. It reads its scripts from the class path, which is for the start of an
-         * application and not for an event loop.
+         * Returns the limiter, which starts to connect, and its rules. With {@code "enabled": false} nothing connects,
+         * and handlers and limiter allow everything. This method reads scripts from the class path: call it when the
+         * application starts, not on an event loop.
          *
-         * @return both
-         * @throws WrongSettingException if a setting cannot be followed; the message says which, and what would be right
+         * @return the limiter and its rules
+         * @throws WrongSettingException if a setting is invalid; the message names it and what was expected
          */
         public RateLimiting start() {
             String name = options.name();
@@ -371,7 +376,7 @@ public final class RateLimiting {
         }
     }
 
-    /** What settings refer to by a name. */
+    /** The functions that settings refer to by name. */
     private record Given(Map<String, Object> named) implements RuleReader.Named {
 
         @Override

@@ -11,8 +11,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Paths of rules as those of routes are written and matched: {@code /users/:id}, {@code /static/*}, and {@code /about}, which means
- * {@code /about/} as well. They are those of the whole request, also on a sub-router.
+ * The path patterns of Vert.x Web routes, for rules: {@code /users/:id}, {@code /static/*}, and {@code /about}, which
+ * also matches {@code /about/}. They match the path of the whole request, also on a sub-router.
  */
 public final class RoutePaths implements PathSyntax {
 
@@ -22,7 +22,7 @@ public final class RoutePaths implements PathSyntax {
     private RoutePaths() {}
 
     /**
-     * Paths as Vert.x Web reads them.
+     * Returns the path syntax of Vert.x Web.
      *
      * @return the syntax
      */
@@ -40,7 +40,7 @@ public final class RoutePaths implements PathSyntax {
             throw refused(pattern, "has a star that is not its end");
         }
         List<String> names = new ArrayList<>();
-        // A star also stands for what ends a line: a client may send such a byte, and the router takes it as any other.
+        // A star also matches a line break: a client may send one, and the router treats it like any other character.
         Pattern compiled = Pattern.compile(regex(pattern, names), Pattern.DOTALL);
         if (VARIABLE.matcher(pattern).replaceAll("").contains(":")) {
             throw refused(pattern, "has a variable without a name");
@@ -65,7 +65,7 @@ public final class RoutePaths implements PathSyntax {
     private static String regex(String pattern, List<String> names) {
         boolean open = pattern.endsWith("*");
         String path = open ? pattern.substring(0, pattern.length() - 1) : pattern;
-        // "/static/*" means "/static", too; and whoever asks for "/about//" is told of the same thing as by "/about".
+        // "/static/*" also matches "/static", and "/about" also matches "/about//", as in the router.
         boolean directory = path.endsWith("/");
         String trunk = directory ? path.replaceAll("/+$", "") : path;
         StringBuilder regex = new StringBuilder();
@@ -94,7 +94,7 @@ public final class RoutePaths implements PathSyntax {
         return variables;
     }
 
-    /** In a path a plus is a plus. */
+    /** In a path, a plus is not a space. */
     private static String decoded(String value) {
         try {
             return QueryStringDecoder.decodeComponent(value.replace("+", "%2B"));

@@ -1,5 +1,5 @@
 /**
- * The limiter in Vert.x: a handler for Vert.x Web, and futures for everything else.
+ * Rate limiting for Vert.x: a handler for Vert.x Web, and a limiter with futures for everything else.
  */
 @NullMarked
 package io.github.spillgate.vertx;

@@ -8,23 +8,23 @@ import org.springframework.http.server.reactive.ServerHttpResponse;
 import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
-/** Writes the response of a request that was denied. The header fields that tell of limits are written besides. */
+/** A writer of the response to a denied request. The rate limit header fields are written separately. */
 @FunctionalInterface
 public interface DenialWriter {
 
     /**
-     * Writes the response; the body of the request is not read.
+     * Writes the response. The body of the request is not read.
      *
-     * @param exchange the exchange, of which nothing is written yet
-     * @param problem why it was denied
+     * @param exchange the exchange; nothing of its response is written yet
+     * @param problem the reason for the denial
      * @return completes when the response is written
      */
     Mono<Void> write(ServerWebExchange exchange, Problem problem);
 
     /**
-     * Writes the problem as JSON, with its status.
+     * Returns a writer of the problem as JSON, with its status.
      *
-     * @return what does so
+     * @return the writer
      */
     static DenialWriter ofProblem() {
         return (exchange, problem) -> {

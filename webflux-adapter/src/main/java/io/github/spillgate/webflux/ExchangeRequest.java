@@ -19,10 +19,10 @@ import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
 /**
- * What rules read of an exchange. The filters ask by themselves; this is for who wants to ask more.
+ * The {@link Request} of a WebFlux exchange. The filters create it themselves; use it for queries of your own.
  *
  * <pre>{@code
- * rules.peek(ExchangeRequest.of(exchange))    // what is left to whoever asks, under each rule
+ * rules.peek(ExchangeRequest.of(exchange))    // what the client has left under each rule
  * }</pre>
  */
 public final class ExchangeRequest implements Request {
@@ -36,10 +36,10 @@ public final class ExchangeRequest implements Request {
     }
 
     /**
-     * The request of an exchange.
+     * Returns the request of an exchange.
      *
      * @param exchange the exchange
-     * @return its request
+     * @return the request
      */
     public static ExchangeRequest of(ServerWebExchange exchange) {
         return new ExchangeRequest(Objects.requireNonNull(
@@ -52,8 +52,8 @@ public final class ExchangeRequest implements Request {
     }
 
     /**
-     * Where Reactor Netty serves, the other end of the connection, and not what the request says it is: that may have been read from
-     * the end of a header that a client writes, as Spring Boot has it done by itself on Kubernetes.
+     * With Reactor Netty, the remote address of the connection, not the remote address of the request. The latter may
+     * come from the client's end of a forwarding header, which Spring Boot evaluates by default on Kubernetes.
      */
     @Override
     public @Nullable String peer() {
@@ -64,7 +64,7 @@ public final class ExchangeRequest implements Request {
             return null;
         }
         InetAddress address = peer.getAddress();
-        // One that is not resolved stays so: to look it up would block.
+        // Do not resolve the address: a lookup would block.
         return address == null ? peer.getHostString() : address.getHostAddress();
     }
 
@@ -78,10 +78,10 @@ public final class ExchangeRequest implements Request {
         try {
             List<@Nullable String> values =
                     exchange.getRequest().getQueryParams().getOrDefault(name, List.of());
-            // Of "?a" without an equals sign Spring says null.
+            // For "?a" without an equals sign Spring returns null.
             return values.stream().map(value -> value == null ? "" : value).toList();
         } catch (IllegalArgumentException e) {
-            // A query that cannot be decoded has no parameters. That must not be a way around a limit.
+            // A query that cannot be decoded has no parameters; an error here would bypass the limit.
             return List.of();
         }
     }
@@ -107,12 +107,12 @@ public final class ExchangeRequest implements Request {
         return exchange.getPrincipal().filter(ExchangeRequest::isSomebody).map(ExchangeRequest::name);
     }
 
-    /** A principal without a name is authenticated all the same: its requests are not those of nobody. */
+    /** A principal without a name is authenticated too, so its requests do not count as unauthenticated. */
     private static String name(Principal principal) {
         return Objects.requireNonNullElse(principal.getName(), "");
     }
 
-    /** Whom Spring Security calls anonymous, by one name for all, has not been authenticated. */
+    /** Spring Security's anonymous principal, one name for all clients, is not authenticated. */
     private static boolean isSomebody(Principal principal) {
         return !principal.getClass().getName().equals(ANONYMOUS);
     }
@@ -128,7 +128,10 @@ public final class ExchangeRequest implements Request {
         return Optional.ofNullable(value).map(Object::toString);
     }
 
-    /** The event loop, if it was there. A response that is written elsewhere may leave the next request unread; see Home. */
+    /**
+     * Returns to the event loop if the request was there. A response written on another thread may leave the next
+     * request unread; see Home.
+     */
     @Override
     public <T> Mono<T> atHome(Mono<T> answer) {
         return Mono.defer(() -> {

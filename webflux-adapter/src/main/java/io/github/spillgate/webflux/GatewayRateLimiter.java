@@ -23,8 +23,8 @@ import reactor.util.Logger;
 import reactor.util.Loggers;
 
 /**
- * Limits the routes of Spring Cloud Gateway: what its filter {@code RequestRateLimiter} asks. In Spring Boot it is the bean {@code
- * spillgateRateLimiter}.
+ * The rate limiter of Spring Cloud Gateway routes, for the gateway filter {@code RequestRateLimiter}. In Spring Boot it
+ * is the bean {@code spillgateRateLimiter}.
  *
  * <pre>{@code
  * - name: RequestRateLimiter
@@ -33,32 +33,34 @@ import reactor.util.Loggers;
  *     spillgate-rate-limiter.limits: 10/s, 3000/10m
  * }</pre>
  *
- * <h2>In place of the gateway's own limiter</h2>
+ * <h2>Replacing the gateway's own limiter</h2>
  *
- * It also reads the arguments of {@link RedisRateLimiter}, {@code redis-rate-limiter.replenishRate}, {@code .burstCapacity} and {@code
- * .requestedTokens}, unless a filter has arguments of its own. A bucket is one limit: as many requests as a full bucket holds, in any
- * window as long as the bucket takes to fill with them; a second at least. 10 tokens a second and a burst of 20 are {@code 20/2s}; 1
- * token a second, a burst of 60, and 60 requested tokens are {@code 1/1m}.
+ * <p>It also reads the arguments of {@link RedisRateLimiter}, {@code redis-rate-limiter.replenishRate}, {@code
+ * .burstCapacity} and {@code .requestedTokens}, unless the filter has arguments for this limiter. A token bucket
+ * becomes one limit: as many requests as a full bucket holds, per window that is as long as an empty bucket takes to
+ * fill with their tokens, at least one second. 10 tokens per second with a burst of 20 are {@code 20/2s}; 1 token per
+ * second, a burst of 60 and 60 requested tokens are {@code 1/1m}.
  *
- * <p>Equal are the first burst, and the rate at which a client may go on for ever. In no time span, however long, more passes than
- * the bucket lets pass at most in one of that length: the burst, and what is replenished meanwhile. There is no larger limit of which
- * that is true, and any second one would only deny more.
+ * <p>The initial burst and the sustained rate are the same. In a time span of any length, at most as many requests are
+ * allowed as the bucket allows in a span of that length: the burst plus the tokens replenished during the span. No
+ * larger limit has this property, and a second limit would only deny more.
  *
- * <p>Different is what comes right after a burst. The bucket begins to fill at once, while here nothing comes back before what was
- * used is as old as the window is long; then all of it does. {@code Retry-After} says when. The bucket fills with whole seconds of
- * Redis's clock, while a window slides by the millisecond. And a log keeps an entry for each request of a burst, {@value
- * io.github.spillgate.Limit#MOST_LOG_ENTRIES} at most: for large bursts, {@code limits} with a {@code counter} need less memory.
+ * <p>The difference is what happens after a burst. The bucket starts to refill at once. Here no permit returns until it
+ * is as old as the window, and then all permits of the burst return; {@code Retry-After} says when. The bucket counts
+ * whole seconds of Redis's clock, while a window slides by the millisecond. A log stores an entry per request of a
+ * burst, up to {@value io.github.spillgate.Limit#MOST_LOG_ENTRIES}: for large bursts, {@code limits} with a {@code
+ * counter} needs less memory.
  *
- * <h2>Whatever the configuration</h2>
+ * <h2>With any configuration</h2>
  *
- * Each route and each key count for themselves, also where the texts of both together are those of another route and key. A request
- * on which nothing can be decided is let through, or denied if the {@linkplain Config#setWhenUndecided(WhenUndecided) configuration}
- * says so. The gateway writes the response of a request that is denied, with the status that its filter has; the fields of {@link
- * RateLimitResponses} are told with it, besides those of the gateway's own limiter.
+ * <p>Each pair of route and key has its own counts, even if the concatenated texts of two pairs are equal. If no
+ * decision is possible, a request is allowed, or denied if {@linkplain Config#setWhenUndecided(WhenUndecided)
+ * configured} so. The gateway writes the response to a denied request, with the status of its filter. The response has
+ * the fields of {@link RateLimitResponses} and those of the gateway's own limiter.
  */
 public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLimiter.Config> {
 
-    /** What the arguments of a filter begin with that are meant for this limiter. */
+    /** The prefix of the filter arguments for this limiter. */
     public static final String CONFIGURATION_PROPERTY_NAME = "spillgate-rate-limiter";
 
     private static final Logger LOG = Loggers.getLogger(GatewayRateLimiter.class);
@@ -85,12 +87,12 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
     }
 
     /**
-     * A limiter for routes.
+     * Returns a limiter for routes.
      *
-     * @param limiter who decides; it stays the caller's
-     * @param responses which header fields are told
-     * @param fields which of the gateway's own fields are told besides
-     * @param configurations reads the arguments of filters
+     * @param limiter the limiter, which the caller closes
+     * @param responses the rate limit header fields
+     * @param fields the header fields of the gateway's own limiter
+     * @param configurations the reader of filter arguments
      * @return the limiter
      */
     public static GatewayRateLimiter of(
@@ -105,8 +107,8 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
     }
 
     /**
-     * Returns what holds for routes, by their ids. A configuration is read when its route is asked about first: to change it, put
-     * another one in its place.
+     * Returns the configurations of routes, by route id. A configuration is read on the first request of its route; to
+     * change it, put another object into the map.
      *
      * @return the configurations; may be changed at any time
      */
@@ -116,16 +118,16 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
     }
 
     /**
-     * Takes what the arguments of a filter say of this limiter, if they do.
+     * Reads the filter arguments for this limiter, if there are any.
      *
      * @param event the arguments
-     * @throws IllegalArgumentException if they mean no limits
+     * @throws IllegalArgumentException if the arguments do not define valid limits
      */
     @Override
     public void onApplicationEvent(FilterArgsEvent event) {
         for (String prefix : PREFIXES) {
             if (event.getArgs().keySet().stream().anyMatch(key -> key.startsWith(prefix + "."))) {
-                // Read as a whole before it holds: the routes of before stay, if a refresh fails.
+                // Validate before it applies: if a refresh fails, the previous routes stay.
                 Config config = read(prefix, event);
                 plans.put(event.getRouteId(), GatewayPlan.of(event.getRouteId(), config));
                 configs.put(event.getRouteId(), config);
@@ -135,10 +137,10 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
     }
 
     /**
-     * Puts configurations in force, all or none.
+     * Applies configurations, all or none.
      *
-     * @param routes configurations, by the ids of routes
-     * @throws IllegalArgumentException if one of them means no limits
+     * @param routes the configurations, by route id
+     * @throws IllegalArgumentException if a configuration does not define valid limits
      */
     public void configure(Map<String, Config> routes) {
         routes.forEach(GatewayPlan::of);
@@ -153,7 +155,7 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
                     .normalizedProperties(event.getArgs())
                     .bind();
         } catch (BindException e) {
-            // Without its cause: of what has one, Boot tells the cause alone, and that names no route.
+            // Without its cause: Boot would report only the cause, which does not name the route.
             throw GatewayPlan.refused(
                     event.getRouteId(),
                     e.getName() + " cannot be read as " + e.getTarget().getType() + ", but was "
@@ -168,9 +170,10 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
     /**
      * Decides on a request.
      *
-     * @param routeId the route
-     * @param id who asks
-     * @return whether it may go on, and what is told; an error only if nothing was configured for the route, or what makes no sense
+     * @param routeId the id of the route
+     * @param id the key that is charged
+     * @return whether the request is allowed, and its header fields; an error only if the route has no configuration,
+     *     or an invalid one
      */
     @Override
     public Mono<Response> isAllowed(String routeId, String id) {
@@ -185,7 +188,7 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
         });
     }
 
-    /** With its length before it, where the route ends is plain whatever the two contain. */
+    /** The length prefix separates route and key, whatever characters the two contain. */
     private static Charge charge(String route, String id, GatewayPlan plan) {
         return Charge.of(route.length() + ":" + route + ":" + id, plan.limits()).permits(plan.cost());
     }
@@ -221,7 +224,7 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
         return response(plan, null, plan.config().whenUndecided == WhenUndecided.ALLOW, UNKNOWN);
     }
 
-    /** What went wrong in somebody else's store may quote what a client has sent. */
+    /** The error of a custom store may contain what a client has sent. */
     private static String onOneLine(Throwable why) {
         String text = why.toString();
         return text.substring(0, Math.min(LONGEST, text.length())).replaceAll("[^ -~]", "?");
@@ -247,21 +250,21 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
     }
 
     /**
-     * What the header fields of the gateway's own limiter are called.
+     * The header fields of the gateway's own limiter.
      *
-     * @param included whether they are told at all
-     * @param remaining how many tokens are left; -1 if that is not known
-     * @param replenishRate how many tokens come back each second
-     * @param burstCapacity how many tokens there are at most
-     * @param requestedTokens how many tokens a request takes
+     * @param included whether the fields are written
+     * @param remaining name of the field for the number of tokens left, -1 if unknown
+     * @param replenishRate name of the field for the number of tokens replenished per second
+     * @param burstCapacity name of the field for the maximum number of tokens
+     * @param requestedTokens name of the field for the number of tokens that a request takes
      */
     public record Fields(
             boolean included, String remaining, String replenishRate, String burstCapacity, String requestedTokens) {
 
         /**
-         * Those that the gateway's own limiter has if nothing else is set.
+         * Returns the default names of the gateway's own limiter.
          *
-         * @return the names
+         * @return the fields
          */
         public static Fields standard() {
             return new Fields(
@@ -273,7 +276,7 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
         }
     }
 
-    /** What holds for a route: either limits, or a bucket as the gateway's own limiter has it. */
+    /** The configuration of a route: either limits, or a token bucket as for the gateway's own limiter. */
     public static final class Config {
 
         @Nullable
@@ -284,13 +287,13 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
         int requestedTokens = 1;
         WhenUndecided whenUndecided = WhenUndecided.ALLOW;
 
-        /** A configuration that says nothing yet. */
+        /** Creates an empty configuration. */
         public Config() {}
 
         /**
-         * Sets the limits, all of which must agree.
+         * Sets the limits. All of them must allow a request.
          *
-         * @param limits as {@link io.github.spillgate.Limit#parse(String)} reads them, separated by commas
+         * @param limits limits in the format of {@link io.github.spillgate.Limit#parse(String)}, separated by commas
          * @return this configuration
          */
         public Config setLimits(String limits) {
@@ -299,7 +302,7 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
         }
 
         /**
-         * Sets how many tokens come back each second, in place of limits.
+         * Sets the number of tokens replenished per second, instead of limits.
          *
          * @param replenishRate at least 1
          * @return this configuration
@@ -310,9 +313,9 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
         }
 
         /**
-         * Sets how many tokens there are at most. 1 by default.
+         * Sets the maximum number of tokens, 1 by default.
          *
-         * @param burstCapacity as many as a request takes, or more; 0 denies all requests
+         * @param burstCapacity at least the tokens that a request takes; 0 denies all requests
          * @return this configuration
          */
         public Config setBurstCapacity(long burstCapacity) {
@@ -321,7 +324,7 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
         }
 
         /**
-         * Sets how many tokens, or permits of the limits, a request takes. 1 by default.
+         * Sets the number of tokens, or permits of the limits, that a request takes, 1 by default.
          *
          * @param requestedTokens at least 1
          * @return this configuration
@@ -332,9 +335,9 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
         }
 
         /**
-         * Sets what holds for a request on which nothing can be decided. It is let through by default.
+         * Sets the handling of requests on which no decision is possible. By default they are allowed.
          *
-         * @param whenUndecided what holds
+         * @param whenUndecided whether they are allowed or denied
          * @return this configuration
          */
         public Config setWhenUndecided(WhenUndecided whenUndecided) {

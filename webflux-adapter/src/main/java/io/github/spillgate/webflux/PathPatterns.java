@@ -14,8 +14,8 @@ import org.springframework.web.util.pattern.PathPatternParser;
 import org.springframework.web.util.pattern.PatternParseException;
 
 /**
- * Paths of rules as those of controllers are written and matched: {@code /users/{id}}, {@code /static/**}, and what
- * {@link PathPattern} knows besides.
+ * The path patterns of Spring controllers, for rules: {@code /users/{id}}, {@code /static/**}, and everything else that
+ * {@link PathPattern} supports.
  */
 public final class PathPatterns implements PathSyntax {
 
@@ -29,7 +29,7 @@ public final class PathPatterns implements PathSyntax {
     }
 
     /**
-     * Patterns as Spring reads them unless told otherwise.
+     * Returns the path syntax of Spring's default parser.
      *
      * @return the syntax
      */
@@ -38,8 +38,8 @@ public final class PathPatterns implements PathSyntax {
     }
 
     /**
-     * Patterns as this parser reads them. It has to be the one that maps requests to handlers: where that takes {@code /Login} for
-     * {@code /login}, a limit on {@code /login} has to do so too.
+     * Returns the path syntax of a parser. Use the parser that maps requests to handlers: if that maps {@code /Login}
+     * to {@code /login}, a limit on {@code /login} must match {@code /Login} too.
      *
      * @param parser the parser
      * @return the syntax

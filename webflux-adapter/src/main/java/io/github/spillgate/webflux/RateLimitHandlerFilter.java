@@ -9,7 +9,7 @@ import org.springframework.web.reactive.function.server.ServerResponse;
 import reactor.core.publisher.Mono;
 
 /**
- * Limits the requests of functional routes.
+ * A filter that limits the requests of functional routes.
  *
  * <pre>{@code
  * RouterFunctions.route()
@@ -18,8 +18,8 @@ import reactor.core.publisher.Mono;
  *         .build();
  * }</pre>
  *
- * A route is found when it is known who asks, so all rules that match are one verdict, of either phase. Rules need no paths here,
- * and then see the variables in the path of the route.
+ * <p>Routing happens after authentication, so the filter applies the matching rules of both phases together. Rules need
+ * no paths here; a rule without paths sees the path variables of the route.
  */
 public final class RateLimitHandlerFilter implements HandlerFilterFunction<ServerResponse, ServerResponse> {
 
@@ -32,10 +32,10 @@ public final class RateLimitHandlerFilter implements HandlerFilterFunction<Serve
     }
 
     /**
-     * A filter.
+     * Returns a filter.
      *
      * @param rules the rules
-     * @param responses what clients are told
+     * @param responses the header fields, and the response to denied requests
      * @return the filter
      */
     public static RateLimitHandlerFilter of(Rules rules, RateLimitResponses responses) {

@@ -18,7 +18,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * What responses tell of limits, and what those get who are denied. All filters of an application share one. Immutable.
+ * The rate limit header fields of responses, and the response to denied requests. All filters of an application share
+ * one instance. Immutable.
  */
 public final class RateLimitResponses {
 
@@ -36,7 +37,7 @@ public final class RateLimitResponses {
     }
 
     /**
-     * All header fields, and a problem as JSON for those who are denied.
+     * Returns responses with all header fields, and with a problem as JSON for denied requests.
      *
      * @return the responses
      */
@@ -45,9 +46,9 @@ public final class RateLimitResponses {
     }
 
     /**
-     * The same with other header fields.
+     * Returns a copy with other header fields.
      *
-     * @param headers which are written
+     * @param headers the header fields
      * @return the responses
      */
     public RateLimitResponses headers(RateLimitHeaders headers) {
@@ -58,9 +59,9 @@ public final class RateLimitResponses {
     }
 
     /**
-     * The same with another response for those who are denied.
+     * Returns a copy with another response to denied requests.
      *
-     * @param denials writes it
+     * @param denials the writer of the response
      * @return the responses
      */
     public RateLimitResponses denials(DenialWriter denials) {
@@ -72,10 +73,12 @@ public final class RateLimitResponses {
     }
 
     /**
-     * The same for an application whose handler mappings allow other origins, as {@code @CrossOrigin} and {@code addCorsMappings} do.
-     * They would do so after a filter has denied a request; asked first, they let a browser read the denial.
+     * Returns a copy for an application whose handler mappings allow other origins, as with {@code @CrossOrigin} and
+     * {@code addCorsMappings}. A filter denies a request before the mappings would allow its origin. With this setting
+     * the mappings are asked first, so that a browser can read the denial.
      *
-     * @param mappings all handler mappings of the application, in any order; looked up whenever such a request is denied
+     * @param mappings all handler mappings of the application, in any order; looked up whenever a cross-origin request
+     *     is denied
      * @return the responses
      */
     public RateLimitResponses corsOf(Supplier<? extends Collection<? extends HandlerMapping>> mappings) {
@@ -86,10 +89,10 @@ public final class RateLimitResponses {
     }
 
     /**
-     * Returns what was decided on an exchange until now, for a handler that wants to know.
+     * Returns the decisions on an exchange so far, for use in a handler.
      *
      * @param exchange the exchange
-     * @return the decisions, in their order; empty if no rule applies to it
+     * @return the decisions, in order; empty if no rule applies to the exchange
      */
     public static List<Decision> decisions(ServerWebExchange exchange) {
         return Limited.decisions(exchange);
@@ -99,7 +102,7 @@ public final class RateLimitResponses {
         return headers;
     }
 
-    /** Denies a request; what has been decided on it is known already. */
+    /** Denies a request. The decisions on it have been noted before. */
     Mono<Void> deny(ServerWebExchange exchange, Problem problem) {
         return needsCors(exchange)
                 ? Mono.defer(() -> allowOrigin(exchange)).then(Mono.defer(() -> denials.write(exchange, problem)))
@@ -115,18 +118,18 @@ public final class RateLimitResponses {
         try {
             return CorsUtils.isCorsRequest(request);
         } catch (IllegalArgumentException e) {
-            // Of an origin or a host that is none, which no browser sends.
+            // A malformed origin or host, which no browser sends.
             return false;
         }
     }
 
-    /** A mapping that looks for the handler also does what is to be done for the request's origin. */
+    /** A mapping that looks up the handler also handles the origin of the request. */
     private Mono<Void> allowOrigin(ServerWebExchange exchange) {
         return Flux.defer(() -> Flux.fromIterable(sorted(mappings.get())))
                 .concatMap(mapping -> mapping.getHandler(exchange))
                 .next()
                 .then()
-                // That there is no handler, or none for this method, is not what the client is to hear.
+                // The client gets the denial, not the error that there is no handler, or none for this method.
                 .onErrorComplete();
     }
 

@@ -10,8 +10,8 @@ import org.springframework.web.server.WebFilterChain;
 import reactor.core.publisher.Mono;
 
 /**
- * Limits requests before a handler sees them. An application has two: one before its users are authenticated, for rules by address,
- * and one after that, for rules that need to know who asks.
+ * A web filter that limits requests before they reach a handler. An application has two: one before authentication, for
+ * rules by address, and one after it, for rules that need the authenticated user.
  *
  * <pre>{@code
  * Rules rules = Rules.of(limiter, PathPatterns.ofSpring(), List.of(Rule.named("address")
@@ -20,23 +20,25 @@ import reactor.core.publisher.Mono;
  *         .limit(Limit.perMinute(120))
  *         .build()));
  *
- * RateLimitWebFilter filter = RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, RateLimitResponses.standard());
+ * RateLimitWebFilter filter =
+ *         RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, RateLimitResponses.standard());
  * }</pre>
  *
- * Each rule is asked once about a request, also if that is dispatched again inside of the application, and the body is never read.
- * A request goes on where it was: with Reactor Netty on the event loop of its connection. With another server, where that has no such
- * thing, on the thread on which the limiter has answered, which is never that of a Redis connection. Who is denied gets a 429, written by
- * {@link RateLimitResponses}.
+ * <p>Each rule is applied once per request, even if the request is dispatched again within the application. The body is
+ * never read. With Reactor Netty a request goes on on the event loop of its connection. With another server it goes on
+ * on the thread that emits the decision, which is never the thread of a Redis connection. A denied request gets a 429,
+ * written by {@link RateLimitResponses}.
  *
- * <p>CORS preflights go on without being asked for: a browser sends them by itself, and without credentials. What has an
- * {@code Authorization} or a {@code Cookie} is none; where the service authenticates by another header, limit them.
+ * <p>By default CORS preflights are not limited: browsers send them automatically and without credentials. A request
+ * with an {@code Authorization} or {@code Cookie} header is not a preflight. If the service authenticates by another
+ * header, limit preflights too; see {@link #preflights(boolean)}.
  */
 public final class RateLimitWebFilter implements WebFilter, Ordered {
 
-    /** Before Spring Security, whose filters are at -100. */
+    /** The default order of the filter before Spring Security, whose filters have order -100. */
     public static final int ORDER_BEFORE_AUTHENTICATION = -110;
 
-    /** After Spring Security. */
+    /** The default order of the filter after Spring Security. */
     public static final int ORDER_AFTER_AUTHENTICATION = -90;
 
     private final Rules rules;
@@ -55,11 +57,11 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
     }
 
     /**
-     * A filter, at the place that fits its phase.
+     * Returns a filter with the default order of its phase.
      *
-     * @param rules the rules; also those that are put in their place later
-     * @param phase which of them are asked
-     * @param responses what clients are told
+     * @param rules the rules; if they are replaced, the filter applies the new ones
+     * @param phase the phase whose rules the filter applies
+     * @param responses the header fields, and the response to denied requests
      * @return the filter
      */
     public static RateLimitWebFilter of(Rules rules, Phase phase, RateLimitResponses responses) {
@@ -72,9 +74,9 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
     }
 
     /**
-     * The same filter at another place.
+     * Returns a copy of this filter with another order.
      *
-     * @param order the place, the lower the earlier
+     * @param order the order; a lower one runs earlier
      * @return the filter
      */
     public RateLimitWebFilter order(int order) {
@@ -82,9 +84,9 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
     }
 
     /**
-     * The same filter with CORS preflights limited as all requests are, or not.
+     * Returns a copy of this filter that limits CORS preflights like all other requests, or does not limit them.
      *
-     * @param limited whether they are
+     * @param limited whether preflights are limited
      * @return the filter
      */
     public RateLimitWebFilter preflights(boolean limited) {

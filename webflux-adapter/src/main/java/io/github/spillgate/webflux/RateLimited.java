@@ -11,7 +11,7 @@ import java.lang.annotation.Target;
 import org.springframework.aot.hint.annotation.Reflective;
 
 /**
- * Limits the requests that a method of a controller handles, or all methods of one.
+ * A rate limit for the requests that a controller method handles, or that all methods of a controller handle.
  *
  * <pre>{@code
  * @RateLimited("30/1m")
@@ -23,11 +23,13 @@ import org.springframework.aot.hint.annotation.Reflective;
  * class Reports { … }
  * }</pre>
  *
- * The annotations of a method and of its class are one verdict, which is not that of the web filters: it comes after theirs. It
- * is decided before anything of the request's body is read, whatever the method returns, a {@code Mono}, a {@code Flux} or what a
- * suspending function does. Methods of a class that is annotated share its limits; each that is annotated has its own besides. What
- * stands on a method goes before what stands on the one that it overrides. Where controllers are behind proxies of the JDK, it has to
- * stand on the interface, as Spring's own annotations have to.
+ * <p>The annotations of a method and of its class are decided together, after the web filters and separately from them.
+ * The decision is made before the body of the request is read, whether the method returns a {@code Mono}, a {@code
+ * Flux} or is a suspending function.
+ *
+ * <p>All methods of an annotated class share the limits of the class. An annotated method has limits of its own in
+ * addition. An annotation on a method replaces that on the method it overrides. If controllers are behind JDK proxies,
+ * put the annotation on the interface, as with Spring's own annotations.
  */
 @Documented
 @Retention(RetentionPolicy.RUNTIME)
@@ -37,65 +39,66 @@ import org.springframework.aot.hint.annotation.Reflective;
 public @interface RateLimited {
 
     /**
-     * The limits, as {@code Limit.parse} reads them; several must all agree.
+     * The limits, in the format of {@code Limit.parse}. All of them must allow a request.
      *
      * @return the limits
      */
     String[] value();
 
     /**
-     * Who is charged, as {@code KeySyntax} reads it: {@code address}, {@code principal}, {@code header:X-Api-Key},
-     * {@code path:id}, {@code bean:tenantKey}, and so on.
+     * The key that is charged, in the format of {@code KeySyntax}: {@code address}, {@code principal}, {@code
+     * header:X-Api-Key}, {@code path:id}, {@code bean:tenantKey}, and so on.
      *
-     * @return where the key comes from
+     * @return the key source
      */
     String key() default "address";
 
     /**
-     * What the rule is called; by default as the class without its package, or as that and the method with a dot between, as long
-     * as that is not too long and nobody else is called so. Methods of one name and class share their limits.
+     * The name of the rule. By default it is the class name without its package, for a method followed by a dot and the
+     * method name; a default name that is too long is shortened. If two classes would have the same default name,
+     * reading the annotation fails, and one of them needs a name. Overloaded methods of a class share their limits.
      *
-     * @return the name
+     * @return the name; empty for the default
      */
     String name() default "";
 
     /**
-     * How many permits a request takes.
+     * The number of permits that a request takes.
      *
      * @return the cost
      */
     long cost() default 1;
 
     /**
-     * What holds for a request without a key. By default all such requests share one key; but if the key contains {@code principal},
-     * the rule does not apply to requests that are not authenticated.
+     * The handling of requests without a key. By default all such requests share one key. If the key requires {@code
+     * principal}, the rule does not apply to requests that are not authenticated.
      *
-     * @return what holds, one at most; empty for the default
+     * @return one value at most; empty for the default
      */
     WhenMissing[] whenMissing() default {};
 
     /**
-     * What holds where nothing can be decided.
+     * The handling of requests on which no decision is possible.
      *
-     * @return what holds
+     * @return whether they are allowed or denied
      */
     WhenUndecided whenUndecided() default WhenUndecided.ALLOW;
 
     /**
-     * What a request has taken is given back if it ends with one of these statuses.
+     * The response statuses for which the permits of a request are refunded.
      *
-     * @return such as {@code 401} and {@code 2xx}
+     * @return statuses such as {@code 401} and {@code 2xx}
      */
     String[] refundWhen() default {};
 
     /**
-     * Whether it decides and reports only, and lets everybody pass.
+     * Whether the rule only decides and reports, and denies no request.
      *
-     * @return whether it is tried out
+     * @return true for a shadow rule
      */
     boolean shadow() default false;
 
-    /** Several on one method or class. */
+    /** The container of several annotations on one method or class. */
     @Documented
     @Retention(RetentionPolicy.RUNTIME)
     @Target({ElementType.TYPE, ElementType.METHOD})
@@ -103,7 +106,7 @@ public @interface RateLimited {
     @interface All {
 
         /**
-         * All of them.
+         * The annotations.
          *
          * @return the annotations
          */

@@ -31,12 +31,12 @@ import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
 /**
- * Asks before a controller's method that is {@link RateLimited} is called. It stands before the adapter that calls such methods,
- * and leaves all others to that one.
+ * A handler adapter that applies {@link RateLimited} before a controller method is called. It precedes the adapter that
+ * calls such methods, and leaves all other methods to that adapter.
  */
 public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered {
 
-    /** With the name of a limit behind it, it must still be a name. */
+    /** Leaves room for the name of a limit behind it. */
     private static final int LONGEST_NAME = 56;
 
     private final RateLimiter limiter;
@@ -47,17 +47,17 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
     private final Map<Handled, Rules> rules = new ConcurrentHashMap<>();
     private final Map<Class<?>, List<Rule>> ofTypes = new ConcurrentHashMap<>();
 
-    /** What rules without names are called, and whose they are. */
+    /** The default names of rules, and the class or method that each belongs to. */
     private final Map<String, String> names = new ConcurrentHashMap<>();
 
     /**
-     * An adapter before another one.
+     * Creates an adapter that precedes another one.
      *
-     * @param limiter who decides
-     * @param keys how keys are written in annotations
-     * @param responses what clients are told
-     * @param listener hears what is decided
-     * @param next who calls the methods, the application's {@code RequestMappingHandlerAdapter}
+     * @param limiter the limiter
+     * @param keys the syntax of keys in annotations
+     * @param responses the header fields, and the response to denied requests
+     * @param listener the listener of decisions
+     * @param next the adapter that calls the methods, the application's {@code RequestMappingHandlerAdapter}
      */
     public RateLimitedHandlerAdapter(
             RateLimiter limiter,
@@ -75,20 +75,20 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
     }
 
     /**
-     * Reads the annotations of these methods now, so that what is wrong with one is said at the start and not at the first request.
+     * Reads the annotations of these methods now, so that an error is reported at startup and not on the first request.
      *
      * @param methods the handler methods of the application
-     * @throws IllegalArgumentException if a limit or a key cannot be read, or two classes of one name would share their limits; the
-     *     message names the method
+     * @throws IllegalArgumentException if a limit or a key cannot be read, or if two rules would have the same default
+     *     name and so share their limits; the message names the method
      */
     public void prepare(Collection<HandlerMethod> methods) {
         methods.forEach(this::rulesOf);
     }
 
     /**
-     * Returns the rules of the annotations that have been read, each once.
+     * Returns the rules of the annotations that have been read, without duplicates.
      *
-     * @return the rules, by their names
+     * @return the rules, sorted by name
      */
     public List<Rule> rules() {
         return rules.values().stream()
@@ -126,7 +126,7 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
         return known == null ? rules.computeIfAbsent(handled, this::read) : known;
     }
 
-    /** A proxy's class has a name of the JVM's making; who made it put the annotation where it can be seen through it. */
+    /** A JDK proxy class has a generated name, so its methods count as those of the interface that declares them. */
     private static Class<?> typeOf(HandlerMethod method) {
         Class<?> type = method.getBeanType();
         return Proxy.isProxyClass(type) ? method.getMethod().getDeclaringClass() : ClassUtils.getUserClass(type);
@@ -145,7 +145,7 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
         }
     }
 
-    /** Those on the element itself, or, if there are none, those that it has from what it overrides. */
+    /** Reads the annotations on the element itself or, if it has none, those of the elements it overrides. */
     private List<Rule> read(AnnotatedElement element, String name, String fullName) {
         Set<RateLimited> found =
                 AnnotatedElementUtils.getMergedRepeatableAnnotations(element, RateLimited.class, RateLimited.All.class);
@@ -155,7 +155,7 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
         }
         List<Rule> read = new ArrayList<>(found.size());
         for (RateLimited limited : found) {
-            // Several without names on one element are told apart by their number.
+            // Several annotations without names on one element get a number.
             String number = read.isEmpty() ? "" : "-" + (read.size() + 1);
             String ofItsOwn = limited.name();
             read.add(rule(limited, ofItsOwn.isEmpty() ? nameOf(name + number, fullName + number) : ofItsOwn));
@@ -163,7 +163,7 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
         return read;
     }
 
-    /** Returns what a rule without a name is called: short, and nobody else's. */
+    /** Returns the default name of a rule, shortened if necessary; fails if another rule already has it. */
     private String nameOf(String name, String fullName) {
         String clean = shortened(name.replaceAll("[^A-Za-z0-9._-]", "."), fullName);
         String other = names.putIfAbsent(clean, fullName);
@@ -174,7 +174,7 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
         return clean;
     }
 
-    /** All instances of a service shorten a name alike. */
+    /** All instances of a service shorten a name in the same way. */
     private static String shortened(String name, String fullName) {
         return name.length() <= LONGEST_NAME
                 ? name
@@ -202,7 +202,7 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
         return rule.build();
     }
 
-    /** The rules of a handler method name no paths, because they are about the requests to it, and not about every path. */
+    /** The rules of annotations have no paths: they apply to the requests of a handler method, not to every path. */
     private enum HandlerPaths implements PathSyntax {
         INSTANCE;
 
@@ -217,6 +217,6 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
         }
     }
 
-    /** A method, and the class of the bean that has it, which may have inherited it. */
+    /** A method, and the class of the bean, which may inherit the method. */
     private record Handled(Class<?> type, Method method) {}
 }

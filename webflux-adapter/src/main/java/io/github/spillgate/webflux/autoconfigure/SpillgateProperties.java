@@ -16,21 +16,21 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 /**
  * The settings of the limiter.
  *
- * @param enabled whether requests are limited at all; if not, all beans are there, let everything pass, and connect to nothing
- * @param name what the limiter is called; instances of one name share their counts. The name of the application by default
+ * @param enabled whether requests are limited; if not, all beans exist, every request passes, and Redis is not used
+ * @param name name of the limiter, by default that of the application; instances of one name share their counts
  * @param store where counts are kept
- * @param redis that Redis
- * @param deadline how long a decision takes at most; when Redis has not answered by then, the fallback decides
- * @param cacheDenials how long a denial is remembered without asking Redis again, at most; 0 switches that off
- * @param fallback what decides when Redis does not
- * @param local the store in this process, which decides when Redis does not, or where there is none
- * @param clientAddress how the address of a client is found
- * @param secret for keys that are hashed; at least 16 characters, the same in all instances
- * @param headers which header fields tell of limits
- * @param filters where the filters stand
- * @param health what health says
- * @param observations what traces are told
- * @param rules what is limited; all rules that match a request are decided together
+ * @param redis the Redis that keeps the counts
+ * @param deadline longest time for a decision; if Redis has not answered by then, the fallback decides
+ * @param cacheDenials longest time for which a denial is cached; 0 disables the cache
+ * @param fallback what decides if Redis does not
+ * @param local the in-memory store, which decides if Redis does not, or if there is no Redis
+ * @param clientAddress how the address of a client is determined
+ * @param secret secret for hashed keys, at least 16 characters, the same in all instances
+ * @param headers which rate limit header fields responses have
+ * @param filters order of the web filters, and whether they limit CORS preflights
+ * @param health status that the health indicator reports
+ * @param observations whether decisions appear in traces
+ * @param rules the rules; all rules of a phase that match a request are decided together
  */
 @ConfigurationProperties("spillgate")
 public record SpillgateProperties(
@@ -52,38 +52,44 @@ public record SpillgateProperties(
 
     /** Where counts are kept. */
     public enum StoreType {
-        /** In Redis if one is set up, by {@code spillgate.redis} or {@code spring.data.redis}; else in this process. */
+        /**
+         * In Redis if {@code spillgate.redis} or {@code spring.data.redis} configures one, else in the memory of this
+         * process.
+         */
         AUTO,
 
-        /** In this process, whatever is set up: for tests, and for a service of one instance. */
+        /** In the memory of this process, whatever is configured: for tests, and for services with one instance. */
         LOCAL
     }
 
-    /** What decides when Redis does not. */
+    /** What decides if Redis does not. */
     public enum FallbackType {
-        /** The store in this process, which settles with Redis afterwards. */
+        /** The in-memory store; what it grants is reconciled with Redis after the outage. */
         LOCAL,
 
-        /** Everybody is let through. */
+        /** Fail open: all requests are allowed. */
         ALLOW,
 
-        /** Everybody is denied, with 503. */
+        /** Fail closed: all requests are denied with 503. */
         DENY,
 
-        /** Each rule decides for itself, by its {@code when-undecided}. */
+        /** Each rule's {@code when-undecided} decides. */
         ERROR
     }
 
-    /** What the limiter says of its health while the fallback decides; with details in either case. */
+    /** The health status of the limiter while the fallback decides. The details are reported in either case. */
     public enum FallbackStatus {
-        /** It goes on. */
+        /** Healthy, because the service goes on. */
         UP,
 
-        /** {@code DEGRADED}, which has to be put in its place among the others by {@code management.endpoint.health.status.order}. */
+        /**
+         * {@code DEGRADED}. To rank it among the other statuses, add it to {@code
+         * management.endpoint.health.status.order}.
+         */
         DEGRADED
     }
 
-    /** Which header tells of the client behind proxies. */
+    /** The header that contains the address of the client behind proxies. */
     public enum ForwardingHeader {
         /** None: the peer is the client. */
         NONE,
@@ -96,11 +102,12 @@ public record SpillgateProperties(
     }
 
     /**
-     * Where counts are kept. Without a URI that is the Redis of {@code spring.data.redis}, if there is one; else this process.
+     * The Redis that keeps the counts. Without a URI it is the Redis of {@code spring.data.redis}, if one is
+     * configured; else counts are kept in the memory of this process.
      *
-     * @param uri a Redis for the limiter alone, such as redis://localhost:6379
-     * @param cluster whether that is a cluster, of which the URI names some nodes, such as redis://node-1:6379,node-2:6379
-     * @param namespace what its keys begin with
+     * @param uri URI of a Redis for the limiter alone, such as redis://localhost:6379
+     * @param cluster whether it is a cluster; the URI then names some nodes, as in redis://node-1:6379,node-2:6379
+     * @param namespace prefix of the Redis keys
      */
     public record Redis(
             @Nullable String uri,
@@ -108,22 +115,22 @@ public record SpillgateProperties(
             @DefaultValue("spillgate") String namespace) {}
 
     /**
-     * The store in this process.
+     * The in-memory store.
      *
-     * @param counts how many counts it remembers
-     * @param share what part of each limit this instance may grant by itself, such as 0.25 where four instances run
+     * @param counts maximum number of counts in memory
+     * @param share part of each limit that this instance may grant alone, such as 0.25 if there are four instances
      */
     public record Local(
             @DefaultValue("100000") int counts,
             @DefaultValue("1") double share) {}
 
     /**
-     * How the address of a client is found.
+     * How the address of a client is determined.
      *
-     * @param header which header is read, if trusted proxies have written it
-     * @param trustedProxies the addresses and networks of those proxies
-     * @param ipv6Prefix how many bits of an IPv6 address count
-     * @param maxHops how many elements of the header are read at most
+     * @param header header that is read if trusted proxies have written it
+     * @param trustedProxies addresses and networks of the trusted proxies
+     * @param ipv6Prefix number of bits of an IPv6 address that identify a client
+     * @param maxHops maximum number of elements of the header that are read
      */
     public record Client(
             @DefaultValue("none") ForwardingHeader header,
@@ -132,10 +139,10 @@ public record SpillgateProperties(
             @DefaultValue("16") int maxHops) {}
 
     /**
-     * Which header fields tell of limits.
+     * The rate limit header fields of responses.
      *
      * @param rateLimit whether RateLimit and RateLimit-Policy are written
-     * @param xRateLimit whether X-RateLimit-Limit, -Remaining and -Reset are written
+     * @param xRateLimit whether X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset are written
      * @param retryAfter whether Retry-After is written
      */
     public record Headers(
@@ -144,11 +151,11 @@ public record SpillgateProperties(
             @DefaultValue("true") boolean retryAfter) {}
 
     /**
-     * Where the filters stand.
+     * The web filters.
      *
-     * @param orderBeforeAuthentication the place of the one that comes before Spring Security
-     * @param orderAfterAuthentication the place of the one that comes after it
-     * @param preflights whether CORS preflights are limited as all requests are
+     * @param orderBeforeAuthentication order of the filter that runs before Spring Security
+     * @param orderAfterAuthentication order of the filter that runs after Spring Security
+     * @param preflights whether CORS preflights are limited like all other requests
      */
     public record Filters(
             @DefaultValue("" + RateLimitWebFilter.ORDER_BEFORE_AUTHENTICATION)
@@ -160,41 +167,39 @@ public record SpillgateProperties(
             @DefaultValue("false") boolean preflights) {}
 
     /**
-     * What health says.
+     * The health indicator.
      *
-     * @param duringFallback what it says while the fallback decides
+     * @param duringFallback status while the fallback decides
      */
     public record Health(@DefaultValue("up") FallbackStatus duringFallback) {}
 
     /**
-     * What traces are told.
+     * Observations of decisions.
      *
-     * @param enabled whether each decision is an observation, where there is a registry of them
+     * @param enabled whether each decision is an observation, if there is an observation registry
      */
     public record Observations(@DefaultValue("false") boolean enabled) {}
 
     /**
-     * One rule.
+     * A rule.
      *
-     * @param name what it is called, such as login
-     * @param paths patterns of the paths that are meant, such as /users/{id}; all by default
-     * @param excludePaths patterns of paths that are not meant, such as /static/**
-     * @param methods the methods that are meant; all by default
-     * @param key who is charged: address, principal, header:X-Api-Key, path:id, bean:tenantKey and so on
-     * @param limits such as 120/1m; several must all agree
-     * @param limitsFrom the name of a bean of type Rule.LimitSource that finds the limits of a key
-     * @param cost how many permits a request takes
-     * @param costFrom the name of a bean of type Rule.CostSource that finds the cost of a request
-     * @param phase when it is decided; after authentication by default if its key needs to know who asks
-     * @param whenMissing what holds for a request without a key; share by default, but skip for requests that are not authenticated if
-     *     the key contains principal
-     * @param whenUndecided what holds where nothing can be decided
-     * @param whenLookupFails what holds if limits-from or cost-from fails or is late: use-rule, the rule's own limits and cost; or
-     *     undecided, and when-undecided decides
-     * @param refundWhen statuses with which a request gives back what it has taken, such as 2xx
-     * @param unless the name of a bean of type Predicate that excepts requests
-     * @param shadow whether it decides and reports only, and lets everybody pass
-     * @param timeout for how long key, limits and cost may be looked up
+     * @param name name of the rule, such as login
+     * @param paths patterns of the paths that the rule applies to, such as /users/{id}; all paths by default
+     * @param excludePaths patterns of the paths that the rule does not apply to, such as /static/**
+     * @param methods methods that the rule applies to; all methods by default
+     * @param key key that is charged: address, principal, header:X-Api-Key, path:id, bean:tenantKey and so on
+     * @param limits limits such as 120/1m; all of them must allow a request
+     * @param limitsFrom name of a bean of type Rule.LimitSource that looks up the limits of a key
+     * @param cost number of permits that a request takes
+     * @param costFrom name of a bean of type Rule.CostSource that looks up the cost of a request
+     * @param phase when the rule is decided; after authentication by default if its key contains principal
+     * @param whenMissing handling of requests without a key; share, or skip if principal is required and absent
+     * @param whenUndecided handling of requests on which no decision is possible
+     * @param whenLookupFails use-rule (its limits and cost) or undecided, if limits-from or cost-from fails or is late
+     * @param refundWhen response statuses for which the permits of a request are refunded, such as 2xx
+     * @param unless name of a bean of type Predicate that exempts requests from the rule
+     * @param shadow whether the rule only decides and reports, and denies no request
+     * @param timeout longest time to look up key, limits and cost
      */
     public record RuleProperties(
             @Nullable String name,
