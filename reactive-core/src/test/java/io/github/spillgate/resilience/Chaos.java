@@ -38,7 +38,7 @@ final class Chaos implements AutoCloseable {
     static final Duration BUSY = Duration.ofSeconds(1);
 
     /** The thorough tier and the proof test with the default breaker and at full length. */
-    static final boolean FULL = Boolean.getBoolean("spillgate.tests.full");
+    static final boolean FULL = Boolean.getBoolean("tests.full");
 
     /** A longer stall of the process excuses no later decision. */
     private static final Duration LONGEST_STALL = Duration.ofSeconds(2);
