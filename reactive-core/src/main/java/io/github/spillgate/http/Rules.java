@@ -249,7 +249,7 @@ public final class Rules {
                                 .toList();
             } catch (RuntimeException e) {
                 // A pattern cannot be matched, so the rules are unknown: deny.
-                LOG.warn("no rule can be found for a request: {}", Quoted.text(e.toString()));
+                LOG.warn("Rules could not be matched to a request: {}", Quoted.text(e.toString()));
                 return Mono.just(Verdict.refusal(Problem.undecided()));
             }
             Trials trials = Trials.of(limiter, lookupTime, shadows, listener, context);

@@ -43,7 +43,7 @@ final class SettingsDoubt implements RuleListener {
                 && !matches.get(0).request().headers(X_FORWARDED_FOR).isEmpty()
                 && peerTold.compareAndSet(false, true)) {
             LOG.warn(
-                    "a request with {} came in, and no proxy is trusted, so all who come through one share its limits:"
+                    "Request with {}, but no proxy is trusted: all clients behind a proxy share one address and its limits;"
                             + " expected {} if there is a proxy",
                     X_FORWARDED_FOR,
                     remedy);

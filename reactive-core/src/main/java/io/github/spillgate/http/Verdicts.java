@@ -140,10 +140,7 @@ public final class Verdicts {
                                 .map(verdict -> verdict.completed(status))
                                 .toList())
                         .onErrorResume(e -> {
-                            LOG.warn(
-                                    "what was to be given back with status {} is not: {}",
-                                    status,
-                                    Quoted.text(e.toString()));
+                            LOG.warn("Refund for response status {} failed: {}", status, Quoted.text(e.toString()));
                             return Mono.empty();
                         });
     }

@@ -162,7 +162,7 @@ class VerdictsTest {
             verdicts.note(decide(rule));
             verdicts.completed(200).block(LONG);
             assertThat(decide(rule).isAllowed()).isTrue();
-            assertThat(log.lines("what was to be given back with status 200 is not: "))
+            assertThat(log.lines("Refund for response status 200 failed: "))
                     .singleElement()
                     .satisfies(line -> assertThat(line).contains("not now?or ever"));
         }

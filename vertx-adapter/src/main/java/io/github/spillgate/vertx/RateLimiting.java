@@ -355,8 +355,8 @@ public final class RateLimiting {
         private LimitStore local() {
             if (options.store() == StoreType.AUTO) {
                 LOG.warn(
-                        "no Redis is set up, so each instance of this service counts for itself: expected redis.uri, or"
-                                + " store: local if that is meant");
+                        "No Redis is configured; each instance of this service counts on its own: expected redis.uri, or"
+                                + " store: local if that is intended");
             }
             return inThisProcess();
         }

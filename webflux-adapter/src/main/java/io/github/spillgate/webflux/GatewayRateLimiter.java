@@ -219,7 +219,7 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
 
     private Response undecided(String route, GatewayPlan plan, Throwable why) {
         if (failureTold.compareAndSet(false, true)) {
-            LOG.warn("route {} could not be decided, and others may not be either: {}", route, onOneLine(why));
+            LOG.warn("route {} could not be decided; other routes may be affected: {}", route, onOneLine(why));
         }
         return response(plan, null, plan.config().whenUndecided == WhenUndecided.ALLOW, UNKNOWN);
     }

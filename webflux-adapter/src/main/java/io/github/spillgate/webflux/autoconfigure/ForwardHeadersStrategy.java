@@ -26,12 +26,12 @@ final class ForwardHeadersStrategy {
         String strategy = strategy(environment);
         if (strategy.equalsIgnoreCase("framework")) {
             LOG.warn(
-                    "server.forward-headers-strategy=framework takes the headers of proxies away before the limiter sees"
-                            + " them: expected native or none, and spillgate.client-address.header with the proxies that are trusted");
+                    "server.forward-headers-strategy=framework removes the headers of proxies before the limiter sees"
+                            + " them: expected native or none, and spillgate.client-address.header with spillgate.client-address.trusted-proxies");
         } else if (!strategy.equalsIgnoreCase("none") && !ClassUtils.isPresent(REACTOR_NETTY, null)) {
             LOG.warn(
-                    "server.forward-headers-strategy={} takes the address of a client from a header that anybody can write:"
-                            + " expected none, and spillgate.client-address.header with the proxies that are trusted",
+                    "server.forward-headers-strategy={} takes the client's address from a header that any client can write:"
+                            + " expected none, and spillgate.client-address.header with spillgate.client-address.trusted-proxies",
                     strategy.substring(0, Math.min(LONGEST, strategy.length())).replaceAll("[^ -~]", "?"));
         }
     }

@@ -154,8 +154,8 @@ final class StoreConfiguration {
         @Bean
         LocalStore spillgateStore(SpillgateProperties settings) {
             if (settings.store() == StoreType.AUTO) {
-                LOG.warn("no Redis is set up, so each instance of this service counts for itself: expected"
-                        + " spillgate.redis.uri or spring.data.redis.*, or spillgate.store=local if that is meant");
+                LOG.warn("No Redis is configured; each instance of this service counts on its own: expected"
+                        + " spillgate.redis.uri or spring.data.redis.*, or spillgate.store=local if that is intended");
             }
             return local(settings);
         }

@@ -171,7 +171,7 @@ class SpillgateAutoConfigurationTest {
                     assertThat(context).hasSingleBean(LocalStore.class);
                     assertThat(source(context.getBean(RateLimiter.class))).isEqualTo(Source.LOCAL);
                 });
-        assertThat(output.getAll()).containsOnlyOnce("no Redis is set up");
+        assertThat(output.getAll()).containsOnlyOnce("No Redis is configured");
     }
 
     @Test
@@ -181,7 +181,7 @@ class SpillgateAutoConfigurationTest {
                     assertThat(context).hasSingleBean(LocalStore.class).doesNotHaveBean(RedisStore.class);
                     assertThat(source(context.getBean(RateLimiter.class))).isEqualTo(Source.LOCAL);
                 });
-        assertThat(output.getAll()).doesNotContain("no Redis is set up");
+        assertThat(output.getAll()).doesNotContain("No Redis is configured");
     }
 
     @Test

@@ -67,7 +67,7 @@ class SpillgateAutoConfigurationWarningTest {
                         "spillgate.client-address.header=x-forwarded-for",
                         "spillgate.client-address.trusted-proxies=10.0.0.0/8")
                 .run(context -> {});
-        assertThat(output.getAll()).containsOnlyOnce("takes the headers of proxies away before the limiter sees them");
+        assertThat(output.getAll()).containsOnlyOnce("removes the headers of proxies before the limiter sees them");
     }
 
     @Test
