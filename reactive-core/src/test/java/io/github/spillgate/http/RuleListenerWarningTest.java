@@ -46,7 +46,9 @@ class RuleListenerWarningTest {
         assertThat(log.lines(UNTRUSTED))
                 .singleElement()
                 .satisfies(line -> assertThat(line)
-                        .contains("a request with X-Forwarded-For came in", "expected the-setting if there is a proxy")
+                        .contains(
+                                "Request with X-Forwarded-For, but no proxy is trusted",
+                                "expected the-setting if there is a proxy")
                         .doesNotContain("203.0.113.7"));
     }
 
