@@ -84,10 +84,9 @@ class SpillgateAutoConfigurationWarningTest {
                         new FilteredClassLoader("org.springframework.boot.reactor.netty"))
                 .withPropertyValues("spring.main.cloud-platform=kubernetes");
         there.withPropertyValues("server.forward-headers-strategy=none").run(context -> {});
-        assertThat(output.getAll()).doesNotContain("takes the address");
+        assertThat(output.getAll()).doesNotContain("takes the client's address");
         there.run(context -> {});
-        assertThat(output.getAll())
-                .containsOnlyOnce("taken on KUBERNETES) takes the address of a client from a header");
+        assertThat(output.getAll()).containsOnlyOnce("taken on KUBERNETES) takes the client's address from a header");
     }
 
     @Test
