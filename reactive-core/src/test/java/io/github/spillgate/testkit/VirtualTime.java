@@ -4,18 +4,29 @@ import java.time.Duration;
 import java.time.Instant;
 import java.time.InstantSource;
 import java.util.concurrent.TimeUnit;
+import reactor.core.scheduler.Schedulers;
 import reactor.test.scheduler.VirtualTimeScheduler;
 
 /** A time that passes when it is told to, for Reactor's schedulers and for stores alike. */
 public final class VirtualTime implements InstantSource, AutoCloseable {
 
     private static final long START = 1_790_000_000_000L;
+    private static final long DAYS_OF_A_VIRTUAL_TIME = 10_000;
 
     private final VirtualTimeScheduler scheduler = VirtualTimeScheduler.create();
 
     /** Takes the place of the real time, until it is closed. */
     public VirtualTime() {
-        VirtualTimeScheduler.set(scheduler);
+        // A thread of an earlier test may put the scheduler back that it is just creating.
+        do {
+            VirtualTimeScheduler.reset();
+            VirtualTimeScheduler.set(scheduler);
+        } while (isReal());
+    }
+
+    /** Whether the shared schedulers follow the time of the machine, which is long after 1970. */
+    private static boolean isReal() {
+        return Schedulers.parallel().now(TimeUnit.DAYS) > DAYS_OF_A_VIRTUAL_TIME;
     }
 
     /** Lets so much time pass, and happen what is due. */
