@@ -14,9 +14,14 @@ public final class SessionDefaults implements LauncherSessionListener {
         // Awaitility polls at once and then every 10 ms: its own 100 ms add up to minutes.
         Awaitility.setDefaultPollDelay(Duration.ZERO);
         Awaitility.setDefaultPollInterval(Duration.ofMillis(10));
-        // If two threads create one of Reactor's shared schedulers at once, one disposes of its own, which takes a
-        // lock. On an
-        // event loop BlockHound reports that, in whichever test happens to come first.
+        createSchedulers();
+    }
+
+    /**
+     * Creates Reactor's shared schedulers. If two threads do so at once, one of them takes a lock, and BlockHound reports that if the
+     * thread is an event loop's, in whichever test comes first.
+     */
+    static void createSchedulers() {
         Schedulers.parallel();
         Schedulers.boundedElastic();
     }

@@ -47,5 +47,6 @@ public final class VirtualTime implements InstantSource, AutoCloseable {
     @Override
     public void close() {
         VirtualTimeScheduler.reset();
+        SessionDefaults.createSchedulers();
     }
 }

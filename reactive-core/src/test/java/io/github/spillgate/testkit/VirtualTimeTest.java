@@ -1,0 +1,49 @@
+package io.github.spillgate.testkit;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+
+class VirtualTimeTest {
+
+    private static final int TIMES = 2_000;
+
+    /** Threads that an earlier test has left behind may ask for a scheduler at any time. */
+    @Test
+    void timeIsVirtualThoughOtherThreadsUseTheSchedulers() throws InterruptedException {
+        AtomicBoolean stopped = new AtomicBoolean();
+        Thread[] others = Stream.generate(() -> new Thread(() -> {
+                    while (!stopped.get()) {
+                        Mono.delay(Duration.ofHours(1)).subscribe().dispose();
+                    }
+                }))
+                .limit(3)
+                .toArray(Thread[]::new);
+        for (Thread other : others) {
+            other.start();
+        }
+        try {
+            assertThat(IntStream.range(0, TIMES).filter(i -> !delayEndsVirtually()))
+                    .isEmpty();
+        } finally {
+            stopped.set(true);
+            for (Thread other : others) {
+                other.join();
+            }
+        }
+    }
+
+    private static boolean delayEndsVirtually() {
+        try (VirtualTime time = new VirtualTime()) {
+            AtomicBoolean ended = new AtomicBoolean();
+            Mono.delay(Duration.ofMinutes(1)).subscribe(nothing -> ended.set(true));
+            time.pass(Duration.ofMinutes(1));
+            return ended.get();
+        }
+    }
+}
