@@ -27,6 +27,8 @@ public final class Snippets {
 
     private static final Pattern BLOCK = Pattern.compile("(?m)^```(.*)\\R((?s:.*?))^```$");
 
+    private static final Pattern TYPE = Pattern.compile("(?m)^(?:public )?(?:final )?(?:class|record) (\\w+)");
+
     private static final Set<String> TRANSIENT = Set.of("target", ".git");
 
     private static final JavaCompiler COMPILER = ToolProvider.getSystemJavaCompiler();
@@ -52,6 +54,17 @@ public final class Snippets {
         /** Where it stands, for the name of a test. */
         public String place() {
             return ROOT.relativize(page.toAbsolutePath().normalize()) + ":" + line;
+        }
+
+        /** Whether it is a whole file: with imports, to be saved as it stands. */
+        public boolean isFile() {
+            return text.startsWith("import ");
+        }
+
+        /** Returns the class that a {@linkplain #isFile() file} declares, or another name for what is no file. */
+        public String type(String otherwise) {
+            Matcher type = TYPE.matcher(text);
+            return isFile() && type.find() ? type.group(1) : otherwise;
         }
 
         /** Whether a source has just these lines, one after the other, at whatever indentation. */

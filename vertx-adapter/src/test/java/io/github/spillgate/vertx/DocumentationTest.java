@@ -99,15 +99,10 @@ class DocumentationTest {
     @TestFactory
     Stream<DynamicTest> javaCompiles() throws IOException {
         return Snippets.all("java vertx").stream()
-                .filter(snippet -> !isFile(snippet.text()))
+                .filter(snippet -> !snippet.isFile())
                 .map(snippet -> DynamicTest.dynamicTest(
                         snippet.place(),
                         () -> Snippets.assertCompiles("Snippet", AROUND.formatted(snippet.text()), temp)));
-    }
-
-    /** Shown as it is saved, and tried so. */
-    private static boolean isFile(String text) {
-        return text.startsWith("import ");
     }
 
     @Test
@@ -116,8 +111,8 @@ class DocumentationTest {
         List<ShownResponse> shown = ShownResponse.on(Snippets.of(page, "text"));
         assertThat(shown).extracting(ShownResponse::status).containsExactly(200, 429);
         List<String> files = Snippets.all("java vertx").stream()
+                .filter(Snippets.Snippet::isFile)
                 .map(Snippets.Snippet::text)
-                .filter(DocumentationTest::isFile)
                 .toList();
         assertThat(files).hasSize(1).first(InstanceOfAssertFactories.STRING).contains(LISTENS);
         Snippets.assertCompiles("Hello", files.get(0).replace(LISTENS, LISTENS_AND_TELLS), temp);

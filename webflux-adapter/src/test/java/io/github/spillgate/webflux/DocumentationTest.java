@@ -163,7 +163,10 @@ class DocumentationTest {
         return Snippets.all("java webflux").stream()
                 .map(snippet -> DynamicTest.dynamicTest(
                         snippet.place(),
-                        () -> Snippets.assertCompiles("Snippet", AROUND.formatted(snippet.text()), temp)));
+                        () -> Snippets.assertCompiles(
+                                snippet.type("Snippet"),
+                                snippet.isFile() ? snippet.text() : AROUND.formatted(snippet.text()),
+                                temp)));
     }
 
     @TestFactory

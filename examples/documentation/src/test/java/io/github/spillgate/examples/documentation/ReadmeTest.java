@@ -14,6 +14,8 @@ import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Snippets;
 import io.lettuce.core.RedisClient;
 import java.io.IOException;
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.net.URL;
@@ -21,19 +23,18 @@ import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
 import java.util.function.Function;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** What the README and the page of pipelines show runs as they say, on a real Redis; the page of options lists all of them. */
+/** The README and the page on pipelines, run on a real Redis; and the page of options, which must list them all. */
 class ReadmeTest {
 
+    private static final Path README = Snippets.ROOT.resolve("README.md");
     private static final Path PIPELINES = Snippets.ROOT.resolve("docs/pipelines.md");
     private static final Path OPTIONS = Snippets.ROOT.resolve("docs/options.md");
 
@@ -86,16 +87,32 @@ class ReadmeTest {
         client.shutdown(Duration.ZERO, Duration.ofSeconds(5));
     }
 
+    /** A busy machine meets the deadline that is put in; nothing else differs from the page. */
     @Test
-    void theGreeterGreetsOneHundredAndTwentyTimesAMinute() {
+    @SuppressWarnings("unchecked")
+    void theGreeterGreetsOneHundredAndTwentyTimesAMinute() throws Exception {
+        String source = Snippets.of(README, "java").get(0);
+        assertThat(source).containsOnlyOnce(".build()");
+        Object greeter = newInstance(
+                "Greeter",
+                source.replace(".build()", ".deadline(java.time.Duration.ofSeconds(30)).build()"),
+                RedisClient.class,
+                client);
+        Field field = greeter.getClass().getDeclaredField("limiter");
+        field.setAccessible(true);
+        Method greet = greeter.getClass().getDeclaredMethod("greet", String.class);
+        greet.setAccessible(true);
         String user = UUID.randomUUID().toString();
-        Greeter greeter = new Greeter(client);
-        List<String> answers = Flux.range(0, 121)
-                .concatMap(i -> greeter.greet(user))
-                .collectList()
-                .block(PATIENCE);
-        assertThat(answers.subList(0, 120)).containsOnly("Hello");
-        assertThat(answers.get(120)).startsWith("Retry in PT");
+        try (RateLimiter limiter = (RateLimiter) field.get(greeter)) {
+            await().atMost(PATIENCE)
+                    .until(() -> limiter.peek("ready").block(PATIENCE).source() == Source.REDIS);
+            Mono<String> greeting = (Mono<String>) greet.invoke(greeter, user);
+            List<String> answers = greeting.repeat(120).collectList().block(PATIENCE);
+            assertThat(answers.subList(0, 120)).containsOnly("Hello");
+            assertThat(Duration.parse(answers.get(120).substring("Retry in ".length())))
+                    .isBetween(Duration.ZERO, Duration.ofMinutes(1));
+            limiter.reset("user:" + user).block(PATIENCE);
+        }
     }
 
     @Test
@@ -157,12 +174,21 @@ class ReadmeTest {
 
     @SuppressWarnings("unchecked")
     private <T> Function<T, Object[]> run(String type, String source) throws Exception {
+        return (Function<T, Object[]>) newInstance(type, source, null, null);
+    }
+
+    /** Compiles the class, and calls its constructor. */
+    private Object newInstance(String type, String source, Class<?> parameter, Object argument) throws Exception {
         Snippets.assertCompiles(type, source, temp);
         // Not closed: what it has loaded is still used.
         URLClassLoader loader =
                 new URLClassLoader(new URL[] {temp.toUri().toURL()}, getClass().getClassLoader());
-        Object made = loader.loadClass(type).getDeclaredConstructor().newInstance();
-        assertThat(Arrays.stream(made.getClass().getInterfaces())).contains(Function.class);
-        return (Function<T, Object[]>) made;
+        Class<?> compiled = loader.loadClass(type);
+        if (parameter == null) {
+            return compiled.getDeclaredConstructor().newInstance();
+        }
+        Constructor<?> constructor = compiled.getDeclaredConstructor(parameter);
+        constructor.setAccessible(true);
+        return constructor.newInstance(argument);
     }
 }

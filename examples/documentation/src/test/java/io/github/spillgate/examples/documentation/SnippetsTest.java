@@ -196,11 +196,18 @@ class SnippetsTest {
     Stream<DynamicTest> javaInTheDocumentationCompiles() throws IOException {
         List<DynamicTest> tests = new ArrayList<>();
         for (Snippet snippet : Snippets.all("java")) {
-            String source = (snippet.text().startsWith("class ") ? CLASS : AROUND).formatted(snippet.text());
-            tests.add(DynamicTest.dynamicTest(snippet.place(), () -> assertCompiles(source)));
+            tests.add(DynamicTest.dynamicTest(
+                    snippet.place(), () -> Snippets.assertCompiles(snippet.type("Snippet"), inContext(snippet), temp)));
         }
         assertThat(tests).isNotEmpty();
         return tests.stream();
+    }
+
+    private static String inContext(Snippet snippet) {
+        if (snippet.isFile()) {
+            return snippet.text();
+        }
+        return (snippet.text().startsWith("class ") ? CLASS : AROUND).formatted(snippet.text());
     }
 
     @TestFactory
