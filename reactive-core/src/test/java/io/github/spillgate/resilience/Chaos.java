@@ -28,20 +28,21 @@ import org.jspecify.annotations.Nullable;
  * records every grant; at the end it is compared with the counts in Redis.
  *
  * <p>In the fast tier the breaker waits about 200 ms before it tries Redis again, otherwise the default of 1 s. With
- * {@code -Dspillgate.chaos.tell=true} the test prints how long decisions took and how long it took until Redis decided again.
+ * {@code -Dspillgate.chaos.tell=true} it is the default as well, and the test prints how long decisions took and how long it took
+ * until Redis decided again.
  */
 final class Chaos implements AutoCloseable {
 
     static final Duration DEADLINE = Duration.ofMillis(100);
 
-    /** What 200 callers on two processors may take on top of the deadline, apart from the stalls of the process. */
-    static final Duration BUSY = Duration.ofSeconds(1);
+    /** The margin beside late timers, for 200 callers that share two processors with Redis. */
+    private static final Duration MARGIN = Duration.ofMillis(250);
 
     /** The thorough tier and the proof test with the default breaker and at full length. */
     static final boolean FULL = Boolean.getBoolean("tests.full");
 
-    /** A longer stall of the process excuses no later decision. */
-    private static final Duration LONGEST_STALL = Duration.ofSeconds(2);
+    /** The most that late timers excuse. */
+    private static final Duration MOST_LATE = Duration.ofSeconds(2);
 
     static final Duration PATIENCE = Duration.ofSeconds(60);
 
@@ -227,7 +228,7 @@ final class Chaos implements AutoCloseable {
         return this;
     }
 
-    /** Every question has ended, none with an error, and none late. */
+    /** No call failed, and none took longer than the deadline, but for timers that this process fired late. */
     void assertAllWereAnsweredInTime() {
         tell("closed or half open", traffic.notOpen());
         tell("open", traffic.open());
@@ -235,8 +236,9 @@ final class Chaos implements AutoCloseable {
         tell("acquire", traffic.waits());
         assertThat(traffic.errors()).isEmpty();
         tell("longest stall", stalls.longest());
-        Duration stall = stalls.longest().compareTo(LONGEST_STALL) < 0 ? stalls.longest() : LONGEST_STALL;
-        Duration longest = DEADLINE.plus(BUSY).plus(stall);
+        // Twice: the timer fires late, and the thread that hands out the results starts late.
+        Duration late = stalls.longest().multipliedBy(2);
+        Duration longest = DEADLINE.plus(MARGIN).plus(late.compareTo(MOST_LATE) < 0 ? late : MOST_LATE);
         assertThat(traffic.notOpen().longest()).isLessThan(longest);
         assertThat(traffic.open().longest()).isLessThan(longest);
         assertThat(traffic.others().longest()).isLessThan(longest);

@@ -16,12 +16,13 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInfo;
 
 /**
- * Redis fails in every way that we know of under the load of 200 callers. No caller gets an error or waits past the deadline, and
- * afterwards all that was granted is charged in Redis.
+ * Failures of Redis under the load of 200 callers. No caller gets an error or waits past the deadline, and afterwards Redis has been
+ * charged with all that was granted. The page on failures has a row for each test, with its display name.
  */
 class ResilientStoreChaosTest {
 
@@ -41,7 +42,8 @@ class ResilientStoreChaosTest {
     }
 
     @Test
-    void redisIsKilledAndStartedAgainEmpty() {
+    @DisplayName("crashes and restarts without its data")
+    void crashAndEmptyRestart() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
         chaos.kill();
         chaos.restart();
@@ -52,7 +54,8 @@ class ResilientStoreChaosTest {
 
     @Test
     @Thorough
-    void redisIsGoneForLongerAndComesBackEmpty() {
+    @DisplayName("is down for a while")
+    void downForAWhile() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
         chaos.kill();
         chaos.awaitOutage(OUTAGE);
@@ -64,7 +67,8 @@ class ResilientStoreChaosTest {
 
     @Test
     @Thorough
-    void redisIsKilledWithWhatWasSettledInIt() {
+    @DisplayName("crashes after reconciliation and restarts without its data")
+    void crashAfterReconciliation() {
         RedisForTests redis = RedisForTests.startOwn();
         redis.kill();
         chaos = new Chaos(redis).beginWithoutRedis();
@@ -83,7 +87,8 @@ class ResilientStoreChaosTest {
 
     @Test
     @Thorough
-    void redisHangsForLessThanTheDeadline() {
+    @DisplayName("hangs for less than the deadline")
+    void hangShorterThanTheDeadline() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
         for (int i = 0; i < 20; i++) {
             chaos.redis().pause();
@@ -94,7 +99,8 @@ class ResilientStoreChaosTest {
     }
 
     @Test
-    void redisHangsForManyTimesTheDeadline() {
+    @DisplayName("hangs for longer than the deadline")
+    void hangLongerThanTheDeadline() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
         chaos.redis().pause();
         chaos.awaitOutage(OUTAGE);
@@ -105,7 +111,8 @@ class ResilientStoreChaosTest {
     }
 
     @Test
-    void redisIsSlowerThanTheDeadline() {
+    @DisplayName("is slower than the deadline")
+    void slowerThanTheDeadline() {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
         chaos = new Chaos(redis, network).begin();
@@ -119,7 +126,8 @@ class ResilientStoreChaosTest {
 
     @Test
     @Thorough
-    void redisIsNowAndThenSlowerThanTheDeadline() {
+    @DisplayName("is sometimes slower than the deadline")
+    void sometimesSlowerThanTheDeadline() {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
         chaos = new Chaos(redis, network).begin();
@@ -136,7 +144,8 @@ class ResilientStoreChaosTest {
 
     @Test
     @Thorough
-    void theNetworkSwallowsEverythingForAWhile() {
+    @DisplayName("is unreachable because the network drops packets")
+    void networkDropsPackets() {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
         chaos = new Chaos(redis, network).begin();
@@ -150,7 +159,8 @@ class ResilientStoreChaosTest {
 
     @Test
     @Thorough
-    void theConnectionIsDeadAndNobodyIsTold() {
+    @DisplayName("is reachable only on new connections")
+    void reachableOnlyOnNewConnections() {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
         chaos = new Chaos(redis, network).begin();
@@ -163,7 +173,8 @@ class ResilientStoreChaosTest {
     }
 
     @Test
-    void redisIsNotThereWhenTheApplicationStarts() {
+    @DisplayName("is down when the application starts")
+    void downWhenTheApplicationStarts() {
         RedisForTests redis = RedisForTests.startOwn();
         redis.kill();
         chaos = new Chaos(redis).beginWithoutRedis();
@@ -178,7 +189,8 @@ class ResilientStoreChaosTest {
     }
 
     @Test
-    void redisIsMadeReadOnly() {
+    @DisplayName("becomes read-only")
+    void readOnly() {
         try (RedisForTests primary = RedisForTests.startOwn()) {
             // A replica of one that never answers keeps what it has.
             primary.pause();
@@ -200,7 +212,8 @@ class ResilientStoreChaosTest {
 
     @Test
     @Thorough
-    void redisIsFull() {
+    @DisplayName("is out of memory")
+    void outOfMemory() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
         chaos.command(redis -> redis.configSet("maxmemory", "1"));
         chaos.awaitMoreFrom(Source.LOCAL, 5_000);
@@ -213,7 +226,8 @@ class ResilientStoreChaosTest {
 
     @Test
     @Thorough
-    void redisIsPaused() {
+    @DisplayName("is paused with CLIENT PAUSE")
+    void paused() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
         chaos.command(redis -> redis.clientPause(Chaos.FULL ? 2_000 : 600));
         chaos.awaitOutage(OUTAGE);
@@ -223,7 +237,8 @@ class ResilientStoreChaosTest {
     }
 
     @Test
-    void theScriptsAreFlushedAgainAndAgain() {
+    @DisplayName("loses its scripts to SCRIPT FLUSH")
+    void scriptsFlushed() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
         for (int i = 0; i < 100; i++) {
             chaos.command(RedisCommands::scriptFlush);
@@ -233,7 +248,8 @@ class ResilientStoreChaosTest {
     }
 
     @Test
-    void theConnectionsAreKilledAgainAndAgain() {
+    @DisplayName("closes its connections")
+    void connectionsKilled() {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
         for (int i = 0; i < 2; i++) {
             chaos.command(
@@ -247,7 +263,8 @@ class ResilientStoreChaosTest {
 
     @Test
     @Thorough
-    void repliesAreLostWithTheirConnection() {
+    @DisplayName("closes a connection before it replies")
+    void repliesLost() {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
         chaos = new Chaos(redis, network).begin();
@@ -263,7 +280,8 @@ class ResilientStoreChaosTest {
 
     @Test
     @Thorough
-    void redisDoesNotKnowThePassword() {
+    @DisplayName("rejects the password")
+    void wrongPassword() {
         RedisForTests redis = RedisForTests.startOwn();
         RedisURI asked = redis.uri();
         asked.setCredentialsProvider(RedisCredentialsProvider.from(() -> RedisCredentials.just(null, "wrong")));
@@ -288,7 +306,8 @@ class ResilientStoreChaosTest {
 
     @Test
     @Thorough
-    void ofFourInstancesEachGrantsAQuarterMeanwhile() {
+    @DisplayName("is down and four instances have a quarter each")
+    void downWithFourInstances() {
         RedisForTests redis = RedisForTests.startOwn();
         redis.kill();
         chaos = new Chaos(redis, 0.25).beginWithoutRedis();

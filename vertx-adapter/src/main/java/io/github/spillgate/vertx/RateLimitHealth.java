@@ -16,16 +16,16 @@ import java.util.Objects;
  * }</pre>
  *
  * <p>By default it succeeds also while the fallback decides, because the service goes on; see {@link
- * #failsWhenFallenBack(boolean)}.
+ * #failsDuringFallback(boolean)}.
  */
 public final class RateLimitHealth implements Handler<Promise<Status>> {
 
     private final RateLimiter limiter;
-    private final boolean failsWhenFallenBack;
+    private final boolean failsDuringFallback;
 
-    private RateLimitHealth(RateLimiter limiter, boolean failsWhenFallenBack) {
+    private RateLimitHealth(RateLimiter limiter, boolean failsDuringFallback) {
         this.limiter = limiter;
-        this.failsWhenFallenBack = failsWhenFallenBack;
+        this.failsDuringFallback = failsDuringFallback;
     }
 
     /**
@@ -44,7 +44,7 @@ public final class RateLimitHealth implements Handler<Promise<Status>> {
      * @param fails whether it fails while the fallback decides
      * @return the health check
      */
-    public RateLimitHealth failsWhenFallenBack(boolean fails) {
+    public RateLimitHealth failsDuringFallback(boolean fails) {
         return new RateLimitHealth(limiter, fails);
     }
 
@@ -58,6 +58,6 @@ public final class RateLimitHealth implements Handler<Promise<Status>> {
                 .put("toReconcile", state.toReconcile())
                 .put("lost", state.lost());
         state.problem().ifPresent(problem -> details.put("problem", problem));
-        promise.complete(failsWhenFallenBack && state.isFallbackActive() ? Status.KO(details) : Status.OK(details));
+        promise.complete(failsDuringFallback && state.isFallbackActive() ? Status.KO(details) : Status.OK(details));
     }
 }

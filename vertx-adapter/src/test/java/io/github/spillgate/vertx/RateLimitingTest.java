@@ -217,7 +217,7 @@ class RateLimitingTest {
             awaitRedis(limiting);
             HealthChecks checks = HealthChecks.create(vertx)
                     .register("well", RateLimitHealth.of(limiting.limiter()))
-                    .register("strict", RateLimitHealth.of(limiting.limiter()).failsWhenFallenBack(true));
+                    .register("strict", RateLimitHealth.of(limiting.limiter()).failsDuringFallback(true));
             assertThat(done(checks.checkStatus("strict")).getUp()).isTrue();
 
             redis.kill();

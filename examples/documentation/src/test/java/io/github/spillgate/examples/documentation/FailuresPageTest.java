@@ -6,27 +6,33 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.util.List;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 
-/** Every row of the page on failures is a test, and every failure that is tested is a row. */
+/** The page on failures has a row for each failure that is tested, and a test for each row. */
 class FailuresPageTest {
 
     private static final String TESTS =
             "reactive-core/src/test/java/io/github/spillgate/resilience/ResilientStoreChaosTest.java";
-    private static final Pattern TEST = Pattern.compile("@Test\\s+(?:@\\w+(?:\\([^)]*\\))?\\s+)*void (\\w+)\\(");
-    private static final Pattern ROW = Pattern.compile("(?m)^\\|.*\\| `(\\w+)` \\|$");
+    private static final Pattern TEST = Pattern.compile("@Test\\s+(?:@Thorough\\s+)?@DisplayName\\(\"([^\"]+)\"\\)");
+    private static final Pattern TABLE = Pattern.compile("(?s)\\| Redis … \\|.*?\\n\\n");
+    private static final Pattern ROW = Pattern.compile("(?m)^\\| ([^|]+) \\|");
 
     @Test
     void everyRowIsATestAndEveryTestIsARow() throws IOException {
-        List<String> rows = all(ROW, "docs/when-redis-fails.md");
-        assertThat(rows).hasSizeGreaterThan(10).containsExactlyInAnyOrderElementsOf(all(TEST, TESTS));
+        String tests = Files.readString(ROOT.resolve(TESTS));
+        Matcher table = TABLE.matcher(Files.readString(ROOT.resolve("docs/when-redis-fails.md")));
+        assertThat(table.find()).isTrue();
+        List<String> rows = firsts(ROW, table.group()).stream()
+                .skip(1)
+                .map(row -> row.replace("`", ""))
+                .toList();
+        assertThat(rows).hasSizeGreaterThan(10).containsExactlyInAnyOrderElementsOf(firsts(TEST, tests));
+        assertThat(rows).hasSameSizeAs(firsts(Pattern.compile("(@Test)"), tests));
     }
 
-    private static List<String> all(Pattern pattern, String file) throws IOException {
-        return pattern.matcher(Files.readString(ROOT.resolve(file)))
-                .results()
-                .map(found -> found.group(1))
-                .toList();
+    private static List<String> firsts(Pattern pattern, String text) {
+        return pattern.matcher(text).results().map(found -> found.group(1)).toList();
     }
 }

@@ -44,7 +44,7 @@ class ReadmeFiguresTest {
             "one hot key, allowed", "hot-key",
             "one hot key, denied", "denied");
 
-    /** On one hot key nobody runs Bucket4j without its batching. */
+    /** On one hot key Bucket4j is meant to be used with its batching. */
     private static final String NOT_COMPARED = "–";
 
     private static final Map<String, String> PEERS = Map.of(
