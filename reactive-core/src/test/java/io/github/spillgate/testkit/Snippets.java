@@ -56,9 +56,9 @@ public final class Snippets {
             return ROOT.relativize(page.toAbsolutePath().normalize()) + ":" + line;
         }
 
-        /** Whether it is a whole file: with imports, to be saved as it stands. */
+        /** Whether it is a whole file: with a package or imports, to be saved as it stands. */
         public boolean isFile() {
-            return text.startsWith("import ");
+            return text.startsWith("import ") || text.startsWith("package ");
         }
 
         /** Returns the class that a {@linkplain #isFile() file} declares, or another name for what is no file. */

@@ -121,7 +121,7 @@ class DocumentationTest {
                         Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                         "-cp",
                         temp + System.getProperty("path.separator") + System.getProperty("java.class.path"),
-                        "Hello")
+                        "com.example.hello.Hello")
                 .redirectError(ProcessBuilder.Redirect.DISCARD)
                 .start();
         try {

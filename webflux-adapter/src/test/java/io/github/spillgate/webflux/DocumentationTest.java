@@ -33,9 +33,7 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
-import org.springframework.boot.SpringBootConfiguration;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
-import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.autoconfigure.ssl.SslAutoConfiguration;
 import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.boot.context.properties.bind.DefaultValue;
@@ -114,12 +112,6 @@ class DocumentationTest {
             %s
             """;
 
-    private static final String CONTROLLER = """
-            import org.springframework.web.bind.annotation.*;
-
-            %s
-            """;
-
     @TempDir
     Path temp;
 
@@ -130,9 +122,9 @@ class DocumentationTest {
         assertThat(shown).extracting(ShownResponse::status).containsExactly(200, 429);
         String settings = Snippets.of(page, "yaml").get(0);
         Snippets.assertCompiles(
-                "Hello", CONTROLLER.formatted(Snippets.of(page, "java webflux").get(0)), temp);
-        ShownTests.call("Hello", temp, hello -> {
-            SpringApplicationBuilder application = new SpringApplicationBuilder(FirstSteps.class, hello)
+                "HelloApplication", Snippets.of(page, "java webflux").get(0), temp);
+        ShownTests.call("com.example.hello.HelloApplication", temp, hello -> {
+            SpringApplicationBuilder application = new SpringApplicationBuilder(hello, OpenToAll.class)
                     .properties("server.port=0", "server.address=127.0.0.1", "spring.config.name=none")
                     .initializers(context ->
                             sources(settings).forEach(context.getEnvironment().getPropertySources()::addFirst));
@@ -326,10 +318,9 @@ class DocumentationTest {
         }
     }
 
-    /** An application of somebody who has neither passwords nor anything else than what the page says. */
-    @SpringBootConfiguration
-    @EnableAutoConfiguration
-    static class FirstSteps {
+    /** Spring Security is on the class path of the tests, not in the project that the page shows. */
+    @Configuration
+    static class OpenToAll {
 
         @Bean
         SecurityWebFilterChain everybody(ServerHttpSecurity http) {

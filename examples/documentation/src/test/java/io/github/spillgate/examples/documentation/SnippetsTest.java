@@ -20,6 +20,7 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import javax.xml.parsers.DocumentBuilderFactory;
 import org.junit.jupiter.api.DynamicTest;
@@ -42,6 +43,8 @@ class SnippetsTest {
             Set.of("java", "kotlin", "java webflux", "java vertx", "java tested", "yaml", "json", "xml", "sh", "text");
 
     private static final Pattern LIMIT = Pattern.compile("(?m)^\\| `([^`]+/[^`]+)` \\| `(Limit\\.[^`]+)` \\|");
+
+    private static final Pattern VERSION = Pattern.compile("<(?:version|[a-z0-9.-]+\\.version)>([0-9][^<$]*)<");
 
     private static final Pattern TEXT = Pattern.compile("`([0-9]+/[0-9]*[a-z]+( [^`]+)?)`");
 
@@ -233,28 +236,47 @@ class SnippetsTest {
         ((Runnable) constructor.newInstance()).run();
     }
 
-    /** Whoever copies them gets what this build installs. */
+    /** A dependency, or each one of a whole POM, is an artifact of this build or has the version that this build uses. */
     @TestFactory
     Stream<DynamicTest> dependenciesAreOfThisBuild() throws Exception {
-        Element parent = xml(Files.readString(ROOT.resolve("pom.xml")));
+        String pom = Files.readString(ROOT.resolve("pom.xml"));
+        Element parent = xml(pom);
         String group = text(parent, "groupId");
         String version = text(parent, "version");
         Set<String> artifacts = new TreeSet<>();
         NodeList modules = parent.getElementsByTagName("module");
         for (int i = 0; i < modules.getLength(); i++) {
-            Path pom = ROOT.resolve(modules.item(i).getTextContent()).resolve("pom.xml");
-            artifacts.add(text(xml(Files.readString(pom)), "artifactId"));
+            Path module = ROOT.resolve(modules.item(i).getTextContent()).resolve("pom.xml");
+            artifacts.add(text(xml(Files.readString(module)), "artifactId"));
         }
+        Set<String> versions =
+                VERSION.matcher(pom).results().map(found -> found.group(1)).collect(Collectors.toSet());
         List<Snippet> snippets = Snippets.all("xml");
-        assertThat(snippets).isNotEmpty();
+        assertThat(snippets).hasSizeGreaterThan(3);
         return snippets.stream()
                 .map(snippet -> DynamicTest.dynamicTest(snippet.place(), () -> {
-                    Element dependency = xml(snippet.text());
-                    assertThat(dependency.getTagName()).isEqualTo("dependency");
-                    assertThat(text(dependency, "groupId")).isEqualTo(group);
-                    assertThat(text(dependency, "version")).isEqualTo(version);
-                    assertThat(artifacts).contains(text(dependency, "artifactId"));
+                    List<Element> ours = new ArrayList<>();
+                    for (Element part : withVersion(xml(snippet.text()))) {
+                        if (text(part, "groupId").equals(group)) {
+                            ours.add(part);
+                            assertThat(text(part, "version")).isEqualTo(version);
+                            assertThat(artifacts).contains(text(part, "artifactId"));
+                        } else if (!text(part, "groupId").equals("com.example")) {
+                            assertThat(versions).contains(text(part, "version"));
+                        }
+                    }
+                    assertThat(ours).hasSize(1);
                 }));
+    }
+
+    /** Returns an element, and those in it, that have a version of their own. */
+    private static List<Element> withVersion(Element root) {
+        List<Element> found = new ArrayList<>();
+        NodeList versions = root.getElementsByTagName("version");
+        for (int i = 0; i < versions.getLength(); i++) {
+            found.add((Element) versions.item(i).getParentNode());
+        }
+        return found;
     }
 
     private static Element xml(String text) throws Exception {

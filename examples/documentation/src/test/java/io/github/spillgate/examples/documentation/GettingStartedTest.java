@@ -1,0 +1,69 @@
+package io.github.spillgate.examples.documentation;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Snippets;
+import java.io.File;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The programs of the page for plain Reactor print what it shows. Those of the adapters' pages are tried by the adapters. */
+class GettingStartedTest {
+
+    private static final Path PAGE = Snippets.ROOT.resolve("docs/getting-started-reactor.md");
+    private static final String REDIS = "redis://localhost:6379";
+    private static final String DEADLINE = "Duration.ofSeconds(2)";
+
+    @TempDir
+    Path temp;
+
+    @Test
+    void theLocalStoreDeniesTheFourthCall() throws Exception {
+        assertPrints(Snippets.of(PAGE, "java").get(0), Snippets.of(PAGE, "text").get(0));
+    }
+
+    /** A busy machine meets the deadline that is put in. */
+    @Test
+    void redisDeniesTheFourthCallAndRemembersItInTheNextProcess() throws Exception {
+        String source = Snippets.of(PAGE, "java").get(1);
+        assertThat(source).containsOnlyOnce(REDIS).containsOnlyOnce(DEADLINE);
+        try (RedisForTests redis = RedisForTests.startOwn()) {
+            String here = source.replace(REDIS, redis.uri().toString()).replace(DEADLINE, "Duration.ofSeconds(30)");
+            assertPrints(here, Snippets.of(PAGE, "text").get(1));
+            assertThat(run()).hasSize(4).allMatch(line -> line.startsWith("Denied"));
+        }
+    }
+
+    private void assertPrints(String source, String shown) throws Exception {
+        Snippets.assertCompiles("Hello", source, temp);
+        assertThat(run())
+                .containsExactlyElementsOf(
+                        shown.lines().map(GettingStartedTest::timeless).toList());
+    }
+
+    private List<String> run() throws Exception {
+        Process program = new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-cp",
+                        temp + File.pathSeparator + System.getProperty("java.class.path"),
+                        "com.example.hello.Hello")
+                .redirectError(ProcessBuilder.Redirect.DISCARD)
+                .start();
+        List<String> lines = new ArrayList<>();
+        new String(program.getInputStream().readAllBytes(), StandardCharsets.UTF_8)
+                .lines()
+                .map(GettingStartedTest::timeless)
+                .forEach(lines::add);
+        assertThat(program.waitFor()).isZero();
+        return lines;
+    }
+
+    private static String timeless(String line) {
+        return line.replaceAll("PT[0-9.MS]+", "…");
+    }
+}
