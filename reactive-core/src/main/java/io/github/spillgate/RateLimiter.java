@@ -324,7 +324,7 @@ public final class RateLimiter implements AutoCloseable {
      * once: the permits of the other limits can no longer be refunded.
      *
      * @param decision a decision of this limiter
-     * @param given selects the limits whose permits are refunded
+     * @param given selects the limits to refund
      * @return completes when the permits are refunded
      * @throws IllegalArgumentException if another store made the decision
      */
@@ -723,10 +723,9 @@ public final class RateLimiter implements AutoCloseable {
                         + " .store(RedisStore.create(redisClient))");
             }
             if (lookup != null && lookup.needsLimitsOfLimiter() && limits.isEmpty()) {
-                throw new IllegalStateException(
-                        "limiter " + name + " has no limit for keys whose lookup finds nothing, fails"
-                                + " or hangs: expected one, for example .limit(Limit.perMinute(60)), or another setting of "
-                                + lookup + ", for example .whenEmpty(Otherwise.deny())");
+                throw new IllegalStateException("limiter " + name + " has no limit for lookups that find nothing, fail"
+                        + " or hang: expected one, for example .limit(Limit.perMinute(60)), or another setting of "
+                        + lookup + ", for example .whenEmpty(Otherwise.deny())");
             }
             RateLimiter limiter = new RateLimiter(this, store);
             Duration longest = limiter.deadline();

@@ -305,7 +305,7 @@ class LimitLookupTest {
                 .whenTimedOut(Otherwise.limits(FREE));
         assertThatIllegalStateException()
                 .isThrownBy(() -> builder.lookup(lookup()).build())
-                .withMessageContaining("limiter test has no limit for keys whose lookup finds nothing, fails or hangs")
+                .withMessageContaining("limiter test has no limit for lookups that find nothing, fail or hang")
                 .withMessageContaining(".whenEmpty(Otherwise.deny())");
         assertThat(builder.lookup(strict).build().limits()).isEmpty();
         assertThat(strict)

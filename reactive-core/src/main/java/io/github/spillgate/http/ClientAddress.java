@@ -46,7 +46,7 @@ import org.jspecify.annotations.Nullable;
  * zone of a peer, as in {@code fe80::1%eth0}, is dropped; in a header it is malformed, because a zone is only valid on
  * the machine that wrote it.
  *
- * <p>A client whose IPv6 address contains an IPv4 address is counted by the IPv4 address. This applies to NAT64 with
+ * <p>An IPv6 address that contains an IPv4 address is counted as the IPv4 address. This applies to NAT64 with
  * the well-known prefix {@code 64:ff9b::/96}, to 6to4 ({@code 2002::/16}), to Teredo ({@code 2001::/32}) and to {@code
  * ::192.0.2.1}. It never makes an address trusted: {@code 64:ff9b::10.0.0.1} is not in {@code 10.0.0.0/8}. If the IPv4
  * address is in a trusted network, the client is counted by its IPv6 prefix instead, so that it cannot use up the limit

@@ -122,7 +122,7 @@ public interface KeySource {
      * @return the source
      */
     static KeySource constant(String key) {
-        String constant = checkName("constant key", key, "everybody");
+        String constant = checkName("constant key", key, "all");
         Optional<String> found = Optional.of(constant);
         return new Sources.AtHand("constant:" + constant, true, match -> found);
     }

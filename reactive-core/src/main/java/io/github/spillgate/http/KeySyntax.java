@@ -19,7 +19,7 @@ import org.jspecify.annotations.Nullable;
  * sent</td></tr>
  * <tr><td>{@code path:id}</td><td>a path variable</td></tr>
  * <tr><td>{@code attribute:tenant}</td><td>a request attribute, which the service sets</td></tr>
- * <tr><td>{@code constant:everybody}</td><td>one key for all requests</td></tr>
+ * <tr><td>{@code constant:all}</td><td>one key for all requests</td></tr>
  * <tr><td>{@code bean:tenantKey}</td><td>the key of a custom source</td></tr>
  * <tr><td>{@code hashed(header:X-Api-Key)}</td><td>the HMAC of a key, for secrets</td></tr>
  * <tr><td>{@code principal | address}</td><td>the first key that exists</td></tr>

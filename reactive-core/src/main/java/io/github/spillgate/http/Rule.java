@@ -74,7 +74,7 @@ public final class Rule {
         DENY
     }
 
-    /** The handling of a request whose limits or cost cannot be looked up. */
+    /** The handling of a request if the lookup of its limits or its cost fails. */
     public enum WhenLookupFails {
         /** The limits or the fixed cost of the rule apply; the request is counted under its key. */
         USE_RULE,
@@ -503,7 +503,7 @@ public final class Rule {
         }
 
         /**
-         * Sets the handling of requests whose limits or cost cannot be looked up: the lookup throws, fails, is late, or
+         * Sets the handling of requests if the lookup of limits or cost fails: the lookup throws, fails, is late, or
          * finds something invalid. By default the limits and the fixed cost of the rule apply.
          *
          * @param whenLookupFails the handling
@@ -587,7 +587,7 @@ public final class Rule {
             }
             if (limits.isEmpty()) {
                 throw new IllegalStateException("rule " + name + " has no limit"
-                        + (limitSource == null ? "" : " for those whose limits are not found")
+                        + (limitSource == null ? "" : " for keys that the lookup does not find")
                         + ": expected one, for example .limit(Limit.perMinute(120))");
             }
             boolean needsPrincipal = Sources.needsPrincipal(source);

@@ -45,7 +45,7 @@ public final class RuleReader {
     }
 
     /**
-     * Returns a copy of this reader whose rules exempt additional requests, besides those of their own settings.
+     * Returns a copy of this reader; its rules exempt additional requests, besides those of their own settings.
      *
      * @param excepted the condition that exempts requests, for each rule; must not block
      * @return the reader
@@ -167,7 +167,8 @@ public final class RuleReader {
             throw new WrongSettingException(
                     setting,
                     null,
-                    "the rule has no limit" + (rule.limitsFrom() == null ? "" : " for keys whose limits are not found")
+                    "the rule has no limit"
+                            + (rule.limitsFrom() == null ? "" : " for keys that the lookup does not find")
                             + ": expected one or more, for example 120/1m",
                     null);
         }

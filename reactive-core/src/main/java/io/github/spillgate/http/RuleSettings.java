@@ -96,7 +96,7 @@ public interface RuleSettings {
     Rule.WhenUndecided whenUndecided();
 
     /**
-     * Returns the handling of requests whose limits or cost cannot be looked up.
+     * Returns the handling of requests if the lookup of their limits or cost fails.
      *
      * @return the handling
      */

@@ -89,7 +89,7 @@ public final class Rules {
     }
 
     /**
-     * Returns rules that allow every request, for a service whose limiter is disabled. The list is empty at first;
+     * Returns rules that allow every request, for a service with a disabled limiter. The list is empty at first;
      * rules that {@link #replace} sets are checked and listed, and limit nothing.
      *
      * @param limiter the limiter for {@link #peek(String, String)} and {@link #reset}, which the caller closes

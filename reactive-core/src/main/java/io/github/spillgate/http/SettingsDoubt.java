@@ -35,7 +35,7 @@ final class SettingsDoubt implements RuleListener {
         this.remedy = remedy;
     }
 
-    /** Looks at the request before anything is decided: it is on its own thread then, and nobody changes it meanwhile. */
+    /** Inspects the request before the decision, while it is on its own thread and does not change. */
     @Override
     public @Nullable Watch watch(List<Match> matches, ContextView context) {
         if (doubtsPeer

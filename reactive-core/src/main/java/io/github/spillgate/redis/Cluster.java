@@ -104,7 +104,7 @@ final class Cluster implements Servers {
         return search.look()
                 .then(Mono.fromSupplier(() -> slots.get(slot)))
                 .switchIfEmpty(Mono.error(() -> new LimitStoreUnavailableException(
-                        "Redis cannot decide now: no node of the cluster has slot " + slot, null)));
+                        "Redis cannot decide: no node of the cluster owns slot " + slot, null)));
     }
 
     /** Whom to ask instead of one who has said that it is another's to answer. */
@@ -158,7 +158,7 @@ final class Cluster implements Servers {
     }
 
     private static LimitStoreUnavailableException noOwner() {
-        return new LimitStoreUnavailableException("Redis cannot decide now: no node of the cluster has a slot", null);
+        return new LimitStoreUnavailableException("Redis cannot decide: no node of the cluster owns a slot", null);
     }
 
     /** It is well if one can be reached: the others are found out by whoever asks them. */
@@ -201,7 +201,7 @@ final class Cluster implements Servers {
     private Server at(String host, int port) {
         return servers.computeIfAbsent(host + ":" + port, name -> {
             if (closed) {
-                throw new LimitStoreUnavailableException("Redis cannot be asked: the store has been closed", null);
+                throw new LimitStoreUnavailableException("Redis is unavailable: the store has been closed", null);
             }
             RedisURI uri = RedisURI.builder(Objects.requireNonNull(like))
                     .withHost(host)

@@ -60,7 +60,7 @@ record Coalescing(int together, int underWay, int waiting, long pace) {
         }
         waiters.decrementAndGet();
         asked.fail(new LimitStoreUnavailableException(
-                "Redis cannot be asked: " + waiting + " decisions are waiting for it already", null));
+                "Redis is unavailable: " + waiting + " decisions are waiting for it already", null));
         return false;
     }
 

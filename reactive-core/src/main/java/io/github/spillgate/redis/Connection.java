@@ -216,9 +216,7 @@ final class Connection implements Asks {
 
     private static LimitStoreException tookTooLong() {
         return new LimitStoreUnreachableException(
-                "Redis cannot be asked: no connection within " + LONGEST_ATTEMPT_SECONDS
-                        + " s; that attempt has been given up, and another has begun",
-                null);
+                "Redis is unavailable: no connection within " + LONGEST_ATTEMPT_SECONDS + " s; retrying", null);
     }
 
     /** One attempt to open a connection, and what came of it. */

@@ -116,33 +116,31 @@ final class Errors {
         String message = messageOf(e);
         if (!(e instanceof RedisCommandExecutionException)) {
             return isSent(e)
-                    ? new LimitStoreUnansweredException("Redis has not answered: " + message, e)
-                    : new LimitStoreUnavailableException("Redis cannot be asked: " + message, e);
+                    ? new LimitStoreUnansweredException("Redis did not reply: " + message, e)
+                    : new LimitStoreUnavailableException("Redis is unavailable: " + message, e);
         }
         if (isRefusal(message)) {
             String told = message + advice(message);
             return lacksRight(message)
-                    ? new LimitStoreRefusedException("Redis refuses the command to this user: " + told, e)
-                    : new LimitStoreUnreachableException("Redis does not let us in: " + told, e);
+                    ? new LimitStoreRefusedException("Redis denied this user the command: " + told, e)
+                    : new LimitStoreUnreachableException("Redis rejected the connection: " + told, e);
         }
         Matcher unknown = UNKNOWN_COMMAND.matcher(message);
         if (unknown.find()) {
             // Without what comes behind it, and without the cause, which has it too: those are keys.
             return new LimitStoreUnreachableException(
-                    "Redis cannot be asked: the server that the client leads to says " + unknown.group()
-                            + adviceOnUnknown(),
-                    null);
+                    "Redis is unavailable: the configured server replied " + unknown.group() + adviceOnUnknown(), null);
         }
         if (hasCode(message, OTHER_NODE)) {
             return new LimitStoreUnavailableException(
-                    "Redis cannot decide now: it is one node of a cluster, and has not all that it has been asked for:"
-                            + " expected the store to know the cluster, for example"
+                    "Redis cannot decide: it is one node of a cluster, and does not hold all of the keys:"
+                            + " expected a store for the cluster, for example"
                             + " RedisStore.create(RedisClusterClient.create(uri)), and in settings redis.cluster=true: "
                             + message,
                     e);
         }
         return hasCode(message, PASSING)
-                ? new LimitStoreUnavailableException("Redis cannot decide now: " + message, e)
+                ? new LimitStoreUnavailableException("Redis cannot decide: " + message, e)
                 : new LimitStoreException("Redis refused the script: " + message, e);
     }
 
@@ -160,8 +158,8 @@ final class Errors {
         String key = new String(name, StandardCharsets.US_ASCII);
         return new ForeignValueException(
                 "the value under the Redis key \"" + key
-                        + "\" was not written by this library and has been left as it is: expected a count, or nothing; take"
-                        + " it away (for example DEL \"" + key + "\"), or give the store a namespace of its own",
+                        + "\" was not written by Spillgate, and is left unchanged: expected a count or no value; delete it"
+                        + " (for example DEL \"" + key + "\"), or configure another namespace",
                 e);
     }
 
@@ -172,7 +170,7 @@ final class Errors {
         }
         if (e instanceof LinkageError) {
             return new LimitStoreUnreachableException(
-                    "Redis cannot be asked: Lettuce does not run with the libraries on the class path: " + e, e);
+                    "Redis is unavailable: Lettuce does not run with the libraries on the class path: " + e, e);
         }
         String message = messageOf(e);
         Matcher named = PLACE.matcher(message);
@@ -183,7 +181,7 @@ final class Errors {
             String said = messageOf(reason);
             String withoutArguments = REPEATED.matcher(said).replaceFirst("");
             return new LimitStoreUnreachableException(
-                    "Redis cannot be asked: no connection" + place + ", because Redis does not let us in: "
+                    "Redis is unavailable: no connection" + place + ", because Redis rejected the connection: "
                             + withoutArguments + advice(withoutArguments),
                     withoutArguments.equals(said) ? e : null);
         }
@@ -191,20 +189,19 @@ final class Errors {
         String told = tls != null
                 ? "TLS: " + messageOf(tls) + adviceOnTls(messageOf(tls))
                 : CLOSED_EARLY.matcher(messageOf(reason)).matches()
-                        ? "closed before Redis could say why, for example because it does not let us in, or because it"
-                                + " speaks TLS and the client does not: expected a URI such as"
-                                + " rediss://user:password@host:6379 then"
+                        ? "closed without a reason, for example because of a wrong password, or because the server"
+                                + " expects TLS: expected a URI such as rediss://user:password@host:6379 then"
                         : messageOf(reason);
         String why = reason == e && named.matches() ? "" : ": " + told;
-        return new LimitStoreUnreachableException("Redis cannot be asked: no connection" + place + why, e);
+        return new LimitStoreUnreachableException("Redis is unavailable: no connection" + place + why, e);
     }
 
     /** Returns the exception of ours that says that a server is a replica, and of whom. */
     static LimitStoreException replica(String primary) {
         return new LimitStoreUnreachableException(
-                "Redis cannot be asked: the server that the client leads to is a replica of " + primary
-                        + ", and only a primary decides: expected the client's URI to name that one, for example redis://"
-                        + primary + ", or Sentinels that know which one it is, for example"
+                "Redis is unavailable: the configured server is a replica of " + primary
+                        + ", and a replica rejects writes: expected the URI of the primary, for example redis://"
+                        + primary + ", or of Sentinels, for example"
                         + " redis-sentinel://host:26379/0#name",
                 null);
     }
@@ -212,9 +209,9 @@ final class Errors {
     /** Returns the exception of ours that says that a server is a Sentinel, and of which primaries. */
     static LimitStoreException sentinel(List<String> names) {
         return new LimitStoreUnreachableException(
-                "Redis cannot be asked: the server that the client leads to is a Sentinel, which decides nothing, and watches "
-                        + (names.isEmpty() ? "nobody" : String.join(", ", names))
-                        + ": expected the client's URI to have Sentinels asked who is the primary, for example"
+                "Redis is unavailable: the configured server is a Sentinel, which runs no scripts; it monitors "
+                        + (names.isEmpty() ? "no primary" : String.join(", ", names))
+                        + ": expected a URI that names a monitored primary, for example"
                         + " redis-sentinel://host:26379/0#" + (names.isEmpty() ? "name" : names.get(0)),
                 null);
     }
@@ -236,13 +233,13 @@ final class Errors {
             return said;
         }
         return new LimitStoreUnreachableException(
-                "Redis cannot be asked: " + who + " has no part in a cluster, and says "
+                "Redis is unavailable: " + who + " is not part of a cluster, and replied "
                         + (isAlone ? "ERR " + NO_CLUSTER : unknown.group())
                         + ": expected the URIs of a cluster's nodes, or a store for a single Redis, for example"
                         + (isAlone
                                 ? " RedisStore.create(RedisClient.create(\"redis://host:6379\")), and in settings"
                                         + " redis.cluster=false"
-                                : ", where this is a Sentinel,"
+                                : "; if it is a Sentinel,"
                                         + " RedisStore.create(RedisClient.create(\"redis-sentinel://host:26379/0#name\"))"),
                 null);
     }
@@ -255,8 +252,7 @@ final class Errors {
         return e instanceof RedisCommandExecutionException || e instanceof LimitStoreException
                 ? e
                 : new LimitStoreUnavailableException(
-                        "Redis cannot be asked: it has not answered when it was to load the script: " + messageOf(e),
-                        e);
+                        "Redis is unavailable: no reply to SCRIPT LOAD: " + messageOf(e), e);
     }
 
     /** Whether the primary may be another server by now than the one that says this. */
@@ -286,19 +282,18 @@ final class Errors {
 
     private static String adviceOnTls(String message) {
         if (OTHER_HOST.matcher(message).find()) {
-            return ": expected the client's URI to name the host that the server's certificate is for, for example"
+            return ": expected a URI with the host of the server's certificate, for example"
                     + " rediss://redis.example:6379";
         }
         if (CLIENT_UNKNOWN.matcher(message).find()) {
-            return ": expected the client to show a certificate that the server trusts, for example with"
+            return ": expected a client certificate that the server trusts, for example with"
                     + " SslOptions.builder().keyManager(new File(\"client.crt\"), new File(\"client.key\"), null)";
         }
         if (NO_TLS.matcher(message).find()) {
-            return ": expected a server that speaks TLS at this place, or a URI without it, for example"
-                    + " redis://host:6379";
+            return ": expected a server with TLS, or a URI without it, for example" + " redis://host:6379";
         }
         return message.contains(SERVER_UNKNOWN)
-                ? ": expected the client to trust whoever has signed the server's certificate, for example with"
+                ? ": expected the client to trust the CA of the server's certificate, for example with"
                         + " SslOptions.builder().trustManager(new File(\"ca.crt\"))"
                 : "";
     }
@@ -330,8 +325,8 @@ final class Errors {
     }
 
     private static String adviceOnUnknown() {
-        return ": expected a Redis that knows it, and a Sentinel does not; that one has to be asked who is the primary, for"
-                + " example redis-sentinel://host:26379/0#name";
+        return ": expected a Redis; the URI of a Sentinel names a primary, for example"
+                + " redis-sentinel://host:26379/0#name";
     }
 
     private static String advice(String message) {
@@ -343,12 +338,12 @@ final class Errors {
                     + RIGHTS + (message.contains("'select'") ? " +select" : "");
         }
         if (message.contains(NO_SUCH_DATABASE)) {
-            return ": expected the client's URI to name a database that this Redis has, 0 to 15 unless it is set up with"
-                    + " others, for example redis://host:6379/0";
+            return ": expected a URI with a database of this Redis, 0 to 15 by default, for example"
+                    + " redis://host:6379/0";
         }
         return isStranger(message)
-                ? ": expected the client's URI to have a user and a password that Redis knows, for example"
-                        + " redis://user:password@host:6379, and in a cluster the store to be told, with .nodes(uris)"
+                ? ": expected a URI with a valid user and password, for example redis://user:password@host:6379;"
+                        + " for the nodes of a cluster, pass it to .nodes(uris)"
                 : "";
     }
 

@@ -88,7 +88,7 @@ final class OpenConnection implements Asks {
     }
 
     /**
-     * Sends a command; the reply arrives on the connection's thread. Whoever leaves before it is sent keeps it from being sent.
+     * Sends a command; the reply arrives on the connection's thread. A subscriber that cancels before the command is sent prevents it.
      */
     @Override
     public <T> Mono<T> ask(Function<RedisReactiveCommands<byte[], byte[]>, Mono<T>> command) {
@@ -222,7 +222,7 @@ final class OpenConnection implements Asks {
             }
             if (!connection.isOpen()) {
                 fail(new LimitStoreUnavailableException(
-                        "Redis cannot be asked: the connection has just been lost", null));
+                        "Redis is unavailable: the connection has just been lost", null));
                 return;
             }
             number = countSent();

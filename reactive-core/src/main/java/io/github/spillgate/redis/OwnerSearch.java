@@ -144,14 +144,14 @@ final class OwnerSearch {
         /** Another one has begun; what this one may still find is taken into account all the same. */
         void giveUp() {
             if (!outcome.isDone()) {
-                end(nobodySays("nobody has said", Duration.ofNanos(LONGEST_ATTEMPT)));
+                end(noSlots("no node reported", Duration.ofNanos(LONGEST_ATTEMPT)));
             }
         }
 
-        private static LimitStoreException nobodySays(String whoHas, Duration waited) {
+        private static LimitStoreException noSlots(String subject, Duration waited) {
             return new LimitStoreUnreachableException(
-                    "Redis cannot be asked: " + whoHas + " within " + waited.toSeconds()
-                            + " s which node of the cluster has which slot",
+                    "Redis is unavailable: " + subject + " the slots of the cluster within " + waited.toSeconds()
+                            + " s",
                     null);
         }
 
@@ -199,7 +199,7 @@ final class OwnerSearch {
                     .ask(commands -> commands.clusterSlots().collectList())
                     .timeout(
                             LONGEST_WAIT,
-                            Mono.error(() -> nobodySays(server.name() + " has not said", LONGEST_WAIT)),
+                            Mono.error(() -> noSlots(server.name() + " did not report", LONGEST_WAIT)),
                             Schedulers.parallel())
                     .publishOn(Schedulers.parallel())
                     .map(reply -> read(reply, server))
@@ -229,7 +229,7 @@ final class OwnerSearch {
                 }
                 found(owners);
             } catch (Throwable e) {
-                end(Errors.noCluster("the server that the client leads to", e));
+                end(Errors.noCluster("the configured server", e));
             } finally {
                 clientsAsked.decrementAndGet();
             }

@@ -238,8 +238,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     private Mono<Decision> decide(List<Claim> claims, boolean takes) {
         if (claims.isEmpty()) {
-            return Mono.error(
-                    new LimitStoreException("Redis cannot be asked about no claim: expected at least one", null));
+            return Mono.error(new LimitStoreException("no claim was given: expected at least one", null));
         }
         int slot = slotOf(claims.get(0));
         for (int i = 1; i < claims.size(); i++) {

@@ -106,7 +106,7 @@ final class Server {
             if (coalescer.compareAndSet(known, next)) {
                 if (known != null) {
                     known.end(new LimitStoreUnavailableException(
-                            "Redis cannot be asked: the connection was lost, or had fallen silent", null));
+                            "Redis is unavailable: the connection was lost or stopped responding", null));
                 }
                 return next;
             }
@@ -139,7 +139,7 @@ final class Server {
             }
             if (redirects == 0) {
                 return Mono.error(new LimitStoreUnavailableException(
-                        "Redis cannot decide now: its nodes do not agree on who has slot " + to.slot(), said));
+                        "Redis cannot decide: its nodes disagree on the owner of slot " + to.slot(), said));
             }
             // Off the connection's thread, which has replies to read.
             return elsewhere
@@ -163,7 +163,7 @@ final class Server {
     /** It has no part in the cluster any more: whoever waits for it has asked nothing, and another one decides. */
     void leave() {
         connection.close(() -> new LimitStoreUnavailableException(
-                "Redis cannot decide now: " + name + " has no slot of the cluster any more", null));
+                "Redis cannot decide: " + name + " no longer owns a slot of the cluster", null));
     }
 
     @Override

@@ -353,7 +353,7 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
 
     private LimitStoreUnansweredException unanswered() {
         return new LimitStoreUnansweredException(
-                store.primary() + " has not answered within " + store.deadlineNanos() / 1_000_000 + " ms", null);
+                store.primary() + " did not reply within " + store.deadlineNanos() / 1_000_000 + " ms", null);
     }
 
     // The fallback.

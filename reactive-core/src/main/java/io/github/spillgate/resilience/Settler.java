@@ -229,7 +229,7 @@ final class Settler {
 
     private LimitStoreUnansweredException unanswered() {
         return new LimitStoreUnansweredException(
-                primary + " has not answered within " + LONGEST_TRIP.toMillis() + " ms what was to be settled", null);
+                primary + " did not reply to a reconciliation within " + LONGEST_TRIP.toMillis() + " ms", null);
     }
 
     /** What does not count any more has not to be charged. */

@@ -241,7 +241,7 @@ class RulesMisuseTest {
     @Test
     void aRuleThatLooksUpLimitsNeedsSomeForThoseOfWhomNoneAreFound() {
         assertThatThrownBy(() -> rules(Rule.named("plan").key(API_KEY).limits((match, key) -> Mono.empty())))
-                .hasMessageStartingWith("rule plan has no limit for those whose limits are not found: expected one");
+                .hasMessageStartingWith("rule plan has no limit for keys that the lookup does not find: expected one");
     }
 
     @Test

@@ -195,9 +195,9 @@ class ClusterTopologyTest {
                 cluster.nodes().get(0),
                 () -> assertThatThrownBy(() -> store.prepare().block(LONG))
                         .isInstanceOf(LimitStoreUnreachableException.class)
-                        .hasMessage("Redis cannot be asked: " + nodes.get(0).getHost() + ":"
+                        .hasMessage("Redis is unavailable: " + nodes.get(0).getHost() + ":"
                                 + nodes.get(0).getPort()
-                                + " has not said within 1 s which node of the cluster has which slot"));
+                                + " did not report the slots of the cluster within 1 s"));
     }
 
     /** What was handed over for it would be held up as long. */
@@ -304,7 +304,7 @@ class ClusterTopologyTest {
         moveSome(slot, key -> key.contains("one"));
         assertThatThrownBy(() -> limiter.tryAcquire(charges).block(LONG))
                 .isExactlyInstanceOf(LimitStoreUnavailableException.class)
-                .hasMessageStartingWith("Redis cannot decide now: TRYAGAIN ");
+                .hasMessageStartingWith("Redis cannot decide: TRYAGAIN ");
         assertThat(used(limiter, charges[0])).isEqualTo(1);
         assertThat(used(limiter, charges[1])).isEqualTo(1);
         cluster.moveKeys(slot, anotherThan(cluster.primaryOf(slot)));
@@ -324,7 +324,7 @@ class ClusterTopologyTest {
                                     .hasMessageContaining("already unassigned")));
             assertThatThrownBy(() -> limiter.tryAcquire("nobody").block(LONG))
                     .isExactlyInstanceOf(LimitStoreUnavailableException.class)
-                    .hasMessage("Redis cannot decide now: no node of the cluster has slot " + slot);
+                    .hasMessage("Redis cannot decide: no node of the cluster owns slot " + slot);
             Claim nobodys = claim("nobody");
             Claim known = claim("key-1");
             assertThat(store.part(List.of(known))).isNotEmpty();
@@ -362,7 +362,7 @@ class ClusterTopologyTest {
                 .untilAsserted(
                         () -> assertThatThrownBy(() -> limiter.tryAcquire(key).block(LONG))
                                 .isExactlyInstanceOf(LimitStoreUnavailableException.class)
-                                .hasMessage("Redis cannot decide now: its nodes do not agree on who has slot " + slot));
+                                .hasMessage("Redis cannot decide: its nodes disagree on the owner of slot " + slot));
     }
 
     @Test
@@ -418,7 +418,7 @@ class ClusterTopologyTest {
                             .withThrowableThat()
                             .havingCause()
                             .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                            .withMessageContaining("nobody has said within 5 s"));
+                            .withMessageContaining("no node reported the slots of the cluster within 5 s"));
             next.cancel(true);
             alone.resume();
         }

@@ -91,7 +91,7 @@ class DatabaseTest {
         assertThat(catchThrowableOfType(
                         LimitStoreException.class, () -> limiter.tryAcquire("a").block()))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageStartingWith("Redis cannot be asked: no connection to 127.0.0.1:" + uri.getPort())
+                .hasMessageStartingWith("Redis is unavailable: no connection to 127.0.0.1:" + uri.getPort())
                 .hasMessageContaining("DB index is out of range")
                 .hasMessageContaining("0 to 15")
                 .hasMessageEndingWith("for example redis://host:6379/0");

@@ -45,7 +45,7 @@ class ErrorsTest {
     void whatPassesMayBeTriedAgain(String message) {
         assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
                 .isExactlyInstanceOf(LimitStoreUnavailableException.class)
-                .hasMessage("Redis cannot decide now: " + message);
+                .hasMessage("Redis cannot decide: " + message);
     }
 
     @ParameterizedTest
@@ -66,7 +66,7 @@ class ErrorsTest {
     void anUnknownUserCannotReachRedis(String message) {
         assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageStartingWith("Redis does not let us in: " + message + ": expected ");
+                .hasMessageStartingWith("Redis rejected the connection: " + message + ": expected ");
     }
 
     @ParameterizedTest
@@ -81,7 +81,7 @@ class ErrorsTest {
     void aUserWithoutTheRightIsRefusedTheCommand(String message) {
         assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
                 .isExactlyInstanceOf(LimitStoreRefusedException.class)
-                .hasMessageStartingWith("Redis refuses the command to this user: " + message + ": expected ");
+                .hasMessageStartingWith("Redis denied this user the command: " + message + ": expected ");
     }
 
     @Test
@@ -93,11 +93,11 @@ class ErrorsTest {
                 new SocketException("Connection reset"))) {
             assertThat(Errors.translate(e, new byte[0][]))
                     .isExactlyInstanceOf(LimitStoreUnansweredException.class)
-                    .hasMessage("Redis has not answered: " + e.getMessage());
+                    .hasMessage("Redis did not reply: " + e.getMessage());
         }
         assertThat(Errors.translate(new CancellationException(), new byte[0][]))
                 .isExactlyInstanceOf(LimitStoreUnansweredException.class)
-                .hasMessage("Redis has not answered: CancellationException");
+                .hasMessage("Redis did not reply: CancellationException");
     }
 
     @ParameterizedTest
@@ -111,7 +111,7 @@ class ErrorsTest {
     void whatLettuceHasNotSentHasNotBeenDone(String message) {
         assertThat(Errors.translate(new RedisException(message), new byte[0][]))
                 .isExactlyInstanceOf(LimitStoreUnavailableException.class)
-                .hasMessage("Redis cannot be asked: " + message);
+                .hasMessage("Redis is unavailable: " + message);
     }
 
     @Test
@@ -133,10 +133,9 @@ class ErrorsTest {
             Throwable said = new RedisConnectionException("Unable to connect to 10.0.0.7/<unresolved>:6379", closed);
             assertThat(Errors.unreachable(said))
                     .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                    .hasMessage(
-                            "Redis cannot be asked: no connection to 10.0.0.7:6379: closed before Redis could say why,"
-                                    + " for example because it does not let us in, or because it speaks TLS and the"
-                                    + " client does not: expected a URI such as rediss://user:password@host:6379 then");
+                    .hasMessage("Redis is unavailable: no connection to 10.0.0.7:6379: closed without a reason, for"
+                            + " example because of a wrong password, or because the server expects TLS: expected a"
+                            + " URI such as rediss://user:password@host:6379 then");
         }
     }
 
@@ -159,7 +158,7 @@ class ErrorsTest {
             assertThat(Errors.unreachable(new RedisConnectionException("Unable to connect to redis:6379", reason)))
                     .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                     .hasMessageStartingWith(
-                            "Redis cannot be asked: no connection to redis:6379: TLS: " + message + ": expected ")
+                            "Redis is unavailable: no connection to redis:6379: TLS: " + message + ": expected ")
                     .hasMessageContaining(example);
         }
     }
@@ -176,10 +175,10 @@ class ErrorsTest {
     @Test
     void aSentinelThatWatchesNobodyIsToldOfAsWell() {
         assertThat(Errors.sentinel(List.of()))
-                .hasMessageContaining("watches nobody: expected")
+                .hasMessageContaining("monitors no primary: expected")
                 .hasMessageEndingWith("redis-sentinel://host:26379/0#name");
         assertThat(Errors.sentinel(List.of("one", "other")))
-                .hasMessageContaining("watches one, other: expected")
+                .hasMessageContaining("monitors one, other: expected")
                 .hasMessageEndingWith("redis-sentinel://host:26379/0#one");
     }
 

@@ -415,7 +415,7 @@ class RedisStoreTest {
             own.kill();
             assertThatThrownBy(() -> limiter.tryAcquire("a").block())
                     .isInstanceOf(LimitStoreException.class)
-                    .hasMessageStartingWith("Redis cannot be asked: ");
+                    .hasMessageStartingWith("Redis is unavailable: ");
             own.restart();
             assertThat(limiter.tryAcquire("a").block().isAllowed()).isTrue();
             own.restart();

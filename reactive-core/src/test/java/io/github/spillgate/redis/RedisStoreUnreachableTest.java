@@ -40,7 +40,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.scheduler.Schedulers;
 
-/** What those who ask are told where there is no way to Redis, or it does not let us in: what is wrong, and where. */
+/** What those who ask are told where there is no way to Redis, or it rejected the connection: what is wrong, and where. */
 class RedisStoreUnreachableTest {
 
     private static final String PASSWORD = "pa55word";
@@ -65,7 +65,7 @@ class RedisStoreUnreachableTest {
         redis.kill();
         assertThat(failureAt(redis.uri()))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageStartingWith("Redis cannot be asked: no connection to " + place() + ": Connection refused");
+                .hasMessageStartingWith("Redis is unavailable: no connection to " + place() + ": Connection refused");
     }
 
     @Test
@@ -113,7 +113,7 @@ class RedisStoreUnreachableTest {
     void aHostThatNobodyKnows() {
         assertThat(failureAt(RedisURI.create("no-such-host.invalid", 6379)))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageStartingWith("Redis cannot be asked: no connection to no-such-host.invalid:6379: ");
+                .hasMessageStartingWith("Redis is unavailable: no connection to no-such-host.invalid:6379: ");
     }
 
     @Test
@@ -123,7 +123,7 @@ class RedisStoreUnreachableTest {
         redis.pause();
         assertThat(failureAt(uri))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageStartingWith("Redis cannot be asked: no connection to " + place() + ": ")
+                .hasMessageStartingWith("Redis is unavailable: no connection to " + place() + ": ")
                 .hasMessageContaining("timed out");
         redis.resume();
     }
@@ -133,8 +133,8 @@ class RedisStoreUnreachableTest {
     void aPasswordThatIsMissingOrWrong(ProtocolVersion version) {
         requirePassword();
         assertThat(refusalAt(redis.uri(), version))
-                .hasMessageStartingWith("Redis cannot be asked: no connection to " + place()
-                        + ", because Redis does not let us in: NOAUTH ")
+                .hasMessageStartingWith("Redis is unavailable: no connection to " + place()
+                        + ", because Redis rejected the connection: NOAUTH ")
                 .hasMessageContaining("for example redis://user:password@host:6379");
         assertThat(refusalAt(withPassword("wr0ng"), version))
                 .hasMessageContaining("no connection to " + place())
@@ -158,14 +158,14 @@ class RedisStoreUnreachableTest {
                         LimitStoreException.class,
                         () -> limiter(store).reset("a").block()))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageStartingWith("Redis does not let us in: NOAUTH ");
+                .hasMessageStartingWith("Redis rejected the connection: NOAUTH ");
         List<Charge> many =
                 IntStream.range(0, 12).mapToObj(i -> Charge.of("key-" + i)).toList();
         assertThat(catchThrowableOfType(
                         LimitStoreException.class,
                         () -> limiter(store).tryAcquire(many).block()))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageStartingWith("Redis does not let us in: ")
+                .hasMessageStartingWith("Redis rejected the connection: ")
                 .hasMessageContaining("unauthenticated")
                 .hasMessageContaining("for example redis://user:password@host:6379");
     }
@@ -178,7 +178,7 @@ class RedisStoreUnreachableTest {
                 assertThat(failureAt(withUser()))
                         .as("without %s", missing)
                         .isExactlyInstanceOf(LimitStoreRefusedException.class)
-                        .hasMessageStartingWith("Redis refuses the command to this user: ")
+                        .hasMessageStartingWith("Redis denied this user the command: ")
                         .hasMessageContaining("expected a user with the rights that the store needs");
                 client.shutdown();
                 admin.sync().scriptFlush();
@@ -215,7 +215,7 @@ class RedisStoreUnreachableTest {
         redis.pause();
         assertThat(failureOf(limiter))
                 .isExactlyInstanceOf(LimitStoreUnansweredException.class)
-                .hasMessageStartingWith("Redis has not answered: ");
+                .hasMessageStartingWith("Redis did not reply: ");
         redis.resume();
     }
 
@@ -278,7 +278,7 @@ class RedisStoreUnreachableTest {
             client.shutdown();
             assertThat(failure)
                     .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                    .hasMessageContaining("does not let us in");
+                    .hasMessageContaining("rejected the connection");
             if (!failure.getMessage().contains("closed before Redis could say why")) {
                 return failure;
             }

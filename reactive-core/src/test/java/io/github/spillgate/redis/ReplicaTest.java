@@ -70,9 +70,9 @@ class ReplicaTest {
                         LimitStoreException.class, () -> limiter.reset("a").block()))) {
             assertThat(refused)
                     .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                    .hasMessage("Redis cannot be asked: the server that the client leads to is a replica of " + place
-                            + ", and only a primary decides: expected the client's URI to name that one, for example"
-                            + " redis://" + place + ", or Sentinels that know which one it is, for example"
+                    .hasMessage("Redis is unavailable: the configured server is a replica of " + place
+                            + ", and a replica rejects writes: expected the URI of the primary, for example"
+                            + " redis://" + place + ", or of Sentinels, for example"
                             + " redis-sentinel://host:26379/0#name");
         }
     }

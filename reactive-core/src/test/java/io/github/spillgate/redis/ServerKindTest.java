@@ -80,20 +80,20 @@ class ServerKindTest {
         await().atMost(LONG)
                 .untilAsserted(() -> assertThat(failure(store.prepare()))
                         .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                        .hasMessage("Redis cannot be asked: " + place(uri)
-                                + " has no part in a cluster, and says ERR This instance has cluster support disabled: expected"
+                        .hasMessage("Redis is unavailable: " + place(uri)
+                                + " is not part of a cluster, and replied ERR This instance has cluster support disabled: expected"
                                 + " the URIs of a cluster's nodes, or a store for a single Redis, for example"
                                 + " RedisStore.create(RedisClient.create(\"redis://host:6379\")), and in settings"
                                 + " redis.cluster=false"));
-        assertThat(failureOf(store)).hasMessageContaining("has no part in a cluster");
+        assertThat(failureOf(store)).hasMessageContaining("is not part of a cluster");
     }
 
     @Test
     void itIsAlsoWhereOnlyTheClientKnowsTheNodes() {
         assertThat(failureOf(RedisStore.create(clusterClient(single.uri()))))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageStartingWith("Redis cannot be asked: the server that the client leads to has no part in a"
-                        + " cluster, and says ERR This instance has cluster support disabled: expected the URIs of")
+                .hasMessageStartingWith("Redis is unavailable: the configured server is not part of a"
+                        + " cluster, and replied ERR This instance has cluster support disabled: expected the URIs of")
                 .hasMessageEndingWith("redis.cluster=false");
     }
 
@@ -102,15 +102,15 @@ class ServerKindTest {
         RedisURI uri = sentinel();
         assertThat(failureOf(RedisStore.create(client(uri))))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessage("Redis cannot be asked: the server that the client leads to is a Sentinel, which decides"
-                        + " nothing, and watches primary: expected the client's URI to have Sentinels asked who is the"
-                        + " primary, for example redis-sentinel://host:26379/0#primary");
+                .hasMessage(
+                        "Redis is unavailable: the configured server is a Sentinel, which runs"
+                                + " no scripts; it monitors primary: expected a URI that names a monitored primary, for example redis-sentinel://host:26379/0#primary");
         uri.setDatabase(3);
         assertThat(failureOf(RedisStore.create(client(uri))))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageMatching("Redis cannot be asked: no connection to " + place(uri)
-                        + ", because Redis does not let us in: ERR unknown command .SELECT.: expected a Redis that knows it,"
-                        + " and a Sentinel does not; .*, for example redis-sentinel://host:26379/0#name");
+                .hasMessageMatching("Redis is unavailable: no connection to " + place(uri)
+                        + ", because Redis rejected the connection: ERR unknown command .SELECT.: expected a Redis;"
+                        + " the URI of a Sentinel names a primary, for example redis-sentinel://host:26379/0#name");
     }
 
     @Test
@@ -122,11 +122,11 @@ class ServerKindTest {
         await().atMost(LONG)
                 .untilAsserted(() -> assertThat(failureOf(named))
                         .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                        .hasMessageContaining(place(uri) + " has no part in a cluster, and says ERR unknown command")
+                        .hasMessageContaining(place(uri) + " is not part of a cluster, and replied ERR unknown command")
                         .hasMessageEndingWith(example));
         assertThat(failureOf(RedisStore.create(clusterClient(uri))))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageContaining("has no part in a cluster")
+                .hasMessageContaining("is not part of a cluster")
                 .hasMessageEndingWith(example);
     }
 
@@ -146,9 +146,8 @@ class ServerKindTest {
         assertThat(failureOf(RedisStore.create(client(uri))))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasNoCause()
-                .hasMessageMatching(
-                        "Redis cannot be asked: the server that the client leads to says ERR unknown command"
-                                + " .EVALSHA.: expected a Redis that knows it, and a Sentinel does not; .*");
+                .hasMessageMatching("Redis is unavailable: the configured server replied ERR unknown command"
+                        + " .EVALSHA.: expected a Redis; the URI of a Sentinel names a primary, .*");
     }
 
     @Test

@@ -78,7 +78,7 @@ class TlsTest {
         await().untilAsserted(() -> assertThat(failureAt(uri, trusting(tls)))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageStartingWith(noConnectionTo(uri) + "TLS: ")
-                .hasMessageContaining("expected the client to show a certificate"));
+                .hasMessageContaining("expected a client certificate that the server trusts"));
     }
 
     @Test
@@ -171,7 +171,7 @@ class TlsTest {
     }
 
     private static String noConnectionTo(RedisURI uri) {
-        return "Redis cannot be asked: no connection to " + place(uri) + ": ";
+        return "Redis is unavailable: no connection to " + place(uri) + ": ";
     }
 
     private static String place(RedisURI uri) {

@@ -295,7 +295,7 @@ class ResilientStoreChaosTest {
                 .get()
                 .asString()
                 .contains("WRONGPASS")
-                .contains("password that Redis knows"));
+                .contains("valid user and password"));
         commands.configSet("requirepass", "wrong");
         chaos.repaired();
         chaos.awaitRedisDecides();

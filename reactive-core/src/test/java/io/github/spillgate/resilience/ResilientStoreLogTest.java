@@ -108,10 +108,10 @@ class ResilientStoreLogTest {
         }
         assertThat(lines())
                 .containsExactly(
-                        "WARN Falling back to LocalStore; ControlledStore is unavailable: ControlledStore has not answered within 100 ms",
+                        "WARN Falling back to LocalStore; ControlledStore is unavailable: ControlledStore did not reply within 100 ms",
                         "WARN ControlledStore cannot be reached: WRONGPASS",
                         "INFO ControlledStore is available again; LocalStore no longer decides",
-                        "WARN Falling back to LocalStore; ControlledStore is unavailable: ControlledStore has not answered within 100 ms",
+                        "WARN Falling back to LocalStore; ControlledStore is unavailable: ControlledStore did not reply within 100 ms",
                         "WARN ControlledStore cannot be reached: WRONGPASS",
                         "INFO ControlledStore is available again; LocalStore no longer decides");
     }
@@ -184,11 +184,11 @@ class ResilientStoreLogTest {
         askForTenths(9);
         assertThat(lines())
                 .containsExactly(
-                        "WARN Falling back to LocalStore; ControlledStore is unavailable: ControlledStore has not answered within 100 ms");
+                        "WARN Falling back to LocalStore; ControlledStore is unavailable: ControlledStore did not reply within 100 ms");
         assertThat(limiter.state().breaker()).as("it has heard of one question").isEqualTo(Breaker.CLOSED);
         assertThat(limiter.state().source()).isEqualTo(Source.LOCAL);
         assertThat(limiter.state().isFallbackActive()).isTrue();
-        assertThat(limiter.state().problem()).hasValue("ControlledStore has not answered within 100 ms");
+        assertThat(limiter.state().problem()).hasValue("ControlledStore did not reply within 100 ms");
         remote.answers();
         remote.goOn();
         askForTenths(50);

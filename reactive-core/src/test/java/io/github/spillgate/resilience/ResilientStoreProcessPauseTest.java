@@ -73,7 +73,7 @@ class ResilientStoreProcessPauseTest {
         await().until(() -> heard.size() == ASKED);
         await().until(() -> limiter.state().breaker() == Breaker.OPEN);
         assertThat(limiter.state().problem())
-                .hasValueSatisfying(problem -> assertThat(problem).contains("has not answered within 200 ms"));
+                .hasValueSatisfying(problem -> assertThat(problem).contains("did not reply within 200 ms"));
         assertThat(limiter.tryAcquire("b").block().source()).isEqualTo(Source.LOCAL);
     }
 

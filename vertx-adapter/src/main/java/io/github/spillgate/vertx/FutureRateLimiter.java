@@ -44,7 +44,7 @@ public final class FutureRateLimiter {
     /**
      * Returns a limiter with futures.
      *
-     * @param vertx the Vert.x instance on whose contexts the futures complete
+     * @param vertx the Vert.x instance; futures complete on its contexts
      * @param limiter the limiter, which the caller closes
      * @return the limiter with futures
      */

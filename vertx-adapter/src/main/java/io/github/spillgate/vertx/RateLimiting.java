@@ -83,7 +83,7 @@ public final class RateLimiting {
     /**
      * Returns a builder of a limiter with these options.
      *
-     * @param vertx the Vert.x instance on whose contexts results are delivered
+     * @param vertx the Vert.x instance; results are delivered on its contexts
      * @param options the settings
      * @return the builder, which takes the functions that the settings refer to, and starts the limiter
      */

@@ -73,7 +73,7 @@ public final class RateLimitResponses {
     }
 
     /**
-     * Returns a copy for an application whose handler mappings allow other origins, as with {@code @CrossOrigin} and
+     * Returns a copy for an application with handler mappings that allow other origins, as with {@code @CrossOrigin} and
      * {@code addCorsMappings}. A filter denies a request before the mappings would allow its origin. With this setting
      * the mappings are asked first, so that a browser can read the denial.
      *

@@ -35,7 +35,7 @@ import reactor.core.publisher.Mono;
  */
 public final class RateLimitWebFilter implements WebFilter, Ordered {
 
-    /** The default order of the filter before Spring Security, whose filters have order -100. */
+    /** The default order of the filter before Spring Security, which has order -100. */
     public static final int ORDER_BEFORE_AUTHENTICATION = -110;
 
     /** The default order of the filter after Spring Security. */
@@ -60,7 +60,7 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
      * Returns a filter with the default order of its phase.
      *
      * @param rules the rules; if they are replaced, the filter applies the new ones
-     * @param phase the phase whose rules the filter applies
+     * @param phase the phase of the rules that the filter applies
      * @param responses the header fields, and the response to denied requests
      * @return the filter
      */

@@ -24,8 +24,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * The Actuator's endpoint {@code spillgate}: which rules hold and who decides; how far a key has used up a rule's limits; and a
- * reset. Rules are those of the settings and those of {@code @RateLimited}.
+ * The Actuator's endpoint {@code spillgate}: the rules in force, from settings and {@code @RateLimited}, and the store that decides;
+ * the usage of a key under a rule; and its reset.
  */
 @Endpoint(id = "spillgate")
 public final class SpillgateEndpoint {
@@ -43,7 +43,7 @@ public final class SpillgateEndpoint {
     }
 
     /**
-     * Tells which rules hold, and who decides.
+     * Returns the rules in force and the store that decides.
      *
      * @return both
      */

@@ -19,7 +19,7 @@ import org.springframework.test.web.reactive.server.WebTestClient;
             "spillgate.redis.uri=redis://localhost:1",
             "spillgate.rules[0].name=ruled",
             "spillgate.rules[0].paths=/ruled",
-            "spillgate.rules[0].key=constant:everybody",
+            "spillgate.rules[0].key=constant:all",
             "spillgate.rules[0].limits=10/1h",
             "spillgate.rules[0].limits-from=plans"
         })

@@ -105,7 +105,7 @@ public final class Driver implements AutoCloseable {
         try {
             if (!running.await(time.plus(patience).toNanos(), TimeUnit.NANOSECONDS)) {
                 throw new IllegalStateException(
-                        running.getCount() + " of " + load.inFlight() + " decisions under way were not answered:"
+                        running.getCount() + " of " + load.inFlight() + " decisions in flight were not answered:"
                                 + " expected all within " + patience.toMillis() + " ms after the end of the slice");
             }
         } catch (InterruptedException e) {

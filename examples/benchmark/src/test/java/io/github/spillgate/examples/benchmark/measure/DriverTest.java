@@ -83,7 +83,7 @@ final class DriverTest {
     void whoNeverAnswersEndsTheSliceWithAnError() {
         assertThatThrownBy(() -> drive(load((key, answer) -> {}), SHORT, SHORT))
                 .isInstanceOf(IllegalStateException.class)
-                .hasMessageContaining(SLOTS + " of " + SLOTS + " decisions under way were not answered");
+                .hasMessageContaining(SLOTS + " of " + SLOTS + " decisions in flight were not answered");
     }
 
     private Slice drive(BiConsumer<String, Answer> decide) {
