@@ -76,6 +76,7 @@ class LocalStoreFloodTest {
         Breakable other = new Breakable(LocalStore.bounded(bound, clock));
         try (ResilientStore resilient = ResilientStore.builder(other)
                 .fallback(store)
+                .deadline(Duration.ofSeconds(30))
                 .cacheDenials(Duration.ZERO)
                 .build()) {
             RateLimiter protectedLimiter = limiter(resilient, LIMIT);
