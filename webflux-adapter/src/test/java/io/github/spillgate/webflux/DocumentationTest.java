@@ -262,7 +262,7 @@ class DocumentationTest {
                         SpillgateAutoConfiguration.class))
                 .withInitializer(context -> sources.forEach(
                         source -> context.getEnvironment().getPropertySources().addLast(source)))
-                .withPropertyValues("spillgate.store=local")
+                .withPropertyValues("spillgate.store=local", "RATE_LIMIT_SECRET=0123456789abcdef")
                 .withUserConfiguration(Beans.class)
                 .run(context -> {
                     assertThat(context).hasNotFailed();
