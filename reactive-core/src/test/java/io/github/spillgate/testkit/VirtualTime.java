@@ -4,8 +4,12 @@ import java.time.Duration;
 import java.time.Instant;
 import java.time.InstantSource;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
+import reactor.core.Disposable;
+import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 import reactor.test.scheduler.VirtualTimeScheduler;
 
@@ -13,7 +17,7 @@ import reactor.test.scheduler.VirtualTimeScheduler;
 public final class VirtualTime implements InstantSource, AutoCloseable {
 
     private static final long START = 1_790_000_000_000L;
-    private static final long DAYS_OF_A_VIRTUAL_TIME = 10_000;
+    private static final AtomicInteger INSTANCES = new AtomicInteger();
     private static final int LONG = 30;
 
     private final VirtualTimeScheduler scheduler = VirtualTimeScheduler.create();
@@ -22,16 +26,16 @@ public final class VirtualTime implements InstantSource, AutoCloseable {
 
     /** Takes the place of the real time, until it is closed. */
     public VirtualTime() {
+        // Each begins some nanoseconds later than the one before, so that their times differ.
+        scheduler.advanceTimeBy(Duration.ofNanos(INSTANCES.incrementAndGet()));
         // A thread of an earlier test may put the scheduler back that it is just creating.
         do {
-            VirtualTimeScheduler.reset();
-            VirtualTimeScheduler.set(scheduler);
-        } while (isReal());
+            Schedulers.setFactory(new Shared());
+        } while (!isInForce());
     }
 
-    /** Whether the shared schedulers follow the time of the machine, which is long after 1970. */
-    private static boolean isReal() {
-        return Schedulers.parallel().now(TimeUnit.DAYS) > DAYS_OF_A_VIRTUAL_TIME;
+    private boolean isInForce() {
+        return Schedulers.parallel().now(TimeUnit.NANOSECONDS) == scheduler.now(TimeUnit.NANOSECONDS);
     }
 
     /** Lets so much time pass, and happen what is due. A task may do so as well, as if the process had stood still. */
@@ -78,7 +82,55 @@ public final class VirtualTime implements InstantSource, AutoCloseable {
 
     @Override
     public void close() {
-        VirtualTimeScheduler.reset();
+        Schedulers.resetFactory();
         SessionDefaults.createSchedulers();
+    }
+
+    /** Makes this the time of all shared schedulers. */
+    private final class Shared implements Schedulers.Factory, Scheduler {
+
+        @Override
+        public Scheduler newBoundedElastic(int threads, int queued, ThreadFactory factory, int ttlSeconds) {
+            return this;
+        }
+
+        @Override
+        public Scheduler newParallel(int threads, ThreadFactory factory) {
+            return this;
+        }
+
+        @Override
+        public Scheduler newSingle(ThreadFactory factory) {
+            return this;
+        }
+
+        @Override
+        public Disposable schedule(Runnable task) {
+            return scheduler.schedule(task);
+        }
+
+        @Override
+        public Disposable schedule(Runnable task, long delay, TimeUnit unit) {
+            return scheduler.schedule(task, delay, unit);
+        }
+
+        @Override
+        public Disposable schedulePeriodically(Runnable task, long initialDelay, long period, TimeUnit unit) {
+            return scheduler.schedulePeriodically(task, initialDelay, period, unit);
+        }
+
+        @Override
+        public Worker createWorker() {
+            return scheduler.createWorker();
+        }
+
+        @Override
+        public long now(TimeUnit unit) {
+            return scheduler.now(unit);
+        }
+
+        /** Nothing: of two threads that ask for a shared scheduler at once, one disposes of what it got. */
+        @Override
+        public void dispose() {}
     }
 }
