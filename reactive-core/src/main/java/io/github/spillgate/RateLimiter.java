@@ -53,8 +53,9 @@ import reactor.core.publisher.Mono;
  *       the store and the lookup of limits.
  * </ul>
  *
- * {@link #acquire(Collection, Duration) acquire} and {@link #throttle(String, ToLongFunction) throttle} wait; their
- * documentation says how they differ.
+ * Use {@link #tryAcquire(String) tryAcquire} to deny at once, {@link #acquire(Collection, Duration) acquire} to wait in
+ * a queue, and {@link #throttle(String, ToLongFunction) throttle} to slow down a stream. The last two document where
+ * they differ from this contract.
  */
 public final class RateLimiter implements AutoCloseable {
 
@@ -183,8 +184,9 @@ public final class RateLimiter implements AutoCloseable {
      *
      * <p><b>Wait.</b> It begins when the subscriber requests the decision. The limiter denies at once if it knows that
      * the wait would be too long: from the last reply of the store and the number of waiters ahead. The time of the
-     * store's own reply comes on top of the wait. The first waiter is denied with the store's decision; a later one
-     * with {@link Source#LIMITER} and the shortest wait that may be enough as {@link Decision#retryAfter()}.
+     * store's own reply is not part of it. If the first waiter of the queue is denied, it gets the store's decision. A
+     * later waiter gets a decision with {@link Source#LIMITER}; its {@link Decision#retryAfter()} is the shortest wait
+     * that may be enough.
      *
      * <p><b>Bound.</b> The queue is {@linkplain Builder#waiters(int, int) bounded}; if it is full, the caller is denied
      * at once.
@@ -232,14 +234,15 @@ public final class RateLimiter implements AutoCloseable {
      * Returns a transformer that delays a stream: each element waits for its permits, in the queue of all callers that
      * {@linkplain #acquire(Collection, Duration) wait} for that key. Elements keep their order.
      *
-     * <p><b>Backpressure.</b> The source is asked for one element; for more, at most 16, only if the last reply of the
-     * store showed permits for them. It is never asked for more than the subscriber requested, so no permit is taken
-     * for an element that must wait for demand. Nothing is dropped. A source without backpressure, such as {@code
+     * <p><b>Backpressure.</b> The source is asked for one element at a time. If the last reply of the store showed
+     * permits for more, it is asked for up to 16. It is never asked for more than the subscriber requested, so no
+     * permit is taken for an element that must wait for demand. Nothing is dropped. A source without backpressure, such as {@code
      * Flux.interval}, needs an {@code onBackpressure} operator.
      *
      * <p><b>Rate.</b> On the store's clock no window exceeds its limit. An element is emitted when the reply arrives.
-     * If the subscriber is busy for more than 10 ms then, the permit is refunded and a new one awaited. On another
-     * clock two elements may therefore be closer than a window by 10 ms plus the difference in network delay.
+     * If the subscriber is busy for more than 10 ms at that time, the permit is refunded, and the element waits for
+     * another. On another clock two elements may therefore be closer than a window by 10 ms plus the difference in
+     * network delay.
      *
      * <p><b>Completion and errors.</b> The end of the source, or its error, follows the elements before it. An error of
      * the store, a negative cost, a function that throws, and a cost above a limit cancel the source and fail the
@@ -369,7 +372,7 @@ public final class RateLimiter implements AutoCloseable {
         for (Charge charge : given) {
             if (charge.permits() < 1) {
                 throw new IllegalArgumentException(
-                        "permits " + charge.permits() + " cannot be given back: expected 1 or more, for example 1");
+                        "permits " + charge.permits() + " cannot be refunded: expected 1 or more, for example 1");
             }
         }
         return change(given, store::refund);
@@ -702,8 +705,8 @@ public final class RateLimiter implements AutoCloseable {
         private StoreProtection protector() {
             return ServiceLoader.load(StoreProtection.class, StoreProtection.class.getClassLoader())
                     .findFirst()
-                    .orElseThrow(() -> new IllegalStateException("nothing is there to protect the store of limiter "
-                            + name + ": expected the jar to be whole, with META-INF/services/"
+                    .orElseThrow(() -> new IllegalStateException("the store of limiter "
+                            + name + " cannot be protected: expected a complete jar, with META-INF/services/"
                             + StoreProtection.class.getName()));
         }
 

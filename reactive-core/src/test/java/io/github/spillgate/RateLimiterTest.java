@@ -35,10 +35,10 @@ class RateLimiterTest {
         assertThatIllegalArgumentException().isThrownBy(() -> limiter.reset(""));
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> limiter.refund("a", 0))
-                .withMessage("permits 0 cannot be given back: expected 1 or more, for example 1");
+                .withMessage("permits 0 cannot be refunded: expected 1 or more, for example 1");
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> limiter.refund(Charge.of("a").permits(0)))
-                .withMessageContaining("cannot be given back");
+                .withMessageContaining("cannot be refunded");
         assertThatIllegalArgumentException()
                 .isThrownBy(limiter::tryAcquire)
                 .withMessage("no charge was given: expected at least one, for example Charge.of(\"user:42\")");
