@@ -24,6 +24,8 @@ import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Headers;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.SmartInitializingSingleton;
@@ -61,6 +63,8 @@ import org.springframework.web.reactive.result.method.annotation.RequestMappingH
     StoreConfiguration.InThisProcess.class
 })
 public final class SpillgateAutoConfiguration {
+
+    private static final Pattern PLACEHOLDER = Pattern.compile("\\$\\{[A-Za-z0-9._-]+}");
 
     /** Spring makes it. */
     public SpillgateAutoConfiguration() {}
@@ -130,8 +134,18 @@ public final class SpillgateAutoConfiguration {
         String secret = settings.secret();
         return secret == null
                 ? syntax
-                : WrongSettingException.checked(
-                        "spillgate.secret", "…", any -> syntax.secret(secret.getBytes(StandardCharsets.UTF_8)));
+                : WrongSettingException.checked("spillgate.secret", "…", any -> syntax.secret(resolved(secret)));
+    }
+
+    /** Spring leaves a placeholder without a value as it is: the secret would be what stands in a public file. */
+    private static byte[] resolved(String secret) {
+        Matcher placeholder = PLACEHOLDER.matcher(secret);
+        if (placeholder.find()) {
+            throw new IllegalArgumentException("the placeholder " + placeholder.group()
+                    + " has no value: expected that variable or property to be set, to random text of at least 16 bytes,"
+                    + " for example by: openssl rand -base64 32");
+        }
+        return secret.getBytes(StandardCharsets.UTF_8);
     }
 
     @Bean

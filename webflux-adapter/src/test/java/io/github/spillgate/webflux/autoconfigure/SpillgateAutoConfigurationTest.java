@@ -491,6 +491,20 @@ class SpillgateAutoConfigurationTest {
                         .doesNotContain("s3cret"));
     }
 
+    /** Else the secret would be the placeholder, which anyone can read. */
+    @Test
+    void aSecretWhoseVariableIsNotSetStopsTheStart() {
+        local().withPropertyValues("spillgate.secret=${RATE_LIMIT_SECRET_THAT_IS_NOT_SET}")
+                .run(context -> assertThat(new WrongSettingAnalyzer(new StandardEnvironment())
+                                .analyze(context.getStartupFailure())
+                                .getDescription())
+                        .contains("Property: spillgate.secret")
+                        .contains("${RATE_LIMIT_SECRET_THAT_IS_NOT_SET} has no value: expected"));
+        local().withPropertyValues("spillgate.secret=${RATE_LIMIT_SECRET_THAT_IS_SET}")
+                .withSystemProperties("RATE_LIMIT_SECRET_THAT_IS_SET=0123456789abcdef")
+                .run(context -> assertThat(context).hasNotFailed());
+    }
+
     @Test
     void everyListenerHearsOfARefusal() {
         local().withConfiguration(AutoConfigurations.of(SpillgateMetricsAutoConfiguration.class))
