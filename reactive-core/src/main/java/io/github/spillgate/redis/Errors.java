@@ -220,9 +220,9 @@ final class Errors {
      * Returns the exception of ours that says that a server has no cluster, if that is what has been said to whoever has asked for it;
      * else what was said.
      *
-     * @param who it was that has been asked
+     * @param server the server that was asked
      */
-    static Throwable noCluster(String who, Throwable said) {
+    static Throwable noCluster(String server, Throwable said) {
         String message = Stream.iterate(said, cause -> cause != null, Throwable::getCause)
                 // The user's client tells of each node that it has asked, further down.
                 .map(Errors::messageOf)
@@ -233,7 +233,7 @@ final class Errors {
             return said;
         }
         return new LimitStoreUnreachableException(
-                "Redis is unavailable: " + who + " is not part of a cluster, and replied "
+                "Redis is unavailable: " + server + " is not part of a cluster, and replied "
                         + (isAlone ? "ERR " + NO_CLUSTER : unknown.group())
                         + ": expected the URIs of a cluster's nodes, or a store for a single Redis, for example"
                         + (isAlone

@@ -40,7 +40,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.scheduler.Schedulers;
 
-/** What those who ask are told where there is no way to Redis, or it rejected the connection: what is wrong, and where. */
+/** The errors of a store that cannot reach Redis, or that Redis rejects: what is wrong, and where. */
 class RedisStoreUnreachableTest {
 
     private static final String PASSWORD = "pa55word";
