@@ -15,7 +15,7 @@ import java.util.stream.Collectors;
 record Arguments(boolean help, boolean quick, boolean memory, boolean simulate, Path out, List<Work> works, Pace pace) {
 
     static final String USAGE = """
-            Usage: mvn -q -pl examples/benchmark -am test-compile exec:java -Dexec.args="[options]"
+            Usage: mvn -q -pl examples/benchmark -am test-compile exec:exec -Dexec.args="[options]"
 
               --quick              fewer and shorter slices: within three minutes, for a first look
               --only WORK[,WORK]   only these works, or kinds of works
