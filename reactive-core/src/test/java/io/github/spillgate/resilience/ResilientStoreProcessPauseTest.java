@@ -24,7 +24,9 @@ import reactor.core.scheduler.Schedulers;
 /** A pause of this process, such as one for garbage collection, does not count as a failure of Redis. */
 class ResilientStoreProcessPauseTest {
 
-    private static final Duration DEADLINE = Duration.ofMillis(200);
+    /** Also the time in which Redis has to answer after the pause, with other tests on all cores. */
+    private static final Duration DEADLINE = Duration.ofMillis(500);
+
     private static final int ASKED = 100;
 
     private final RedisForTests redis = RedisForTests.startOwn();
@@ -73,7 +75,7 @@ class ResilientStoreProcessPauseTest {
         await().until(() -> heard.size() == ASKED);
         await().until(() -> limiter.state().breaker() == Breaker.OPEN);
         assertThat(limiter.state().problem())
-                .hasValueSatisfying(problem -> assertThat(problem).contains("did not reply within 200 ms"));
+                .hasValueSatisfying(problem -> assertThat(problem).contains("did not reply within 500 ms"));
         assertThat(limiter.tryAcquire("b").block().source()).isEqualTo(Source.LOCAL);
     }
 
@@ -86,7 +88,7 @@ class ResilientStoreProcessPauseTest {
     /** No thread of Reactor's gets to do anything for some deadlines, nor until something else has happened. */
     private static void standStill(Runnable meanwhile) {
         int tasks = 4 * Schedulers.DEFAULT_POOL_SIZE;
-        long until = System.nanoTime() + 3 * DEADLINE.toNanos();
+        long until = System.nanoTime() + 2 * DEADLINE.toNanos();
         CountDownLatch happened = new CountDownLatch(1);
         CountDownLatch over = new CountDownLatch(tasks);
         for (int i = 0; i < tasks; i++) {
