@@ -39,6 +39,22 @@ public interface LimitStore {
     Mono<Decision> take(List<Claim> claims);
 
     /**
+     * Takes like {@link #take(List)}, but only until a deadline. A store that receives the request later takes nothing,
+     * because the caller may have been answered by a fallback by then.
+     *
+     * <p>By default the deadline is ignored: a late decision is then refunded or reconciled if its reply arrives within
+     * a minute, and until then it may deny other requests.
+     *
+     * @param claims the claims, as in {@link #take(List)}
+     * @param deadline the last moment at which the store may take, in nanoseconds of {@code Schedulers.parallel()}
+     * @return the decision, as in {@link #take(List)}; a {@link LimitStoreDeadlineException} if the deadline had passed,
+     *     and nothing was taken
+     */
+    default Mono<Decision> take(List<Claim> claims, long deadline) {
+        return take(claims);
+    }
+
+    /**
      * Returns the decision that {@link #take(List)} would make, and charges nothing.
      *
      * @param claims the claims, as in {@link #take(List)}

@@ -33,7 +33,7 @@ final class AcrossSlots {
     // stands in his way, and when to come back. That costs no command more than taking would have. Who does not answer
     // soon is left out: a denial must not be lost because its asker has given up waiting for the rest.
 
-    private final Function<List<Claim>, Mono<Decision>> take;
+    private final BiFunction<List<Claim>, Long, Mono<Decision>> take;
     private final Function<List<Claim>, Mono<Decision>> peek;
     private final BiFunction<Decision, List<Claim>, Mono<Void>> refund;
     private final Duration longestPeek;
@@ -42,11 +42,12 @@ final class AcrossSlots {
     /**
      * Each is asked about counts of one slot only.
      *
+     * @param take takes from one slot until a deadline
      * @param longestPeek how long somebody who has been denied waits to be told of the rest
      * @param deliverOn where he is told what is known by then; what he waits for is told there too
      */
     AcrossSlots(
-            Function<List<Claim>, Mono<Decision>> take,
+            BiFunction<List<Claim>, Long, Mono<Decision>> take,
             Function<List<Claim>, Mono<Decision>> peek,
             BiFunction<Decision, List<Claim>, Mono<Void>> refund,
             Duration longestPeek,
@@ -58,9 +59,9 @@ final class AcrossSlots {
         this.deliverOn = deliverOn;
     }
 
-    /** Takes what is asked of all slots, or nothing. */
-    Mono<Decision> take(List<Claim> claims, List<List<Claim>> bySlot) {
-        return takeNext(claims, bySlot, List.of());
+    /** Takes what is asked of all slots, or nothing; in each slot until the deadline. */
+    Mono<Decision> take(List<Claim> claims, List<List<Claim>> bySlot, long deadline) {
+        return takeNext(claims, bySlot, deadline, List.of());
     }
 
     /** Tells what all slots would say. */
@@ -68,20 +69,23 @@ final class AcrossSlots {
         return Flux.fromIterable(bySlot).flatMap(peek).collectList().map(parts -> Decision.ofParts(claims, parts));
     }
 
-    private Mono<Decision> takeNext(List<Claim> claims, List<List<Claim>> bySlot, List<Decision> before) {
+    private Mono<Decision> takeNext(
+            List<Claim> claims, List<List<Claim>> bySlot, long deadline, List<Decision> before) {
         int slot = before.size();
         if (slot == bySlot.size()) {
             return Mono.just(Decision.ofParts(claims, before));
         }
-        return take.apply(bySlot.get(slot)).doOnError(error -> giveBack(before)).flatMap(part -> {
-            List<Decision> parts = new ArrayList<>(before);
-            parts.add(part);
-            if (part.isAllowed()) {
-                return takeNext(claims, bySlot, parts);
-            }
-            giveBack(before);
-            return denied(claims, parts, bySlot.subList(slot + 1, bySlot.size()));
-        });
+        return take.apply(bySlot.get(slot), deadline)
+                .doOnError(error -> giveBack(before))
+                .flatMap(part -> {
+                    List<Decision> parts = new ArrayList<>(before);
+                    parts.add(part);
+                    if (part.isAllowed()) {
+                        return takeNext(claims, bySlot, deadline, parts);
+                    }
+                    giveBack(before);
+                    return denied(claims, parts, bySlot.subList(slot + 1, bySlot.size()));
+                });
     }
 
     /** Nobody waits for it: who is denied, is denied. What counts although it is denied, stays. */

@@ -21,6 +21,9 @@ final class Asked implements Subscription {
     private static final AtomicIntegerFieldUpdater<Asked> STAGE =
             AtomicIntegerFieldUpdater.newUpdater(Asked.class, "stage");
 
+    /** The deadline of a decision without one. */
+    static final long NO_DEADLINE = Long.MAX_VALUE;
+
     private static final int NEW = 0;
     private static final int WAITS = 1;
     private static final int SENT = 2;
@@ -29,6 +32,7 @@ final class Asked implements Subscription {
     private final List<Claim> claims;
     private final int slot;
     private final boolean takes;
+    private final long deadline;
     private final Consumer<Asked> begin;
     private final CoreSubscriber<? super Decision> asker;
     private volatile int stage;
@@ -40,21 +44,23 @@ final class Asked implements Subscription {
             List<Claim> claims,
             int slot,
             boolean takes,
+            long deadline,
             Consumer<Asked> begin,
             CoreSubscriber<? super Decision> asker) {
         this.claims = claims;
         this.slot = slot;
         this.takes = takes;
+        this.deadline = deadline;
         this.begin = begin;
         this.asker = asker;
     }
 
     /** A decision for each subscriber, for which something begins when he requests it. */
-    static Mono<Decision> by(List<Claim> claims, int slot, boolean takes, Consumer<Asked> begin) {
+    static Mono<Decision> by(List<Claim> claims, int slot, boolean takes, long deadline, Consumer<Asked> begin) {
         return new Mono<>() {
             @Override
             public void subscribe(CoreSubscriber<? super Decision> asker) {
-                asker.onSubscribe(new Asked(claims, slot, takes, begin, asker));
+                asker.onSubscribe(new Asked(claims, slot, takes, deadline, begin, asker));
             }
         };
     }
@@ -84,6 +90,11 @@ final class Asked implements Subscription {
         return takes;
     }
 
+    /** The last moment at which Redis may decide, by the clock of {@code Schedulers.parallel()}. */
+    long deadline() {
+        return deadline;
+    }
+
     @Override
     public void request(long n) {
         if (Operators.validate(n) && stage == NEW && STAGE.compareAndSet(this, NEW, WAITS)) {
@@ -99,6 +110,13 @@ final class Asked implements Subscription {
     /** Leaves for Redis; returns false if nobody waits for it any more. */
     boolean leaves() {
         return STAGE.compareAndSet(this, WAITS, SENT);
+    }
+
+    /** Sends the decision once more, if its caller still waits: Redis has not executed it. */
+    void retry() {
+        if (STAGE.compareAndSet(this, SENT, WAITS)) {
+            begin.accept(this);
+        }
     }
 
     /** Answers, and throws nothing, whatever he does who has asked: there may be others who wait for their answers. */

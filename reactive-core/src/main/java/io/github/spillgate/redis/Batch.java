@@ -6,6 +6,7 @@ import io.github.spillgate.CounterState;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
 import io.lettuce.core.RedisCommandExecutionException;
@@ -47,11 +48,12 @@ final class Batch {
     private static final int DENIED = 1;
     private static final int FOREIGN = 2;
     private static final int UNWRITTEN = 3;
+    private static final int LATE = 4;
 
     private static final int TIME_LENGTH = 7;
     private static final int COUNT_LENGTH = 4 + 1 + 3 * 7;
     private static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1;
-    private static final int LIKELY_QUESTION_LENGTH = 6 + 11;
+    private static final int LIKELY_QUESTION_LENGTH = 13 + 11;
 
     private final byte[] prefix;
     private final Map<Object, Count> counts;
@@ -60,6 +62,9 @@ final class Batch {
     private final List<Question> questions;
     private int size;
     private int replyLength = TIME_LENGTH;
+
+    /** The clock of the server to which this was sent last. */
+    private volatile @Nullable RedisClock clock;
 
     /**
      * A batch.
@@ -146,12 +151,16 @@ final class Batch {
         return keys.size();
     }
 
-    /** What the script is asked about them. */
-    byte[] argument() {
+    /** Returns what the script is asked about them, on a server with this clock. */
+    byte[] argument(RedisClock server) {
+        clock = server;
         Packed.Writer asked = new Packed.Writer(LIKELY_QUESTION_LENGTH * questions.size());
         for (Question question : questions) {
             List<Claim> claims = question.first.claims();
-            asked.put(question.first.takes() ? 1 : 0, 1).put(question.times, 4).put(claims.size(), 1);
+            asked.put(question.first.takes() ? 1 : 0, 1)
+                    .put(question.times, 4)
+                    .put(question.deadline == Asked.NO_DEADLINE ? 0 : server.microsAt(question.deadline), 7)
+                    .put(claims.size(), 1);
             for (int i = 0; i < question.touched.length; i++) {
                 Claim claim = claims.get(i);
                 asked.put(question.touched[i].number + 1, 2)
@@ -185,6 +194,14 @@ final class Batch {
         return limit.algorithm() == Algorithm.LOG ? LOG : limit.isAlignedToClock() ? ON_THE_CLOCK : COUNTER;
     }
 
+    /** Learns the server's time from a reply that has just arrived. */
+    void heard(byte[] reply) {
+        RedisClock server = clock;
+        if (server != null) {
+            server.heard(Packed.take(reply, 0, TIME_LENGTH));
+        }
+    }
+
     /** How many pieces the answers can be told in, each by a thread of its own. */
     int pieces() {
         return Math.min(questions.size(), (size + MOST_OF_SAME - 1) / MOST_OF_SAME);
@@ -216,6 +233,13 @@ final class Batch {
         return questions.subList(number * piece / pieces(), number * (piece + 1) / pieces());
     }
 
+    private static long earlier(long one, long other) {
+        if (one == Asked.NO_DEADLINE || other == Asked.NO_DEADLINE) {
+            return one == Asked.NO_DEADLINE ? other : one;
+        }
+        return one - other < 0 ? one : other;
+    }
+
     /** A count that decisions of this batch touch. */
     private static final class Count {
 
@@ -238,12 +262,14 @@ final class Batch {
 
         private Asked last;
         private int times = 1;
+        private long deadline;
 
         Question(Asked asked, Count[] touched, int at) {
             this.first = asked;
             this.touched = touched;
             this.at = at;
             this.last = asked;
+            this.deadline = asked.deadline();
         }
 
         boolean canBeJoinedBy(Asked asked, Count[] counts) {
@@ -268,6 +294,7 @@ final class Batch {
             last.nextOfSame(asked);
             last = asked;
             times++;
+            deadline = earlier(deadline, asked.deadline());
         }
 
         void answer(byte[] reply) {
@@ -279,6 +306,10 @@ final class Batch {
                 }
                 if (verdict == UNWRITTEN) {
                     fail(new RedisCommandExecutionException(whyUnwritten(reply)));
+                    return;
+                }
+                if (verdict == LATE) {
+                    retryOrFail();
                     return;
                 }
             }
@@ -330,6 +361,23 @@ final class Batch {
         void fail(Throwable e) {
             for (Asked asked = first; asked != null; asked = asked.takeNextOfSame()) {
                 asked.fail(Errors.translate(e));
+            }
+        }
+
+        /** Redis has executed nothing. By its clock the earliest deadline had passed, or may have. */
+        private void retryOrFail() {
+            RedisClock server = clock;
+            for (Asked asked = first; asked != null; asked = asked.takeNextOfSame()) {
+                try {
+                    if (server == null || server.isAfter(asked.deadline())) {
+                        asked.fail(new LimitStoreDeadlineException(
+                                "Redis did not decide: it received the request after the deadline"));
+                    } else {
+                        asked.retry();
+                    }
+                } catch (RuntimeException e) {
+                    asked.fail(Errors.translate(e));
+                }
             }
         }
     }

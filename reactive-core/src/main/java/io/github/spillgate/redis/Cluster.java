@@ -5,7 +5,6 @@ import io.github.spillgate.LimitStoreUnavailableException;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
-import io.lettuce.core.api.reactive.RedisReactiveCommands;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.SlotHash;
 import java.nio.charset.StandardCharsets;
@@ -20,7 +19,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReferenceArray;
-import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Flux;
@@ -125,12 +123,12 @@ final class Cluster implements Servers {
     private static Asks asking(Server server) {
         return new Asks() {
             @Override
-            public <T> Mono<T> ask(Function<RedisReactiveCommands<byte[], byte[]>, Mono<T>> command) {
+            public <T> Mono<T> ask(Command<T> command) {
                 return server.connection()
-                        .ask(commands -> Mono.defer(() -> {
+                        .ask((commands, clock) -> Mono.defer(() -> {
                             // Right before the command, and nobody else writes between the two.
                             commands.asking().subscribe(ok -> {}, error -> {});
-                            return command.apply(commands);
+                            return command.on(commands, clock);
                         }));
             }
         };

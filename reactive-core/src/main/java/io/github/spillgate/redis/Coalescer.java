@@ -251,6 +251,7 @@ final class Coalescer {
                 if (shortestTrip == UNKNOWN || trip < shortestTrip) {
                     shortestTrip = trip;
                 }
+                batch.heard((byte[]) reply);
                 end(piece -> batch.answer((byte[]) reply, piece));
                 String why = batch.whyUnwritten((byte[]) reply);
                 if (!why.isEmpty()) {

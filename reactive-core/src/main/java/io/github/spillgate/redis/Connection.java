@@ -8,14 +8,12 @@ import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
-import io.lettuce.core.api.reactive.RedisReactiveCommands;
 import io.lettuce.core.codec.ByteArrayCodec;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.Function;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -88,7 +86,7 @@ final class Connection implements Asks {
 
     /** Sends a command, once there is a connection; the reply arrives on the connection's thread. */
     @Override
-    public <T> Mono<T> ask(Function<RedisReactiveCommands<byte[], byte[]>, Mono<T>> command) {
+    public <T> Mono<T> ask(Command<T> command) {
         return Mono.defer(() -> {
             OpenConnection open = ifOpen();
             return open != null ? open.ask(command) : opened().flatMap(opened -> opened.ask(command));
@@ -223,6 +221,7 @@ final class Connection implements Asks {
     private final class Opening implements RedisConnectionStateListener {
 
         private final long since = nanoTime.getAsLong();
+        private final RedisClock clock = new RedisClock(nanoTime);
         private final CompletableFuture<OpenConnection> outcome = new CompletableFuture<>();
         private final Mono<OpenConnection> awaited =
                 Mono.fromFuture(outcome, true).cache();
@@ -259,11 +258,12 @@ final class Connection implements Asks {
                 checkNotClosed();
                 throw new RedisException("the connection broke as soon as it was open");
             }
+            clock.ask(opened);
             return opened;
         }
 
         private void opened(StatefulRedisConnection<byte[], byte[]> connection) {
-            OpenConnection opened = new OpenConnection(connection, nanoTime, numbers.incrementAndGet());
+            OpenConnection opened = new OpenConnection(connection, clock, nanoTime, numbers.incrementAndGet());
             if (!outcome.complete(opened)) {
                 opened.close();
                 return;

@@ -4,13 +4,11 @@ import io.github.spillgate.LimitStoreUnavailableException;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.api.StatefulRedisConnection;
-import io.lettuce.core.api.reactive.RedisReactiveCommands;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.function.Function;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Subscription;
@@ -50,6 +48,7 @@ final class OpenConnection implements Asks {
     static final long SHORTEST_STAY = TimeUnit.SECONDS.toNanos(1);
 
     private final StatefulRedisConnection<byte[], byte[]> connection;
+    private final RedisClock clock;
     private final LongSupplier nanoTime;
     private final long number;
     private final long openedAt;
@@ -75,8 +74,10 @@ final class OpenConnection implements Asks {
 
     private volatile boolean mayBeMisled;
 
-    OpenConnection(StatefulRedisConnection<byte[], byte[]> connection, LongSupplier nanoTime, long number) {
+    OpenConnection(
+            StatefulRedisConnection<byte[], byte[]> connection, RedisClock clock, LongSupplier nanoTime, long number) {
         this.connection = connection;
+        this.clock = clock;
         this.nanoTime = nanoTime;
         this.number = number;
         this.openedAt = nanoTime.getAsLong();
@@ -91,11 +92,11 @@ final class OpenConnection implements Asks {
      * Sends a command; the reply arrives on the connection's thread. A subscriber that cancels before the command is sent prevents it.
      */
     @Override
-    public <T> Mono<T> ask(Function<RedisReactiveCommands<byte[], byte[]>, Mono<T>> command) {
+    public <T> Mono<T> ask(Command<T> command) {
         return Mono.create(sink -> {
             Mono<T> sending;
             try {
-                sending = command.apply(connection.reactive());
+                sending = command.on(connection.reactive(), clock);
             } catch (LinkageError e) {
                 sink.error(Errors.unreachable(e));
                 return;

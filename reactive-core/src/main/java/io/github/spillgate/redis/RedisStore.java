@@ -228,15 +228,26 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      */
     @Override
     public Mono<Decision> take(List<Claim> claims) {
-        return decide(claims, true);
+        return take(claims, Asked.NO_DEADLINE);
+    }
+
+    /**
+     * {@inheritDoc}
+     *
+     * <p>Redis compares the deadline with its own clock. The store computes a time on that clock which is not after the
+     * deadline, from the times in recent replies.
+     */
+    @Override
+    public Mono<Decision> take(List<Claim> claims, long deadline) {
+        return decide(claims, true, deadline);
     }
 
     @Override
     public Mono<Decision> peek(List<Claim> claims) {
-        return decide(claims, false);
+        return decide(claims, false, Asked.NO_DEADLINE);
     }
 
-    private Mono<Decision> decide(List<Claim> claims, boolean takes) {
+    private Mono<Decision> decide(List<Claim> claims, boolean takes, long deadline) {
         if (claims.isEmpty()) {
             return Mono.error(new LimitStoreException("no claim was given: expected at least one", null));
         }
@@ -246,11 +257,11 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                 List<List<Claim>> bySlot =
                         List.copyOf(bySlot(claims, claim -> claim).values());
                 return takes
-                        ? acrossSlots.take(claims, bySlot)
+                        ? acrossSlots.take(claims, bySlot, deadline)
                         : acrossSlots.peek(claims, bySlot).publishOn(delivery.scheduler());
             }
         }
-        return Asked.by(claims, slot, takes, this::decide);
+        return Asked.by(claims, slot, takes, deadline, this::decide);
     }
 
     private void decide(Asked asked) {

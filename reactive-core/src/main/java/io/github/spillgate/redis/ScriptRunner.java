@@ -3,6 +3,7 @@ package io.github.spillgate.redis;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisNoScriptException;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
@@ -50,6 +51,11 @@ final class ScriptRunner {
      * @param then where it is run again if it had to be loaded
      */
     Mono<Object> run(Asks first, Asks then, byte[][] keys, byte[][] arguments) {
+        return run(first, then, keys, clock -> arguments);
+    }
+
+    /** Runs the script like {@link #run(Asks, Asks, byte[][], byte[][])}, with arguments that depend on the server's clock. */
+    Mono<Object> run(Asks first, Asks then, byte[][] keys, Function<RedisClock, byte[][]> arguments) {
         return run(first, then, keys, arguments, TRIES);
     }
 
@@ -63,7 +69,7 @@ final class ScriptRunner {
 
     /** Calls the script without keys, to which it replies with an error of its own. */
     private Mono<Void> checkKnown(Throwable loadRefused) {
-        return call(connection, NONE, NONE)
+        return call(connection, NONE, clock -> NONE)
                 .onErrorResume(
                         RedisCommandExecutionException.class,
                         e -> e instanceof RedisNoScriptException
@@ -72,7 +78,8 @@ final class ScriptRunner {
                 .then();
     }
 
-    private Mono<Object> run(Asks asked, Asks then, byte[][] keys, byte[][] arguments, int tries) {
+    private Mono<Object> run(
+            Asks asked, Asks then, byte[][] keys, Function<RedisClock, byte[][]> arguments, int tries) {
         return Mono.defer(() -> {
             Load known = completed.get();
             Mono<Object> reply = call(asked, keys, arguments);
@@ -86,9 +93,10 @@ final class ScriptRunner {
         });
     }
 
-    private Mono<Object> call(Asks asked, byte[][] keys, byte[][] arguments) {
-        return asked.ask(commands -> commands.evalsha(script.sha1(), script.output(), keys, arguments)
-                .next());
+    private Mono<Object> call(Asks asked, byte[][] keys, Function<RedisClock, byte[][]> arguments) {
+        return asked.ask(
+                (commands, clock) -> commands.evalsha(script.sha1(), script.output(), keys, arguments.apply(clock))
+                        .next());
     }
 
     /** Waits for a load on the current connection that is newer than the known one: another call's, or a new one. */

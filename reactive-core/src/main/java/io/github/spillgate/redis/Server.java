@@ -115,8 +115,11 @@ final class Server {
 
     private Mono<Object> decide(Batch batch, OpenConnection open) {
         byte[][] keys = batch.keys();
-        byte[][] argument = {batch.argument()};
-        return ask(open, connection, (server, first, then) -> server.decide.run(first, then, keys, argument));
+        return ask(
+                open,
+                connection,
+                (server, first, then) ->
+                        server.decide.run(first, then, keys, clock -> new byte[][] {batch.argument(clock)}));
     }
 
     /** Asks this server, or whichever it says is the one to ask. */

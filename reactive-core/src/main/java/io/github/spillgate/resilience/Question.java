@@ -3,6 +3,7 @@ package io.github.spillgate.resilience;
 import io.github.spillgate.Claim;
 import io.github.spillgate.FallbackStore.Fit;
 import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
@@ -80,6 +81,11 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
     /** Whether the fallback knows something that the store has to know before it decides this. */
     boolean mustBeSettledFirst() {
         return false;
+    }
+
+    /** Asks the store, which may take something only until the deadline. */
+    Mono<T> ask(LimitStore primary, long deadline) {
+        return what.apply(primary);
     }
 
     /** The store has answered somebody who waits. */
@@ -164,7 +170,8 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
             if (waits && patienceLeft < store.deadlineNanos()) {
                 patience = Schedulers.parallel().schedule(this::losePatience, patienceLeft, TimeUnit.NANOSECONDS);
             }
-            what.apply(store.primary()).subscribe(this);
+            ask(store.primary(), sentAt + Math.min(patienceLeft, store.deadlineNanos()))
+                    .subscribe(this);
         } catch (LinkageError e) {
             onError(e);
         } catch (Throwable e) {
@@ -266,7 +273,12 @@ class Question<T> extends Progress implements CoreSubscriber<T>, Subscription, D
         // What is refused is not done elsewhere: the next answer of the store would undo it.
         boolean isRefused = !needsAnswer && error instanceof LimitStoreRefusedException;
         try {
-            if (!judges()) {
+            if (error instanceof LimitStoreDeadlineException) {
+                // The store has answered, however late it received the question.
+                if (judges()) {
+                    gate.answered(Deadlines.now() - sentAt);
+                }
+            } else if (!judges()) {
                 if (!isRefused) {
                     gate.failedLate(error);
                 }

@@ -2,11 +2,13 @@ package io.github.spillgate.resilience;
 
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
+import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnansweredException;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 import reactor.core.CoreSubscriber;
+import reactor.core.publisher.Mono;
 
 /**
  * A question that takes permits. Where both the store and the fallback have been asked, what each of them has said is put
@@ -33,6 +35,11 @@ final class Taking extends Question<Decision> {
 
     Taking(ResilientStore store, List<Claim> claims, CoreSubscriber<? super Decision> actual) {
         super(store, claims, asked -> asked.take(claims), true, actual);
+    }
+
+    @Override
+    Mono<Decision> ask(LimitStore primary, long deadline) {
+        return primary.take(claims, deadline);
     }
 
     @Override

@@ -47,6 +47,11 @@ local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
 local now = floor(micros / 1000)
 
+-- Whether a deadline on this clock has passed; 0 is none. Its caller may have fallen back on a local store since.
+local function isLate(deadline)
+  return deadline > 0 and micros > deadline
+end
+
 -- What a value begins with, up to the first byte behind a head; '' if there is none; nil if it is not even a string.
 local function read(key)
   local bytes = redis.pcall('GETRANGE', key, '0', BEHIND_HEAD)

@@ -11,6 +11,7 @@
 --             then, to the end, as many questions as there are
 --               mode:1        1 to charge, 0 to tell what charging would answer
 --               times:4       how often it is asked, one time after another; 1 where a denied request counts, or nothing is charged
+--               deadline:7    the last microsecond at which it may be decided, on this clock; 0 if there is none
 --               counts:1, then so many times
 --                 key:2       the number of the count
 --                 limit:2     the number of the limit
@@ -19,7 +20,7 @@
 -- Reply: the time in microseconds:7, then of each question and each of its counts, as it is after that:
 --     allowed:4   how many times the question is allowed, the first ones; the others are denied
 --     verdict:1   1 if the cost did not fit, for those who are denied; FOREIGN if the value is not ours; UNWRITTEN if what was to be
---                 charged could not be written; else 0
+--                 charged could not be written; LATE if the deadline had passed; else 0
 --     log:        used:7; when the cost fits:7; when nothing is used any more:7
 --     counter:    previous:7; current:7; start of the window:7
 --   then why something could not be written, as text; mostly nothing
@@ -27,7 +28,7 @@
 -- "When the cost fits" is looked up where somebody is denied, and is the present else. A question that cannot be decided changes
 -- nothing and keeps no other from being decided.
 
-local FOREIGN, UNWRITTEN = 2, 3
+local FOREIGN, UNWRITTEN, LATE = 2, 3, 4
 
 -- What is torn, or cannot be written, is found out on the way, and all is decided once more, knowing that. No head has been written
 -- by then, so nothing is changed; but for a log whose later expiry is refused, which is charged by then, and is told to be
@@ -135,14 +136,14 @@ local function decideAll()
   local mine, under, costs = {}, {}, {} -- of the question at hand: its counts, their limits and costs
   local at = questions
   while at <= #asked do
-    local mode, times, number
-    mode, times, number, at = unpackFrom('<I1I4I1', asked, at)
-    local allowed, verdict = times, 0
+    local mode, times, deadline, number
+    mode, times, deadline, number, at = unpackFrom('<I1I4I7I1', asked, at)
+    local allowed, verdict = times, isLate(deadline) and LATE or 0
     for i = 1, number do
       local k, l, cost
       k, l, cost, at = unpackFrom('<I2I2I7', asked, at)
       local limit, count = limits[l], counts[k]
-      if count == nil then
+      if count == nil and verdict ~= LATE then
         if torn[KEYS[k]] then
           count = false
         elseif limit.isLog then
@@ -153,7 +154,9 @@ local function decideAll()
         counts[k] = count or false
       end
       mine[i], under[i], costs[i] = count, limit, cost
-      if not count then
+      if verdict == LATE then
+        allowed = 0
+      elseif not count then
         verdict = FOREIGN
       elseif allowed > 0 then
         allowed = timesThatFit(limit.isLog, count, limit.permits, cost, allowed)

@@ -4,15 +4,15 @@
 -- counter takes one call.
 
 local LOG, ON_THE_CLOCK = 1, 3
-local LENGTH_OF_ONE = 40
+local LENGTH_OF_ONE = 47
 
 local asked = ARGV[1]
 local one -- the limit and the question, if there is one of each
 
 if #asked == LENGTH_OF_ONE then
-  local _, kind, permits, window, resolution, denied, mode, times, _, _, _, cost =
-    unpackFrom('<I2I1I7I6I6I1I1I4I1I2I2I7', asked)
-  if mode == 1 and times == 1 and denied == 0 and cost > 0 then
+  local _, kind, permits, window, resolution, denied, mode, times, deadline, _, _, _, cost =
+    unpackFrom('<I2I1I7I6I6I1I1I4I7I1I2I2I7', asked)
+  if mode == 1 and times == 1 and denied == 0 and cost > 0 and not isLate(deadline) then
     one = {kind = kind, permits = permits, window = window, resolution = resolution, cost = cost}
   end
 end

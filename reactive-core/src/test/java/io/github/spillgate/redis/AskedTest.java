@@ -19,7 +19,7 @@ class AskedTest {
     private final LimitStoreException why = new LimitStoreException("Redis is away", null);
 
     private final List<Asked> begun = new ArrayList<>();
-    private final Mono<Decision> question = Asked.by(List.of(), 0, true, begun::add);
+    private final Mono<Decision> question = Asked.by(List.of(), 0, true, Asked.NO_DEADLINE, begun::add);
     private final Asker asker = new Asker();
 
     @Test

@@ -44,7 +44,7 @@ public final class ScriptedClock {
                 "scripted-" + NUMBER.incrementAndGet() + "-" + System.nanoTime(),
                 shortened,
                 text -> text.contains("LENGTH_OF_ONE")
-                        ? replaceOnce(text, "LENGTH_OF_ONE = 40", "LENGTH_OF_ONE = -1")
+                        ? replaceOnce(text, "LENGTH_OF_ONE = 47", "LENGTH_OF_ONE = -1")
                         : text);
     }
 

@@ -1,0 +1,16 @@
+package io.github.spillgate;
+
+/** The refusal of a request that reached the store after its deadline. The request was not executed. */
+public class LimitStoreDeadlineException extends LimitStoreUnavailableException {
+
+    private static final long serialVersionUID = 1L;
+
+    /**
+     * Creates the exception.
+     *
+     * @param message what was attempted, and what failed
+     */
+    public LimitStoreDeadlineException(String message) {
+        super(message, null);
+    }
+}

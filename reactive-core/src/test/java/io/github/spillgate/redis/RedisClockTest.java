@@ -1,0 +1,77 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.Random;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.RepeatedTest;
+import org.junit.jupiter.api.Test;
+
+class RedisClockTest {
+
+    private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
+    private static final long MILLI = TimeUnit.MILLISECONDS.toNanos(1);
+
+    private final AtomicLong now = new AtomicLong(-5 * SECOND);
+    private final RedisClock clock = new RedisClock(now::get);
+
+    @Test
+    void nothingIsKnownBeforeTheFirstReply() {
+        assertThat(clock.microsAt(now.get())).isZero();
+    }
+
+    @Test
+    void theFastestRecentReplyCounts() {
+        long server = 1_000_000_000;
+        clock.heard(server);
+        now.addAndGet(10 * MILLI);
+        // This reply took 4 ms longer than the first.
+        clock.heard(server + 6_000);
+        assertThat(clock.microsAt(now.get())).isBetween(server + 9_000, server + 10_000);
+        now.addAndGet(10 * MILLI);
+        // This reply took 3 ms less than the first.
+        clock.heard(server + 23_000);
+        assertThat(clock.microsAt(now.get())).isBetween(server + 22_000, server + 23_000);
+    }
+
+    @Test
+    void aClockThatIsSetBackIsNoticedWithinThreeSeconds() {
+        long server = 1_000_000_000;
+        clock.heard(server);
+        for (int tick = 1; tick <= 4; tick++) {
+            now.addAndGet(SECOND);
+            clock.heard(server - 60_000_000 + tick * 1_000_000L);
+        }
+        assertThat(clock.microsAt(now.get())).isLessThanOrEqualTo(server - 60_000_000 + 4_000_000);
+    }
+
+    @Test
+    void anOldBoundIsLoweredByTheDriftOfClocks() {
+        clock.heard(1_000_000_000);
+        now.addAndGet(1_000 * SECOND);
+        assertThat(clock.microsAt(now.get())).isBetween(1_999_000_000L, 2_000_000_000L - 500_000);
+    }
+
+    /** The server's clock runs up to 500 ppm faster or slower, and is slewed differently every second. */
+    @RepeatedTest(20)
+    void theTimeIsNeverAfterTheServersClock() {
+        Random random = new Random();
+        double server = 1e15;
+        for (int step = 0; step < 2_000; step++) {
+            double speed = 1 + (random.nextDouble() - 0.5) / 1_000;
+            long pause = random.nextInt(100) == 0 ? random.nextLong(100 * SECOND) : random.nextLong(20 * MILLI);
+            now.addAndGet(pause);
+            server += pause * speed / 1_000;
+            if (random.nextBoolean()) {
+                long trip = random.nextLong(30 * MILLI);
+                long read = (long) server;
+                now.addAndGet(trip);
+                server += trip * speed / 1_000;
+                clock.heard(read);
+            }
+            long bound = clock.microsAt(now.get());
+            assertThat(bound).isLessThanOrEqualTo((long) Math.ceil(server));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.RedisClient;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/** Requests that reach Redis before and after their deadline, by Redis's clock. */
+class RedisStoreDeadlineTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+
+    private final RedisForTests redis = RedisForTests.startOwn();
+    private final RedisClient client = RedisClient.create(redis.uri());
+    private final RedisStore store = RedisStore.create(client);
+    private final RateLimiter limiter =
+            RateLimiter.builder("api").store(new Unprotected(store)).build();
+
+    @BeforeEach
+    void connect() {
+        store.prepare().block(LONG);
+    }
+
+    @AfterEach
+    void shutdown() {
+        store.close();
+        client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        redis.close();
+    }
+
+    static Stream<List<Limit>> limits() {
+        return Stream.of(
+                List.of(Limit.parse("10/1h")),
+                List.of(Limit.parse("10/1h counter")),
+                List.of(Limit.parse("10/1d counter aligned")),
+                List.of(Limit.parse("10/1h counting-denied")),
+                List.of(Limit.parse("10/1h"), Limit.parse("20/1d counter")));
+    }
+
+    @ParameterizedTest
+    @MethodSource("limits")
+    void aRequestIsExecutedUntilItsDeadline(List<Limit> limits) {
+        Decision decision = take(limits, in(LONG)).block(LONG);
+        assertThat(decision.isAllowed()).isTrue();
+        assertThat(used(limits)).allMatch(used -> used == 1);
+    }
+
+    @ParameterizedTest
+    @MethodSource("limits")
+    void aRequestThatRedisGetsToAfterItsDeadlineTakesNothing(List<Limit> limits) throws Exception {
+        assertThat(take(limits, in(LONG)).block(LONG).isAllowed()).isTrue();
+        redis.pause();
+        long deadline = in(Duration.ofMillis(50));
+        List<CompletableFuture<Decision>> late = new ArrayList<>();
+        for (int i = 0; i < 5; i++) {
+            late.add(take(limits, deadline).toFuture());
+        }
+        awaitThat(deadline);
+        redis.resume();
+        for (CompletableFuture<Decision> one : late) {
+            assertThat(failure(one)).isInstanceOf(LimitStoreDeadlineException.class);
+        }
+        assertThat(used(limits)).allMatch(used -> used == 1);
+    }
+
+    /** Equal requests are one question to the script, with the earliest of their deadlines. */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void ofEqualRequestsOnlyThoseAreRefusedWhoseDeadlineHasPassed(boolean lateFirst) throws Exception {
+        List<Limit> limits = List.of(Limit.parse("10/1h"));
+        assertThat(take(limits, in(LONG)).block(LONG).isAllowed()).isTrue();
+        redis.pause();
+        // It is on its way, so the others are sent together when Redis has answered it.
+        CompletableFuture<Decision> first = take(limits, in(LONG)).toFuture();
+        long early = in(Duration.ofMillis(50));
+        CompletableFuture<Decision> one =
+                take(limits, lateFirst ? early : in(LONG)).toFuture();
+        CompletableFuture<Decision> other =
+                take(limits, lateFirst ? in(LONG) : early).toFuture();
+        awaitThat(early);
+        redis.resume();
+        assertThat(first.get(30, TimeUnit.SECONDS).isAllowed()).isTrue();
+        assertThat(failure(lateFirst ? one : other)).isInstanceOf(LimitStoreDeadlineException.class);
+        assertThat((lateFirst ? other : one).get(30, TimeUnit.SECONDS).isAllowed())
+                .isTrue();
+        assertThat(used(limits)).containsExactly(3L);
+    }
+
+    @Test
+    void aRequestWithoutADeadlineIsExecutedHoweverLate() throws Exception {
+        List<Limit> limits = List.of(Limit.parse("10/1h"));
+        redis.pause();
+        CompletableFuture<Decision> late = limiter.tryAcquire(charge(limits)).toFuture();
+        awaitThat(in(Duration.ofMillis(100)));
+        redis.resume();
+        assertThat(late.get(30, TimeUnit.SECONDS).isAllowed()).isTrue();
+    }
+
+    private static long in(Duration time) {
+        return Schedulers.parallel().now(TimeUnit.NANOSECONDS) + time.toNanos();
+    }
+
+    /** Waits until a deadline has passed by Redis's clock too; the two clocks are of the same machine. */
+    private static void awaitThat(long deadline) {
+        await().until(() ->
+                Schedulers.parallel().now(TimeUnit.NANOSECONDS) - deadline > TimeUnit.MILLISECONDS.toNanos(20));
+    }
+
+    private static Throwable failure(CompletableFuture<Decision> failed) throws Exception {
+        try {
+            return new AssertionError("decided: " + failed.get(30, TimeUnit.SECONDS));
+        } catch (ExecutionException e) {
+            return e.getCause();
+        }
+    }
+
+    private Mono<Decision> take(List<Limit> limits, long deadline) {
+        return RateLimiter.builder("api")
+                .store(new Until(store, deadline))
+                .build()
+                .tryAcquire(charge(limits));
+    }
+
+    private static Charge charge(List<Limit> limits) {
+        return Charge.of("key", limits.toArray(Limit[]::new));
+    }
+
+    private List<Long> used(List<Limit> limits) {
+        return limiter.peek(charge(limits)).block(LONG).limits().stream()
+                .map(Decision.Usage::used)
+                .toList();
+    }
+
+    /** A store that takes until a deadline. */
+    private static final class Until extends Unprotected {
+
+        private final RedisStore store;
+        private final long deadline;
+
+        Until(RedisStore store, long deadline) {
+            super(store);
+            this.store = store;
+            this.deadline = deadline;
+        }
+
+        @Override
+        public Mono<Decision> take(List<Claim> claims) {
+            return store.take(claims, deadline);
+        }
+    }
+}
