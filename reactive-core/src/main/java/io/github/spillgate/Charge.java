@@ -157,7 +157,8 @@ public final class Charge {
         for (Limit limit : list) {
             if (!identities.add(limit.identity())) {
                 throw new IllegalArgumentException("limit " + Text.quote(limit.toString())
-                        + " would share its count with another of the same name and window: expected every limit to be its"
+                        + " would share its count with another of the same name and window: expected every limit to "
+                        + "be its"
                         + " own, for example with .named(\"burst\")");
             }
         }

@@ -42,8 +42,8 @@ final class Claims {
     }
 
     /**
-     * Answers with what the claims lead to. What is wrong with the charges is thrown at once; what is wrong with limits that
-     * were looked up is an error of the answer.
+     * Answers with what the claims lead to. What is wrong with the charges is thrown at once; what is wrong with limits
+     * that were looked up is an error of the answer.
      *
      * @param charges at least one
      * @param then answers, where there are claims
@@ -61,9 +61,9 @@ final class Claims {
             return () -> then.apply(claims);
         }
         Claim.checkNumber(unknown.size());
-        Mono<Map<String, LimitLookup.Found>> known = find(lookup, unknown);
+        Mono<Map<String, LimitLookup.FoundLimits>> known = find(lookup, unknown);
         return () -> known.flatMap(found -> {
-                    if (found.values().stream().anyMatch(LimitLookup.Found::isDenied)) {
+                    if (found.values().stream().anyMatch(LimitLookup.FoundLimits::isDenied)) {
                         return denied.get();
                     }
                     List<Charge> limited = under(charges, found);
@@ -88,7 +88,7 @@ final class Claims {
         return keys;
     }
 
-    private Mono<Map<String, LimitLookup.Found>> find(LimitLookup by, Set<String> keys) {
+    private Mono<Map<String, LimitLookup.FoundLimits>> find(LimitLookup by, Set<String> keys) {
         if (keys.size() == 1) {
             String key = keys.iterator().next();
             return by.find(key, limits).map(found -> Map.of(key, found));
@@ -99,10 +99,10 @@ final class Claims {
     }
 
     /** Returns the charges under what was found for their keys, without those that no limit applies to. */
-    private static List<Charge> under(List<Charge> charges, Map<String, LimitLookup.Found> found) {
+    private static List<Charge> under(List<Charge> charges, Map<String, LimitLookup.FoundLimits> found) {
         List<Charge> limited = new ArrayList<>(charges.size());
         for (Charge charge : charges) {
-            LimitLookup.Found forKey = found.get(charge.key());
+            LimitLookup.FoundLimits forKey = found.get(charge.key());
             if (!charge.limits().isEmpty() || forKey == null) {
                 limited.add(charge);
             } else if (!forKey.limits().isEmpty()) {

@@ -3,11 +3,12 @@ package io.github.spillgate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The identity of a count in its parts: equal to another where the texts are equal, for each text has only one way to be made.
- * A store in this process needs no more than this, and so for its decisions no text is written out, hashed and compared.
+ * The identity of a count in its parts: equal to another where the texts are equal, for each text has only one way to
+ * be made. A store in this process needs no more than this, and so for its decisions no text is written out, hashed and
+ * compared.
  *
- * <p>It is kept for as long as the count is; what is long in a key does not get here. And it can be compared, so that a hash map
- * holds up under keys that were chosen to have the same hash.
+ * <p>It is kept for as long as the count is; what is long in a key does not get here. And it can be compared, so that a
+ * hash map holds up under keys that were chosen to have the same hash.
  */
 final class CountName implements Comparable<CountName> {
 

@@ -28,7 +28,9 @@ final class Durations {
         };
     }
 
-    /** Returns the shortest text that means so many milliseconds; a single day is said as people say it, {@code 24h}. */
+    /**
+     * Returns the shortest text that means so many milliseconds; a single day is said as people say it, {@code 24h}.
+     */
     static String format(long millis) {
         if (millis % 86_400_000 == 0 && millis > 86_400_000) {
             return millis / 86_400_000 + "d";

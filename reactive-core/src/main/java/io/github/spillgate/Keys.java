@@ -9,13 +9,13 @@ import java.util.Base64;
 /**
  * Makes any string harmless as a part of a stored name.
  *
- * <p>Letters, digits and {@code . _ ~ : @ / + = , -} stay; every other character becomes its UTF-8 bytes as {@code %XX}. So
- * nothing in a key is a brace to Redis Cluster, a glob to {@code SCAN}, a line end to a log or a separator to us, and two keys
- * that differ stay different: a surrogate without its pair, which UTF-8 has no bytes for, is written as the three bytes it
- * would have, instead of as a question mark.
+ * <p>Letters, digits and {@code . _ ~ : @ / + = , -} stay; every other character becomes its UTF-8 bytes as
+ * {@code %XX}. So nothing in a key is a brace to Redis Cluster, a glob to {@code SCAN}, a line end to a log or a
+ * separator to us, and two keys that differ stay different: a surrogate without its pair, which UTF-8 has no bytes for,
+ * is written as the three bytes it would have, instead of as a question mark.
  *
- * <p>What would become longer than {@value #LONGEST} characters is named by its SHA-256 instead, after a {@code #} that no
- * other encoded key contains. A key's length thus costs its sender, not the store.
+ * <p>What would become longer than {@value #LONGEST} characters is named by its SHA-256 instead, after a {@code #} that
+ * no other encoded key contains. A key's length thus costs its sender, not the store.
  */
 final class Keys {
 

@@ -133,11 +133,13 @@ public final class LimitLookup {
 
     /** Returns whether the limiter's own limits may be needed. */
     boolean needsLimitsOfLimiter() {
-        return whenEmpty.kind == Kind.LIMITER || whenFailed.kind == Kind.LIMITER || whenTimedOut.kind == Kind.LIMITER;
+        return whenEmpty.kind == OtherwiseKind.LIMITER
+                || whenFailed.kind == OtherwiseKind.LIMITER
+                || whenTimedOut.kind == OtherwiseKind.LIMITER;
     }
 
     /** Looks up the key: emits its limits, or that it is allowed or denied without any. */
-    Mono<Found> find(String key, List<Limit> limitsOfLimiter) {
+    Mono<FoundLimits> find(String key, List<Limit> limitsOfLimiter) {
         return Mono.defer(() -> {
             Mono<? extends Collection<Limit>> answer;
             try {
@@ -148,8 +150,8 @@ public final class LimitLookup {
                 Exceptions.throwIfFatal(e);
                 answer = Mono.error(e);
             }
-            Mono<Found> found = answer.map(Charge::distinct)
-                    .map(Found::new)
+            Mono<FoundLimits> found = answer.map(Charge::distinct)
+                    .map(FoundLimits::new)
                     .filter(some -> !some.limits.isEmpty())
                     .onErrorResume(e -> whenFailed.find("failed", e, limitsOfLimiter))
                     .switchIfEmpty(Mono.defer(() -> whenEmpty.find("found nothing", null, limitsOfLimiter)));
@@ -170,14 +172,14 @@ public final class LimitLookup {
     }
 
     /** The result of a lookup: limits, or a verdict without limits. */
-    static final class Found {
+    static final class FoundLimits {
 
-        private static final Found ALLOWED = new Found(List.of());
-        private static final Found DENIED = new Found(List.of());
+        private static final FoundLimits ALLOWED = new FoundLimits(List.of());
+        private static final FoundLimits DENIED = new FoundLimits(List.of());
 
         private final List<Limit> limits;
 
-        private Found(List<Limit> limits) {
+        private FoundLimits(List<Limit> limits) {
             this.limits = limits;
         }
 
@@ -190,7 +192,7 @@ public final class LimitLookup {
         }
     }
 
-    private enum Kind {
+    private enum OtherwiseKind {
         LIMITER,
         LIMITS,
         ALLOW,
@@ -201,10 +203,10 @@ public final class LimitLookup {
     /** A setting: what applies to a key if its limits could not be looked up. */
     public static final class Otherwise {
 
-        private final Kind kind;
+        private final OtherwiseKind kind;
         private final List<Limit> limits;
 
-        private Otherwise(Kind kind, List<Limit> limits) {
+        private Otherwise(OtherwiseKind kind, List<Limit> limits) {
             this.kind = kind;
             this.limits = limits;
         }
@@ -215,7 +217,7 @@ public final class LimitLookup {
          * @return the default setting
          */
         public static Otherwise limitsOfLimiter() {
-            return new Otherwise(Kind.LIMITER, List.of());
+            return new Otherwise(OtherwiseKind.LIMITER, List.of());
         }
 
         /**
@@ -230,9 +232,10 @@ public final class LimitLookup {
                     Charge.distinct(Arrays.asList(Checks.present(limits, "limits", "Limit.perMinute(60)")));
             if (distinct.isEmpty()) {
                 throw new IllegalArgumentException(
-                        "no limit was given: expected at least one, for example Limit.perMinute(60), or Otherwise.allow()");
+                        "no limit was given: expected at least one, for example Limit.perMinute(60), or "
+                                + "Otherwise.allow()");
             }
-            return new Otherwise(Kind.LIMITS, distinct);
+            return new Otherwise(OtherwiseKind.LIMITS, distinct);
         }
 
         /**
@@ -241,7 +244,7 @@ public final class LimitLookup {
          * @return the setting
          */
         public static Otherwise allow() {
-            return new Otherwise(Kind.ALLOW, List.of());
+            return new Otherwise(OtherwiseKind.ALLOW, List.of());
         }
 
         /**
@@ -250,7 +253,7 @@ public final class LimitLookup {
          * @return the setting
          */
         public static Otherwise deny() {
-            return new Otherwise(Kind.DENY, List.of());
+            return new Otherwise(OtherwiseKind.DENY, List.of());
         }
 
         /**
@@ -259,15 +262,15 @@ public final class LimitLookup {
          * @return the setting
          */
         public static Otherwise fail() {
-            return new Otherwise(Kind.FAIL, List.of());
+            return new Otherwise(OtherwiseKind.FAIL, List.of());
         }
 
-        private Mono<Found> find(String what, @Nullable Throwable cause, List<Limit> limitsOfLimiter) {
+        private Mono<FoundLimits> find(String what, @Nullable Throwable cause, List<Limit> limitsOfLimiter) {
             return switch (kind) {
-                case LIMITER -> Mono.just(new Found(limitsOfLimiter));
-                case LIMITS -> Mono.just(new Found(limits));
-                case ALLOW -> Mono.just(Found.ALLOWED);
-                case DENY -> Mono.just(Found.DENIED);
+                case LIMITER -> Mono.just(new FoundLimits(limitsOfLimiter));
+                case LIMITS -> Mono.just(new FoundLimits(limits));
+                case ALLOW -> Mono.just(FoundLimits.ALLOWED);
+                case DENY -> Mono.just(FoundLimits.DENIED);
                 case FAIL ->
                     Mono.error(new LimitLookupException(
                             "the lookup of a key's limits " + what
@@ -280,7 +283,7 @@ public final class LimitLookup {
         /** Returns the setting for a log. */
         @Override
         public String toString() {
-            return kind == Kind.LIMITS ? limits.toString() : kind.toString();
+            return kind == OtherwiseKind.LIMITS ? limits.toString() : kind.toString();
         }
     }
 }

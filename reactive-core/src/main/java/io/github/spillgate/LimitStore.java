@@ -47,8 +47,8 @@ public interface LimitStore {
      *
      * @param claims the claims, as in {@link #take(List)}
      * @param deadline the last moment at which the store may take, in nanoseconds of {@code Schedulers.parallel()}
-     * @return the decision, as in {@link #take(List)}; a {@link LimitStoreDeadlineException} if the deadline had passed,
-     *     and nothing was taken
+     * @return the decision, as in {@link #take(List)}; a {@link LimitStoreDeadlineException} if the deadline had
+     *     passed, and nothing was taken
      */
     default Mono<Decision> take(List<Claim> claims, long deadline) {
         return take(claims);

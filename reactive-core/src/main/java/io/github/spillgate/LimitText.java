@@ -7,7 +7,10 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
-/** Reads the text form of a {@link Limit}. Its messages are parts of sentences: {@link Limit#parse(String)} says the rest. */
+/**
+ * Reads the text form of a {@link Limit}. Its messages are parts of sentences: {@link Limit#parse(String)} says the
+ * rest.
+ */
 final class LimitText {
 
     private static final Pattern RATE = Pattern.compile("(-?\\d{1,18})/(\\S+)");

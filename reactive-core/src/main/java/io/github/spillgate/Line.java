@@ -67,7 +67,7 @@ final class Line {
     private @Nullable Thread asker;
     private final List<Thread> busy = new ArrayList<>();
     private @Nullable Decision granted;
-    private @Nullable Denial denial;
+    private @Nullable HeadDenial denial;
     private @Nullable Disposable alarm;
 
     private int wakes;
@@ -97,7 +97,9 @@ final class Line {
         row.append(waiter);
     }
 
-    /** Lets him go, and the next one come; but not on the thread of him who goes, which has nothing to do with the next. */
+    /**
+     * Lets him go, and the next one come; but not on the thread of him who goes, which has nothing to do with the next.
+     */
     void leave(Waiter waiter) {
         boolean nextMayCome;
         synchronized (this) {
@@ -148,9 +150,9 @@ final class Line {
     }
 
     /**
-     * What is done may lead here again, on the same thread: who is served waits anew, or tries again after an error. That goes
-     * some steps deep, because who is served may even block until he is served again; and then it is left to another thread, or
-     * the stack would be as deep as the line is long.
+     * What is done may lead here again, on the same thread: who is served waits anew, or tries again after an error.
+     * That goes some steps deep, because who is served may even block until he is served again; and then it is left to
+     * another thread, or the stack would be as deep as the line is long.
      */
     private void go(boolean onAnotherThread) {
         Thread me = Thread.currentThread();
@@ -214,7 +216,7 @@ final class Line {
     }
 
     private Runnable questions(Waiter head, int times) {
-        Question question = new Question(head.claims, head.context, now(), wakes);
+        HeadRequest question = new HeadRequest(head.claims, head.context, now(), wakes);
         askedSince = asks == 0 ? question.sent : askedSince;
         asks += times;
         asker = Thread.currentThread();
@@ -231,7 +233,9 @@ final class Line {
         return Math.max(0, alike - asks);
     }
 
-    /** Returns for how many who ask this there was room when the store last granted something; without that, for one. */
+    /**
+     * Returns for how many who ask this there was room when the store last granted something; without that, for one.
+     */
     private int room(List<Claim> claims) {
         if (granted == null) {
             return 1;
@@ -245,7 +249,7 @@ final class Line {
         return (int) Math.max(1, room);
     }
 
-    private void ask(Question question, int times) {
+    private void ask(HeadRequest question, int times) {
         int left = times;
         try {
             while (left > 0) {
@@ -267,7 +271,7 @@ final class Line {
         }
     }
 
-    private void answered(Question question, Decision decision) {
+    private void answered(HeadRequest question, Decision decision) {
         synchronized (this) {
             asks--;
             if (decision.isAllowed()) {
@@ -310,7 +314,7 @@ final class Line {
         serve(claims, decision);
     }
 
-    private void refused(Question question, Decision decision) {
+    private void refused(HeadRequest question, Decision decision) {
         Waiter head = row.first();
         if (head == null || denial != null || question.wakes != wakes || !head.asksNoLessThan(question.claims)) {
             return;
@@ -324,7 +328,7 @@ final class Line {
         }
         long shortest =
                 Math.max(MILLISECOND, TimeUnit.MILLISECONDS.toNanos(wait.get().toMillis()));
-        Denial denied = new Denial(question, decision, shortest, now());
+        HeadDenial denied = new HeadDenial(question, decision, shortest, now());
         denial = denied;
         granted = null;
         // Before anything of somebody else, who may take his time.
@@ -332,8 +336,8 @@ final class Line {
     }
 
     /**
-     * Returns when the first can be served at the earliest. While the store is being asked, its answer may be of any time since
-     * the question left, and one that grants may come after one that denies.
+     * Returns when the first can be served at the earliest. While the store is being asked, its answer may be of any
+     * time since the question left, and one that grants may come after one that denies.
      */
     private long firstIsServed(long now) {
         if (asks > 0) {
@@ -343,7 +347,7 @@ final class Line {
     }
 
     /** Denies all of whom it is known now that their wait would be too long. */
-    private void turnAwayTheImpatient(Denial denied) {
+    private void turnAwayTheImpatient(HeadDenial denied) {
         long opensAt = Math.max(denied.heardAt, denied.opensAt);
         if (row.isPatientUntil(opensAt)) {
             return;
@@ -371,7 +375,7 @@ final class Line {
     private void turnAway(Waiter waiter, long now, long soonest) {
         long nanos = soonest - now;
         long wait = Math.max(1, nanos / MILLISECOND + (nanos % MILLISECOND == 0 ? 0 : 1));
-        Denial known = denial;
+        HeadDenial known = denial;
         Decision decision;
         if (known == null) {
             long at = lines.clock().millis();
@@ -391,7 +395,7 @@ final class Line {
         freePlaces();
     }
 
-    private void setAlarm(Denial denied) {
+    private void setAlarm(HeadDenial denied) {
         long delay;
         synchronized (this) {
             if (denial != denied) {
@@ -415,7 +419,7 @@ final class Line {
         set.dispose();
     }
 
-    private void ring(Denial denied) {
+    private void ring(HeadDenial denied) {
         synchronized (this) {
             if (denial == denied) {
                 alarm = null;
@@ -485,10 +489,10 @@ final class Line {
     }
 
     /** What the store is asked. */
-    private record Question(List<Claim> claims, Context context, long sent, int wakes) {}
+    private record HeadRequest(List<Claim> claims, Context context, long sent, int wakes) {}
 
     /** What the store has refused, and until when nobody asks again. */
-    private static final class Denial {
+    private static final class HeadDenial {
 
         final Decision decision;
         final List<Claim> claims;
@@ -496,7 +500,7 @@ final class Line {
         final long shortest;
         final long opensAt;
 
-        Denial(Question question, Decision decision, long wait, long now) {
+        HeadDenial(HeadRequest question, Decision decision, long wait, long now) {
             this.decision = decision;
             this.claims = question.claims;
             this.heardAt = now;
@@ -510,10 +514,10 @@ final class Line {
     /** Hears one answer, and hears it once. */
     private final class Answer extends BaseSubscriber<Decision> {
 
-        private final Question question;
+        private final HeadRequest question;
         private boolean heard;
 
-        Answer(Question question) {
+        Answer(HeadRequest question) {
             this.question = question;
         }
 

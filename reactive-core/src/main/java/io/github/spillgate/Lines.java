@@ -15,8 +15,8 @@ import reactor.core.scheduler.Schedulers;
 import reactor.util.context.Context;
 
 /**
- * All who wait for permits of one limiter, in lines: one for each set of counts that somebody waits for. No line outlives the
- * last who stands in it, and all of them together are bounded.
+ * All who wait for permits of one limiter, in lines: one for each set of counts that somebody waits for. No line
+ * outlives the last who stands in it, and all of them together are bounded.
  */
 final class Lines {
 

@@ -3,8 +3,8 @@ package io.github.spillgate;
 import java.util.regex.Pattern;
 
 /**
- * What a limiter, a limit or a namespace may be called. Names become part of Redis keys, of HTTP headers and of metrics, so
- * that none of these has to escape anything.
+ * What a limiter, a limit or a namespace may be called. Names become part of Redis keys, of HTTP headers and of
+ * metrics, so that none of these has to escape anything.
  */
 final class Names {
 

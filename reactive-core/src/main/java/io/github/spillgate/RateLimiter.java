@@ -236,8 +236,8 @@ public final class RateLimiter implements AutoCloseable {
      *
      * <p><b>Backpressure.</b> The source is asked for one element at a time. If the last reply of the store showed
      * permits for more, it is asked for up to 16. It is never asked for more than the subscriber requested, so no
-     * permit is taken for an element that must wait for demand. Nothing is dropped. A source without backpressure, such as {@code
-     * Flux.interval}, needs an {@code onBackpressure} operator.
+     * permit is taken for an element that must wait for demand. Nothing is dropped. A source without backpressure, such
+     * as {@code Flux.interval}, needs an {@code onBackpressure} operator.
      *
      * <p><b>Rate.</b> On the store's clock no window exceeds its limit. An element is emitted when the reply arrives.
      * If the subscriber is busy for more than 10 ms at that time, the permit is refunded, and the element waits for
@@ -469,7 +469,7 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     private Mono<Decision> decide(Charge charge, Function<List<Claim>, Mono<Decision>> how) {
-        return claims.areLookedUp() ? decideOn(List.of(charge), how) : Attempt.of(this, claims.of(charge), how);
+        return claims.areLookedUp() ? decideOn(List.of(charge), how) : AttemptMono.of(this, claims.of(charge), how);
     }
 
     private Mono<Decision> decide(Collection<Charge> charges, Function<List<Claim>, Mono<Decision>> how) {
@@ -484,7 +484,9 @@ public final class RateLimiter implements AutoCloseable {
                 () -> Mono.just(Decision.unlimited(clock.millis()))));
     }
 
-    /** What an attempt comes to: an error, if this is closed; a denial, if it can never fit; else what the store says. */
+    /**
+     * What an attempt comes to: an error, if this is closed; a denial, if it can never fit; else what the store says.
+     */
     Mono<Decision> answer(List<Claim> claims, Function<List<Claim>, Mono<Decision>> how) {
         if (closed) {
             return Mono.error(isClosed());
@@ -697,7 +699,8 @@ public final class RateLimiter implements AutoCloseable {
             if (!ofItsOwn.get().isZero() && (fallback != null || deadline != null || cacheDenials != null)) {
                 throw new IllegalStateException(
                         "limiter " + name + " has a fallback, a deadline or cached denials, and store " + unprotected
-                                + " has its own: expected them in one place, for example in ResilientStore.builder(redisStore)");
+                                + " has its own: expected them in one place, for example in "
+                                + "ResilientStore.builder(redisStore)");
             }
             return null;
         }
@@ -735,7 +738,8 @@ public final class RateLimiter implements AutoCloseable {
             if (lookup != null && !longest.isZero() && lookup.timeout().compareTo(longest) >= 0) {
                 limiter.close();
                 throw new IllegalStateException("limiter " + name + " has a deadline of " + longest + ", and " + lookup
-                        + " may take all of it: expected a lookup that leaves time to decide, for example .timeout(Duration.ofMillis("
+                        + " may take all of it: expected a lookup that leaves time to decide, for example "
+                        + ".timeout(Duration.ofMillis("
                         + Math.max(1, longest.toMillis() / 2) + "))");
             }
             return limiter;

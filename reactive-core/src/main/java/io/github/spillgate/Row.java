@@ -95,8 +95,9 @@ final class Row {
     }
 
     /**
-     * Returns how long it takes at least until he is served, as the last of the row, from when the first of it is. A limit of N
-     * permits lets through no more than N in a window. Where the limits of those in the row differ, nothing is known of that.
+     * Returns how long it takes at least until he is served, as the last of the row, from when the first of it is. A
+     * limit of N permits lets through no more than N in a window. Where the limits of those in the row differ, nothing
+     * is known of that.
      *
      * @return nanoseconds
      */

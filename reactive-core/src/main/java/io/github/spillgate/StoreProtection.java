@@ -7,7 +7,7 @@ import reactor.core.publisher.Mono;
 /**
  * A service that protects a store that may stall or fail, by wrapping it in a store that answers within a deadline. The
  * limiter loads the service with a {@link java.util.ServiceLoader}, because it uses types that the limiter does not
- * know. The resilience package provides the implementation.
+ * know. The failover package provides the implementation.
  */
 public interface StoreProtection {
 

@@ -1,6 +1,8 @@
 package io.github.spillgate;
 
-/** Values of others, made fit for a message: short, on one line, and with nothing in them that a terminal would obey. */
+/**
+ * Values of others, made fit for a message: short, on one line, and with nothing in them that a terminal would obey.
+ */
 final class Text {
 
     private static final int LONGEST = 80;

@@ -156,7 +156,8 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 Throwable failure = Operators.onOperatorError(
                         source,
                         Exceptions.failWithOverflow(
-                                "the source of a throttled stream has emitted more than it was asked for: expected it to"
+                                "the source of a throttled stream has emitted more than it was asked for: expected it "
+                                        + "to"
                                         + " honour requests, for example with onBackpressureBuffer(1_000)"),
                         element,
                         currentContext());
@@ -467,8 +468,10 @@ final class Throttle<T> extends FluxOperator<T, T> {
                     }
                     if (answer.source() == Source.LIMITER && answer.violated().isEmpty()) {
                         return new LimitLookupException(
-                                "a stream cannot go on: the limits of its key could not be looked up, and the lookup was told"
-                                        + " to deny then; expected limits, for example Otherwise.limits(Limit.perMinute(60))",
+                                "a stream cannot go on: the limits of its key could not be looked up, and the lookup "
+                                        + "was told"
+                                        + " to deny then; expected limits, for example "
+                                        + "Otherwise.limits(Limit.perMinute(60))",
                                 null);
                     }
                     if (answer.source() == Source.LIMITER) {

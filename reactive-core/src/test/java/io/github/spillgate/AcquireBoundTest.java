@@ -17,8 +17,8 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Nobody is denied who would have been served: everybody who was denied is let wait for ever when the same happens again, and is
- * served no earlier than he had been willing to wait for.
+ * Nobody is denied who would have been served: everybody who was denied is let wait for ever when the same happens
+ * again, and is served no earlier than he had been willing to wait for.
  */
 class AcquireBoundTest {
 

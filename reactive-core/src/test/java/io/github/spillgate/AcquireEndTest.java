@@ -22,7 +22,10 @@ import reactor.core.scheduler.Schedulers;
 import reactor.test.StepVerifier;
 import reactor.util.context.Context;
 
-/** How waiting ends by anything but a permit: cancellation, errors, closing; and what callers may do when they are served. */
+/**
+ * How waiting ends by anything but a permit: cancellation, errors, closing; and what callers may do when they are
+ * served.
+ */
 class AcquireEndTest extends AcquireFixture {
 
     @Test

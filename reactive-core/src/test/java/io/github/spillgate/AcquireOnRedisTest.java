@@ -120,7 +120,9 @@ class AcquireOnRedisTest {
         }
     }
 
-    /** Whoever is nearer to the store has more of a burst; but whoever waits is always there when its first permit is. */
+    /**
+     * Whoever is nearer to the store has more of a burst; but whoever waits is always there when its first permit is.
+     */
     @ParameterizedTest
     @CsvSource("1, 15, 3")
     void neitherOfTwoInstancesStarvesAlsoIfOneIsFartherAway(int permits, int windowMillis, int delayMillis) {

@@ -16,8 +16,8 @@ import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Hooks;
 
 /**
- * Whatever comes in whatever order, on a store whose answers come late and in any order: somebody arrives, goes, is answered,
- * time passes, permits are given back, the store fails. What has to hold then, holds.
+ * Whatever comes in whatever order, on a store whose answers come late and in any order: somebody arrives, goes, is
+ * answered, time passes, permits are given back, the store fails. What has to hold then, holds.
  */
 class AcquirePropertyTest {
 

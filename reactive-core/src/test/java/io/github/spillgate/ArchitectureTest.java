@@ -11,7 +11,7 @@ class ArchitectureTest {
     private static final String FACE = "io.github.spillgate";
     private static final String REDIS = "io.github.spillgate.redis";
     private static final String LOCAL = "io.github.spillgate.local";
-    private static final String RESILIENCE = "io.github.spillgate.resilience";
+    private static final String RESILIENCE = "io.github.spillgate.failover";
     private static final String HTTP = "io.github.spillgate.http";
     private static final String METRICS = "io.github.spillgate.metrics";
 
@@ -69,7 +69,7 @@ class ArchitectureTest {
     }
 
     @Test
-    void resilienceSeesStoresAndNobodysClient() {
+    void failoverSeesStoresAndNoClient() {
         classes()
                 .that()
                 .resideInAPackage(RESILIENCE)

@@ -10,7 +10,10 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** What a decision says of what stores have told: of one store, of several servers, and of one that was only asked before. */
+/**
+ * What a decision says of what stores have told: of one store, of several servers, and of one that was only asked
+ * before.
+ */
 class DecisionTest {
 
     private static final LimitStore STORE = LocalStore.bounded(16);

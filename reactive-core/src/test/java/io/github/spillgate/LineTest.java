@@ -14,7 +14,9 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** What becomes of those in a line while somebody meddles with the scheduler that it has its time and its alarms from. */
+/**
+ * What becomes of those in a line while somebody meddles with the scheduler that it has its time and its alarms from.
+ */
 class LineTest {
 
     private static final Duration LONG = Duration.ofHours(1);

@@ -5,9 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.github.benmanes.caffeine.cache.Caffeine;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
+import io.github.spillgate.failover.ResilientStore;
 import io.github.spillgate.local.CachedLimits;
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.resilience.ResilientStore;
 import io.github.spillgate.testkit.Unprotected;
 import java.io.IOException;
 import java.io.InputStream;
@@ -37,8 +37,8 @@ import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
 /**
- * What a native image is told to keep is what is looked up by name at run time: nothing is missing, and nothing is left over.
- * This computes the whole file from what the limiter's own caches, breaker and scripts are.
+ * What a native image is told to keep is what is looked up by name at run time: nothing is missing, and nothing is left
+ * over. This computes the whole file from what the limiter's own caches, breaker and scripts are.
  */
 class NativeImageTest {
 
@@ -87,7 +87,10 @@ class NativeImageTest {
         }
     }
 
-    /** Caffeine finds the class of a cache, and that of its nodes, by a name that it puts together of the cache's settings. */
+    /**
+     * Caffeine finds the class of a cache, and that of its nodes, by a name that it puts together of the cache's
+     * settings.
+     */
     private void keepCachesOf(Apart apart, Class<?> user) throws Exception {
         for (String name : namesOf(apart, "LocalCacheFactory")) {
             keep(user.getName(), CAFFEINE + name).fields.add("FACTORY");

@@ -18,7 +18,9 @@ import reactor.core.publisher.Flux;
 
 class ThrottlePropertyTest {
 
-    /** Whatever is requested, when, and however late the store answers: all comes, once, in its order, and in its rate. */
+    /**
+     * Whatever is requested, when, and however late the store answers: all comes, once, in its order, and in its rate.
+     */
     @Property(tries = 500)
     void everyPatternOfRequestsIsServed(@ForAll long seed) {
         try (VirtualTime time = new VirtualTime()) {

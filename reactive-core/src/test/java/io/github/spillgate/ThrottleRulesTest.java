@@ -62,7 +62,10 @@ class ThrottleRulesTest {
         assertThat(whereAThrottleIsASubscriber().count()).isGreaterThan(10);
     }
 
-    /** The first test starts all checks, {@value #AT_ONCE} at a time, for several do nothing but wait {@value #WAIT_MILLIS} ms. */
+    /**
+     * The first test starts all checks, {@value #AT_ONCE} at a time, for several do nothing but wait
+     * {@value #WAIT_MILLIS} ms.
+     */
     private static Stream<DynamicTest> rules(Class<?> kit, Supplier<?> verification) {
         Map<String, Mono<Optional<Throwable>>> outcomes = new LinkedHashMap<>();
         for (Method method : kit.getMethods()) {

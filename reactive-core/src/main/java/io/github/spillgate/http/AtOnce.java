@@ -9,8 +9,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * Values that are there without a subscription, as of {@code Mono.just} and {@code Mono.empty}: nearly all keys are, and on the way
- * of every request a chain of operators for each would cost more than finding it.
+ * Values that are there without a subscription, as of {@code Mono.just} and {@code Mono.empty}: nearly all keys are,
+ * and on the way of every request a chain of operators for each would cost more than finding it.
  */
 final class AtOnce {
 

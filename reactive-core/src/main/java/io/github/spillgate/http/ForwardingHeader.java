@@ -5,9 +5,9 @@ import org.jspecify.annotations.Nullable;
 /**
  * A header in which each proxy notes, to the right of what is there, from whom it got the request.
  *
- * <p>It is read from its end. What stands there is of the proxy next to us, which writes what is well formed; what stands at the
- * beginning may be of anybody. So garbage further to the left, such as a quote that never ends, changes nothing in how its right
- * end is read, and costs nothing.
+ * <p>It is read from its end. What stands there is of the proxy next to us, which writes what is well formed; what
+ * stands at the beginning may be of anybody. So garbage further to the left, such as a quote that never ends, changes
+ * nothing in how its right end is read, and costs nothing.
  */
 enum ForwardingHeader {
     /** The one that everybody writes and nobody has specified: addresses, with a port or without. */
@@ -34,8 +34,8 @@ enum ForwardingHeader {
     },
 
     /**
-     * RFC 7239: parameters, of which {@code for} names the sender. Space around a semicolon, which the RFC does not know, is
-     * passed over, because many write it.
+     * RFC 7239: parameters, of which {@code for} names the sender. Space around a semicolon, which the RFC does not
+     * know, is passed over, because many write it.
      */
     FORWARDED("Forwarded") {
         @Override

@@ -6,8 +6,8 @@ import org.jspecify.annotations.Nullable;
  * An IPv4 or IPv6 address. An IPv4-mapped IPv6 address is the IPv4 address that it stands for, so that one host has one
  * address.
  *
- * <p>Read by hand, because the JDK's own reader takes what is no address for a name and looks that up, which blocks; and because it
- * is generous: {@code 010.1} is an address to it.
+ * <p>Read by hand, because the JDK's own reader takes what is no address for a name and looks that up, which blocks;
+ * and because it is generous: {@code 010.1} is an address to it.
  *
  * @param bits 32 or 128
  * @param high the first 64 bits; those of an IPv4 address are its first 32
@@ -28,7 +28,10 @@ record IpAddress(int bits, long high, long low) {
     private static final int LONGEST_TEXT = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".length();
     private static final int GROUPS = 8;
 
-    /** Returns the address that the text is, or null if it is none; a port, a zone, brackets or space around it make it none. */
+    /**
+     * Returns the address that the text is, or null if it is none; a port, a zone, brackets or space around it make it
+     * none.
+     */
     static @Nullable IpAddress parse(String text) {
         if (text.length() > LONGEST_TEXT) {
             return null;
@@ -44,7 +47,10 @@ record IpAddress(int bits, long high, long low) {
         return new IpAddress(V4_BITS, address << 32, 0);
     }
 
-    /** Reads four decimal numbers up to the end of the text; a zero before another digit could mean octal, and is refused. */
+    /**
+     * Reads four decimal numbers up to the end of the text; a zero before another digit could mean octal, and is
+     * refused.
+     */
     private static long parseV4(String text, int from) {
         long address = 0;
         int i = from;
@@ -135,12 +141,14 @@ record IpAddress(int bits, long high, long low) {
     /**
      * Returns the IPv4 address of the host or site that this IPv6 address belongs to, or null if it carries none.
      *
-     * <p>Four forms: NAT64 with the well-known prefix {@code 64:ff9b::/96} (RFC 6052), 6to4 {@code 2002::/16} (RFC 3056), Teredo
-     * {@code 2001::/32} (RFC 4380) and IPv4-compatible {@code ::/96} (RFC 4291). In each, the standard fixes the whole prefix, and
-     * packets to the address go to the holder of that IPv4 address. So a client cannot invent one and complete a handshake.
+     * <p>Four forms: NAT64 with the well-known prefix {@code 64:ff9b::/96} (RFC 6052), 6to4 {@code 2002::/16} (RFC
+     * 3056), Teredo {@code 2001::/32} (RFC 4380) and IPv4-compatible {@code ::/96} (RFC 4291). In each, the standard
+     * fixes the whole prefix, and packets to the address go to the holder of that IPv4 address. So a client cannot
+     * invent one and complete a handshake.
      *
-     * <p>Not ISATAP: the owner of any IPv6 network can write that form. Not the local-use prefix {@code 64:ff9b:1::/48} (RFC 8215)
-     * and prefixes of an operator: the position of the IPv4 address depends on a prefix length that the address does not show.
+     * <p>Not ISATAP: the owner of any IPv6 network can write that form. Not the local-use prefix {@code 64:ff9b:1::/48}
+     * (RFC 8215) and prefixes of an operator: the position of the IPv4 address depends on a prefix length that the
+     * address does not show.
      */
     @Nullable
     IpAddress embeddedV4() {

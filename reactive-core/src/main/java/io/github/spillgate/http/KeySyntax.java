@@ -171,10 +171,11 @@ public final class KeySyntax {
 
         private KeySource hashed(KeySource source) {
             if (secret == null) {
-                throw new IllegalArgumentException(
-                        "key " + Quoted.text(text)
-                                + " is to be hashed, and there is no secret: expected one of at least 16 characters, the same in all instances,"
-                                + " as spillgate.secret in Spring Boot, \"secret\" in the options of Vert.x, or KeySyntax.secret(…)");
+                throw new IllegalArgumentException("key " + Quoted.text(text)
+                        + " is to be hashed, and there is no secret: expected one of at least 16 characters, "
+                        + "the same in all instances,"
+                        + " as spillgate.secret in Spring Boot, \"secret\" in the options of Vert.x, or "
+                        + "KeySyntax.secret(…)");
             }
             return source.hashed(secret);
         }

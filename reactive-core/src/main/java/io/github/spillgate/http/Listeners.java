@@ -74,8 +74,8 @@ record Listeners(List<RuleListener> all) implements RuleListener {
     }
 
     /**
-     * Lets a listener follow a decision, if he wants to. He hears how it has ended before the request goes on, so that what is done then
-     * is no part of it.
+     * Lets a listener follow a decision, if he wants to. He hears how it has ended before the request goes on, so that
+     * what is done then is no part of it.
      *
      * @param decide decides, and tells whom it is given
      */

@@ -18,9 +18,9 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Finds what a rule asks for on behalf of a request: the key, the limits and the cost, within the rule's {@link LookupTime}. Whatever
- * the user's functions do, the answer is neither empty nor an error. Limits and costs that cannot be found are the rule's own; without a
- * key nothing can be decided.
+ * Finds what a rule asks for on behalf of a request: the key, the limits and the cost, within the rule's
+ * {@link LookupTime}. Whatever the user's functions do, the answer is neither empty nor an error. Limits and costs that
+ * cannot be found are the rule's own; without a key nothing can be decided.
  */
 final class Lookup {
 
@@ -47,7 +47,10 @@ final class Lookup {
         return lookup.whenKeyIsFound(lookup::demand);
     }
 
-    /** The same for a look at what has been used: a request without a key asks for nothing, and the cost does not matter. */
+    /**
+     * The same for a look at what has been used: a request without a key asks for nothing, and the cost does not
+     * matter.
+     */
     static Mono<Demand> look(Match match, Duration most) {
         Lookup lookup = new Lookup(match, most);
         return lookup.whenKeyIsFound(lookup::looked);
@@ -96,7 +99,10 @@ final class Lookup {
         return key == null || key.isEmpty() ? withoutKey() : charge(key);
     }
 
-    /** A rule for users skips requests that are not authenticated, unless its author says otherwise; a user cannot leave it by omitting a header. */
+    /**
+     * A rule for users skips requests that are not authenticated, unless its author says otherwise; a user cannot leave
+     * it by omitting a header.
+     */
     private Mono<Demand> withoutKey() {
         WhenMissing chosen = rule.whenMissing();
         if (chosen != null || !rule.isOnlyForUsers()) {
@@ -125,15 +131,15 @@ final class Lookup {
     }
 
     private Mono<Demand> charge(String key) {
-        Mono<Found<List<Limit>>> limits = limits(key);
-        Mono<Found<Long>> cost = cost();
+        Mono<LookupResult<List<Limit>>> limits = limits(key);
+        Mono<LookupResult<Long>> cost = cost();
         return AtOnce.is(limits) && AtOnce.is(cost)
                 ? Mono.just(charge(
                         key, Objects.requireNonNull(AtOnce.get(limits)), Objects.requireNonNull(AtOnce.get(cost))))
                 : Mono.zip(limits, cost).map(found -> charge(key, found.getT1(), found.getT2()));
     }
 
-    private Demand charge(String key, Found<List<Limit>> limits, Found<Long> cost) {
+    private Demand charge(String key, LookupResult<List<Limit>> limits, LookupResult<Long> cost) {
         List<RuleLookupException> failures = limits.failures();
         if (!cost.failures().isEmpty()) {
             failures = new ArrayList<>(failures);
@@ -150,10 +156,10 @@ final class Lookup {
                         limits -> Demand.charge(match, key, limits.value, 1).after(limits.failures()));
     }
 
-    private Mono<Found<List<Limit>>> limits(String key) {
+    private Mono<LookupResult<List<Limit>>> limits(String key) {
         Rule.LimitSource source = rule.limitSource().orElse(null);
         return source == null
-                ? Mono.just(new Found<>(rule.limits(), null))
+                ? Mono.just(new LookupResult<>(rule.limits(), null))
                 : find(
                         RuleLookupException.LIMITS,
                         () -> AtOnce.map(
@@ -164,10 +170,10 @@ final class Lookup {
                         rule.limits());
     }
 
-    private Mono<Found<Long>> cost() {
+    private Mono<LookupResult<Long>> cost() {
         Rule.CostSource source = rule.costSource().orElse(null);
         return source == null
-                ? Mono.just(new Found<>(rule.cost(), null))
+                ? Mono.just(new LookupResult<>(rule.cost(), null))
                 : find(RuleLookupException.COST, () -> AtOnce.map(source.find(match), Lookup::checkCost), rule.cost());
     }
 
@@ -183,23 +189,23 @@ final class Lookup {
      *
      * @param own the rule's own
      */
-    private <T> Mono<Found<T>> find(String setting, Supplier<Mono<T>> source, T own) {
+    private <T> Mono<LookupResult<T>> find(String setting, Supplier<Mono<T>> source, T own) {
         try {
             Mono<T> found = source.get();
             if (AtOnce.is(found)) {
-                return Mono.just(new Found<>(Objects.requireNonNullElse(AtOnce.get(found), own), null));
+                return Mono.just(new LookupResult<>(Objects.requireNonNullElse(AtOnce.get(found), own), null));
             }
             return silenced(found)
                     .defaultIfEmpty(own)
-                    .map(value -> new Found<>(value, null))
+                    .map(value -> new LookupResult<>(value, null))
                     .timeout(
                             time.left(),
-                            Mono.fromSupplier(() -> new Found<>(own, RuleLookupException.late(setting, time))),
+                            Mono.fromSupplier(() -> new LookupResult<>(own, RuleLookupException.late(setting, time))),
                             Schedulers.parallel())
-                    .onErrorResume(e -> Mono.just(new Found<>(own, RuleLookupException.failed(setting, e))));
+                    .onErrorResume(e -> Mono.just(new LookupResult<>(own, RuleLookupException.failed(setting, e))));
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
-            return Mono.just(new Found<>(own, RuleLookupException.failed(setting, e)));
+            return Mono.just(new LookupResult<>(own, RuleLookupException.failed(setting, e)));
         }
     }
 
@@ -209,7 +215,7 @@ final class Lookup {
      * @param value what was found, or the rule's own
      * @param failure why it is the rule's own, if the lookup failed
      */
-    private record Found<T>(T value, @Nullable RuleLookupException failure) {
+    private record LookupResult<T>(T value, @Nullable RuleLookupException failure) {
 
         List<RuleLookupException> failures() {
             return failure == null ? List.of() : List.of(failure);

@@ -4,8 +4,8 @@ import io.github.spillgate.RateLimiter;
 import java.time.Duration;
 
 /**
- * The time that the lookups of one rule have for one request, from now on. It is the rule's timeout, and at most half of the limiter's
- * deadline, so that the store has the other half to decide on all rules that match the request.
+ * The time that the lookups of one rule have for one request, from now on. It is the rule's timeout, and at most half
+ * of the limiter's deadline, so that the store has the other half to decide on all rules that match the request.
  */
 final class LookupTime {
 
@@ -18,7 +18,9 @@ final class LookupTime {
         this.setting = setting;
     }
 
-    /** Returns how long lookups take at most; zero if the limiter has no deadline, because its store decides in memory. */
+    /**
+     * Returns how long lookups take at most; zero if the limiter has no deadline, because its store decides in memory.
+     */
     static Duration most(RateLimiter limiter) {
         return limiter.deadline().dividedBy(2);
     }

@@ -26,7 +26,8 @@ record Network(IpAddress first, int prefix) {
             throw refused(
                     text,
                     "is none",
-                    "an IPv4 or IPv6 address, and the number of bits that count unless it is a single one (names are not"
+                    "an IPv4 or IPv6 address, and the number of bits that count unless it is a single one (names are "
+                            + "not"
                             + " looked up)",
                     EXAMPLE);
         }

@@ -9,7 +9,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * Looks at more counts than one question to a limiter takes at once; nothing is taken, so the questions need not be one.
+ * Looks at more counts than one question to a limiter takes at once; nothing is taken, so the questions need not be
+ * one.
  */
 final class Peek {
 

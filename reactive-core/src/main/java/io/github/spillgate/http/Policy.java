@@ -12,9 +12,9 @@ import org.jspecify.annotations.Nullable;
 /**
  * One limit as clients get to know it, by a name that no other limit of the same response has.
  *
- * <p>That is the limit's own name; the second limit of that name is called {@code 1m#2}, which no limit can be called. One limit
- * on several keys is one policy, and what is told is the usage that stands most in the way. Keys are never told: they may be
- * secret.
+ * <p>That is the limit's own name; the second limit of that name is called {@code 1m#2}, which no limit can be called.
+ * One limit on several keys is one policy, and what is told is the usage that stands most in the way. Keys are never
+ * told: they may be secret.
  *
  * @param name what it is called
  * @param limit what it says
@@ -28,8 +28,8 @@ record Policy(String name, Limit limit, @Nullable State state, boolean violated)
      *
      * @param remaining how many more permits it would grant
      * @param at when that was so
-     * @param until when a client can count on more: after a denial, when the same request fits; with nothing left, when nothing is
-     *     used any more; otherwise one window later at most
+     * @param until when a client can count on more: after a denial, when the same request fits; with nothing left, when
+     *     nothing is used any more; otherwise one window later at most
      * @param violated whether it denied
      */
     record State(long remaining, Instant at, Instant until, boolean violated) {
@@ -38,7 +38,10 @@ record Policy(String name, Limit limit, @Nullable State state, boolean violated)
             return new State(usage.remaining(), at, until(usage, at), usage.isViolated());
         }
 
-        /** A client that has nothing left waits until this instant, so it is never earlier than the limit grants something. */
+        /**
+         * A client that has nothing left waits until this instant, so it is never earlier than the limit grants
+         * something.
+         */
         private static Instant until(Usage usage, Instant at) {
             if (usage.isViolated()) {
                 return usage.fitsAt().isBefore(at) ? at : usage.fitsAt();
@@ -63,8 +66,9 @@ record Policy(String name, Limit limit, @Nullable State state, boolean violated)
         }
 
         /**
-         * Returns within how many seconds no more than what remains may be used: at least 1, and never more than the window. The
-         * wait itself can be longer, by a slot of a log or by a window of a counter; {@code Retry-After} says so.
+         * Returns within how many seconds no more than what remains may be used: at least 1, and never more than the
+         * window. The wait itself can be longer, by a slot of a log or by a window of a counter; {@code Retry-After}
+         * says so.
          */
         long seconds(Duration window) {
             return Math.max(1, Math.min(Seconds.between(at, until), Seconds.of(window)));

@@ -1,6 +1,8 @@
 package io.github.spillgate.http;
 
-/** Texts of settings, made fit for a message: short, on one line, and with nothing in them that a terminal would obey. */
+/**
+ * Texts of settings, made fit for a message: short, on one line, and with nothing in them that a terminal would obey.
+ */
 final class Quoted {
 
     private static final int LONGEST = 80;

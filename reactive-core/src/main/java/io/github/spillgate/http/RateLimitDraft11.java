@@ -4,8 +4,8 @@ import java.time.Duration;
 import java.util.List;
 
 /**
- * All that we know of draft-ietf-httpapi-ratelimit-headers-11: the fields {@code RateLimit-Policy} and {@code RateLimit}, and
- * its types of problems. The draft still changes, and what changes with it is here.
+ * All that we know of draft-ietf-httpapi-ratelimit-headers-11: the fields {@code RateLimit-Policy} and
+ * {@code RateLimit}, and its types of problems. The draft still changes, and what changes with it is here.
  */
 final class RateLimitDraft11 {
 
@@ -28,7 +28,9 @@ final class RateLimitDraft11 {
 
     private RateLimitDraft11() {}
 
-    /** Returns what the limits say; empty if there is none, which is no field. A window is told if it is whole seconds. */
+    /**
+     * Returns what the limits say; empty if there is none, which is no field. A window is told if it is whole seconds.
+     */
     static String policyField(List<Policy> policies) {
         StringBuilder field = new StringBuilder();
         for (Policy policy : policies) {
@@ -45,8 +47,8 @@ final class RateLimitDraft11 {
     /**
      * Returns how far the limits are used; empty if that is known of none, which is no field.
      *
-     * <p>The effective window is the time within which no more than what is available may be used. It is never longer than the
-     * window of the policy. Retry-After, which clients prefer, may point later, and never points earlier.
+     * <p>The effective window is the time within which no more than what is available may be used. It is never longer
+     * than the window of the policy. Retry-After, which clients prefer, may point later, and never points earlier.
      */
     static String rateLimitField(List<Policy> policies) {
         StringBuilder field = new StringBuilder();

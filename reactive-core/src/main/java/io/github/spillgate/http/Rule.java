@@ -581,9 +581,9 @@ public final class Rule {
         public Rule build() {
             KeySource source = key;
             if (source == null) {
-                throw new IllegalStateException(
-                        "rule " + name
-                                + " has no key: expected one, for example .key(KeySource.clientAddress(ClientAddress.ofPeer()))");
+                throw new IllegalStateException("rule " + name
+                        + " has no key: expected one, for example "
+                        + ".key(KeySource.clientAddress(ClientAddress.ofPeer()))");
             }
             if (limits.isEmpty()) {
                 throw new IllegalStateException("rule " + name + " has no limit"

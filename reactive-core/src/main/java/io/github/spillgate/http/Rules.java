@@ -134,7 +134,7 @@ public final class Rules {
      * @return the rules, in order
      */
     public List<Rule> list() {
-        return inForce.entries.stream().map(Entry::rule).toList();
+        return inForce.entries.stream().map(RuleEntry::rule).toList();
     }
 
     /**
@@ -397,7 +397,7 @@ public final class Rules {
     }
 
     /** A rule with its compiled paths. */
-    private record Entry(Rule rule, List<PathMatcher> paths, List<PathMatcher> excluded) {
+    private record RuleEntry(Rule rule, List<PathMatcher> paths, List<PathMatcher> excluded) {
 
         @Nullable
         Match match(Request request, @Nullable Phase phase) {
@@ -432,20 +432,20 @@ public final class Rules {
      * @param entries the rules
      * @param shared the names of the rules under which all requests without a key share one count, on every path
      */
-    private record InForce(List<Entry> entries, Set<String> shared) {
+    private record InForce(List<RuleEntry> entries, Set<String> shared) {
 
         static InForce of(Collection<Rule> rules, PathSyntax syntax) {
             Objects.requireNonNull(rules, "rules are null: expected some, for example List.of()");
             Set<String> names = new HashSet<>();
             Map<String, Rule> limits = new HashMap<>();
-            List<Entry> entries = new ArrayList<>(rules.size());
+            List<RuleEntry> entries = new ArrayList<>(rules.size());
             for (Rule rule : rules) {
                 if (!names.add(rule.name())) {
                     throw new IllegalArgumentException("two rules are called " + rule.name()
                             + ": expected each to have a name of its own, for example " + rule.name() + "-2");
                 }
                 checkLimits(rule, limits);
-                entries.add(new Entry(
+                entries.add(new RuleEntry(
                         rule, compile(rule, rule.paths(), syntax), compile(rule, rule.excludePaths(), syntax)));
             }
             Set<String> shared = new TreeSet<>();
@@ -483,7 +483,7 @@ public final class Rules {
 
         @Nullable
         Verdict denial(Request request, @Nullable Phase phase) {
-            for (Entry entry : entries) {
+            for (RuleEntry entry : entries) {
                 Verdict denial = request.verdicts().denial(entry.rule);
                 if (denial != null && entry.match(request, phase) != null) {
                     return denial;

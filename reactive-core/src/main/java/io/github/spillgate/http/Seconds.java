@@ -7,7 +7,10 @@ import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** Times in the whole seconds that HTTP knows, rounded up: who comes at the second that he is told does not come too early. */
+/**
+ * Times in the whole seconds that HTTP knows, rounded up: who comes at the second that he is told does not come too
+ * early.
+ */
 final class Seconds {
 
     private Seconds() {}

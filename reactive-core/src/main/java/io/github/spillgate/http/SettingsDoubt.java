@@ -13,7 +13,9 @@ import reactor.util.Logger;
 import reactor.util.Loggers;
 import reactor.util.context.ContextView;
 
-/** Logs once what may be meant otherwise, and once each kind of failure: what failed, and what happens to the requests. */
+/**
+ * Logs once what may be meant otherwise, and once each kind of failure: what failed, and what happens to the requests.
+ */
 final class SettingsDoubt implements RuleListener {
 
     private static final Logger LOG = Loggers.getLogger(SettingsDoubt.class);
@@ -43,7 +45,8 @@ final class SettingsDoubt implements RuleListener {
                 && !matches.get(0).request().headers(X_FORWARDED_FOR).isEmpty()
                 && peerTold.compareAndSet(false, true)) {
             LOG.warn(
-                    "Request with {}, but no proxy is trusted: all clients behind a proxy share one address and its limits;"
+                    "Request with {}, but no proxy is trusted: all clients behind a proxy share one address and its "
+                            + "limits;"
                             + " expected {} if there is a proxy",
                     X_FORWARDED_FOR,
                     remedy);

@@ -45,7 +45,10 @@ final class Sources {
         return source instanceof Composed composed && composed.needsPrincipal();
     }
 
-    /** Returns whether it never finds a key for a request that is not authenticated, as an alternative to the user would. */
+    /**
+     * Returns whether it never finds a key for a request that is not authenticated, as an alternative to the user
+     * would.
+     */
     static boolean isOnlyForUsers(KeySource source) {
         return source instanceof Composed composed && composed.isOnlyForUsers();
     }

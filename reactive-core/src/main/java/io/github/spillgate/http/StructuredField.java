@@ -8,7 +8,10 @@ final class StructuredField {
 
     private StructuredField() {}
 
-    /** Writes a String. It holds printable ASCII alone; what is none becomes a question mark, so that the field stays one. */
+    /**
+     * Writes a String. It holds printable ASCII alone; what is none becomes a question mark, so that the field stays
+     * one.
+     */
     static void appendString(StringBuilder field, String value) {
         field.append('"');
         for (int i = 0; i < value.length(); i++) {

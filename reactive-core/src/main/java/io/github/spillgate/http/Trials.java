@@ -12,10 +12,12 @@ import reactor.core.publisher.Sinks;
 import reactor.util.context.ContextView;
 
 /**
- * Tries shadow rules out on a request without changing what becomes of it: each is decided by itself, and nobody waits for it.
+ * Tries shadow rules out on a request without changing what becomes of it: each is decided by itself, and nobody waits
+ * for it.
  *
- * <p>They are looked up when the enforced ones are, because functions of the user's belong where the request is, and the verdict may come
- * somewhere else. They charge when that has allowed: before, they would count requests that never come through.
+ * <p>They are looked up when the enforced ones are, because functions of the user's belong where the request is, and
+ * the verdict may come somewhere else. They charge when that has allowed: before, they would count requests that never
+ * come through.
  */
 final class Trials {
 

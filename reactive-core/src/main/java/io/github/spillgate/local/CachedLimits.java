@@ -37,7 +37,7 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
     private static final int ORDINARY_LENGTH = 256;
 
     private final Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf;
-    private final Cache<String, Entry> entries;
+    private final Cache<String, CachedLookup> entries;
 
     private CachedLimits(
             Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf,
@@ -58,7 +58,7 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
         this.limitsOf = limitsOf;
         this.entries = Caffeine.newBuilder()
                 .maximumWeight(maximumKeys)
-                .weigher((String key, Entry entry) -> 1 + key.length() / ORDINARY_LENGTH)
+                .weigher((String key, CachedLookup entry) -> 1 + key.length() / ORDINARY_LENGTH)
                 .expireAfterWrite(expiry)
                 .ticker(ticker)
                 .executor(Runnable::run)
@@ -109,9 +109,11 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
     @Override
     public Mono<Collection<Limit>> apply(String key) {
         // The cached Mono itself: a caller that sees a scalar Mono needs no timer.
-        Entry known = entries.getIfPresent(key);
+        CachedLookup known = entries.getIfPresent(key);
         Mono<Collection<Limit>> found = known == null ? null : known.found;
-        return found == null ? Mono.defer(() -> entries.get(key, Entry::new).answer()) : found;
+        return found == null
+                ? Mono.defer(() -> entries.get(key, CachedLookup::new).answer())
+                : found;
     }
 
     /**
@@ -134,7 +136,7 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
      * One lookup of a key, and its subscribers. Their set is guarded by the entry's monitor, and no foreign code is
      * called while it is held.
      */
-    private final class Entry {
+    private final class CachedLookup {
 
         private final String key;
         private final Disposable.Swap lookup = Disposables.swap();
@@ -144,7 +146,7 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
         private boolean started;
         private boolean ended;
 
-        Entry(String key) {
+        CachedLookup(String key) {
             this.key = key;
         }
 

@@ -9,12 +9,12 @@ import io.github.spillgate.Settlement;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What weighs on a count besides its own hits, while its store stands in for another: what that other has said, and what has been
- * handed over to be settled there. Both are amounts that stay as they are until an instant, and are gone then. Guarded by the
- * count's monitor.
+ * What weighs on a count besides its own hits, while its store stands in for another: what that other has said, and
+ * what has been handed over to be settled there. Both are amounts that stay as they are until an instant, and are gone
+ * then. Guarded by the count's monitor.
  *
- * <p>What is known and what was handed over never overlap with the count's own hits: a hit is moved, not copied, and what the
- * other store says knows nothing of what it has not been charged with.
+ * <p>What is known and what was handed over never overlap with the count's own hits: a hit is moved, not copied, and
+ * what the other store says knows nothing of what it has not been charged with.
  */
 final class Carried {
 
@@ -23,7 +23,10 @@ final class Carried {
 
     private static final long NEVER = Long.MAX_VALUE;
 
-    /** Answers of the other store may arrive out of order by as much as they may be late; beyond, its clock has stepped back. */
+    /**
+     * Answers of the other store may arrive out of order by as much as they may be late; beyond, its clock has stepped
+     * back.
+     */
     private static final long OUT_OF_ORDER = 61_000;
 
     private long known;
@@ -33,7 +36,10 @@ final class Carried {
     /** The first answer of all, by its server's clock; what was taken before it may have been forgotten by a reset. */
     private long knownSince;
 
-    /** The reset that this began with, and until when answers may come that were given before the other store has heard of it. */
+    /**
+     * The reset that this began with, and until when answers may come that were given before the other store has heard
+     * of it.
+     */
     private long resetStamp;
 
     private long resetHeardOfBy = Long.MIN_VALUE;
@@ -52,7 +58,10 @@ final class Carried {
     private @Nullable Claim owedBy;
     private long owed;
 
-    /** How many of the count's own hits were given back by refunds that named no decision, since hits were last handed over. */
+    /**
+     * How many of the count's own hits were given back by refunds that named no decision, since hits were last handed
+     * over.
+     */
     private long refunded;
 
     /** What a count carries that has just been reset. */
@@ -87,7 +96,9 @@ final class Carried {
         }
     }
 
-    /** Where much is known, and less for longer, the one does not last as long as the other, or it would last for ever. */
+    /**
+     * Where much is known, and less for longer, the one does not last as long as the other, or it would last for ever.
+     */
     private void knowToo(long used, long until, long now) {
         dropWhatIsGone(now);
         if (used >= known) {
@@ -122,8 +133,8 @@ final class Carried {
     }
 
     /**
-     * Returns whether what the other store took at that time, by its clock, is certainly among what is known, and in full: it had not
-     * left by then, nor faded, as the hits of a counter do, nor has a reset forgotten it.
+     * Returns whether what the other store took at that time, by its clock, is certainly among what is known, and in
+     * full: it had not left by then, nor faded, as the hits of a counter do, nor has a reset forgotten it.
      */
     boolean isAmongKnown(Limit limit, long takenAt) {
         return takenAt >= knownSince

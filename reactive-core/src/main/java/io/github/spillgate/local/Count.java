@@ -7,12 +7,12 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 
 /**
- * What is remembered under one identity. Not safe for threads by itself: whoever uses a count holds its monitor, for the few
- * nanoseconds that a step takes.
+ * What is remembered under one identity. Not safe for threads by itself: whoever uses a count holds its monitor, for
+ * the few nanoseconds that a step takes.
  *
- * <p>A step starts with {@link #look(Limit, long)}; what the other methods say or do is of the time that it was given. Looking
- * drops nothing that has left, unless it is much; only changing does: so a denied request leaves no trace, and the scripts in
- * Redis, which write only when something changes, answer the same.
+ * <p>A step starts with {@link #look(Limit, long)}; what the other methods say or do is of the time that it was given.
+ * Looking drops nothing that has left, unless it is much; only changing does: so a denied request leaves no trace, and
+ * the scripts in Redis, which write only when something changes, answer the same.
  */
 abstract sealed class Count permits LogCount, CounterCount {
 
@@ -34,8 +34,8 @@ abstract sealed class Count permits LogCount, CounterCount {
     }
 
     /**
-     * Says that the cache has forgotten this count. Unless it is kept apart, whoever still holds it must ask the store for its
-     * successor.
+     * Says that the cache has forgotten this count. Unless it is kept apart, whoever still holds it must ask the store
+     * for its successor.
      *
      * @return whether it is forgotten
      */
@@ -74,7 +74,10 @@ abstract sealed class Count permits LogCount, CounterCount {
         return carried;
     }
 
-    /** Looks at this count at a time, in milliseconds. Where the clock has stepped back, what lies ahead is pulled to now. */
+    /**
+     * Looks at this count at a time, in milliseconds. Where the clock has stepped back, what lies ahead is pulled to
+     * now.
+     */
     abstract void look(Limit limit, long now);
 
     /** How many permits count as used. */

@@ -78,7 +78,7 @@ public final class LocalStore implements FallbackStore {
     private static final long ASK_AGAIN = 1_000;
 
     private final Cache<Object, Count> counts;
-    private final Apart apart;
+    private final DeniedCounts apart;
     private final Owed owed;
     private final InstantSource clock;
     private final AtomicLong resets = new AtomicLong();
@@ -95,7 +95,7 @@ public final class LocalStore implements FallbackStore {
                 })
                 .executor(Runnable::run)
                 .build();
-        this.apart = new Apart(Math.max(SMALLEST, maximumCounts / APART), (handle, count) -> {
+        this.apart = new DeniedCounts(Math.max(SMALLEST, maximumCounts / APART), (handle, count) -> {
             Count other = counts.asMap().put(handle, count);
             if (other != null && other != count) {
                 forgotten(other);
@@ -158,9 +158,9 @@ public final class LocalStore implements FallbackStore {
      */
     public LocalStore share(double share) {
         if (!(share > 0 && share <= 1)) {
-            throw new IllegalArgumentException(
-                    "share " + share
-                            + " is no part of a limit: expected more than 0 and at most 1, for example 0.25 where four instances run");
+            throw new IllegalArgumentException("share " + share
+                    + " is no part of a limit: expected more than 0 and at most 1, for example 0.25 where "
+                    + "four instances run");
         }
         this.share = share;
         return this;
@@ -177,12 +177,12 @@ public final class LocalStore implements FallbackStore {
 
     @Override
     public Mono<Decision> take(List<Claim> claims) {
-        return DecidedHere.of(this, claims, true);
+        return LocalDecisionMono.of(this, claims, true);
     }
 
     @Override
     public Mono<Decision> peek(List<Claim> claims) {
-        return DecidedHere.of(this, claims, false);
+        return LocalDecisionMono.of(this, claims, false);
     }
 
     @Override
@@ -598,7 +598,7 @@ public final class LocalStore implements FallbackStore {
     }
 
     /** Returns the separate counts of denied clients, for tests. */
-    Apart apart() {
+    DeniedCounts apart() {
         return apart;
     }
 

@@ -10,8 +10,8 @@ import java.util.List;
  * The count of a log: its hits in a ring, oldest first, those of one slot as one entry.
  *
  * <p>An entry is two longs that lie together: its slot and how many permits were taken in it, at least one. The first
- * {@code left} entries have left by the time that was looked at, but are dropped only by the next change, or if they are more
- * than {@value #MOST_LEFT}.
+ * {@code left} entries have left by the time that was looked at, but are dropped only by the next change, or if they
+ * are more than {@value #MOST_LEFT}.
  */
 final class LogCount extends Count {
     // Design notes.
@@ -176,7 +176,10 @@ final class LogCount extends Count {
         return fitsAt;
     }
 
-    /** What has much to tell tells it coarser: hits that lie together are told as if they had all come with the last of them. */
+    /**
+     * What has much to tell tells it coarser: hits that lie together are told as if they had all come with the last of
+     * them.
+     */
     @Override
     List<Hits> hits() {
         int together = (size - left + MOST_HITS - 1) / MOST_HITS;

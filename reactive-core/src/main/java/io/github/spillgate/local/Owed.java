@@ -19,9 +19,10 @@ import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a store has admitted in place of another, and owes to it. Every permit that is owed is in one of two places: in the hits
- * of a count, or in a settlement that was handed over and of which nothing has been heard; and it leaves them as settled, lost,
- * given back, or because it does not count any more. Methods that are given a count are called under its monitor.
+ * What a store has admitted in place of another, and owes to it. Every permit that is owed is in one of two places: in
+ * the hits of a count, or in a settlement that was handed over and of which nothing has been heard; and it leaves them
+ * as settled, lost, given back, or because it does not count any more. Methods that are given a count are called under
+ * its monitor.
  */
 final class Owed {
 
@@ -49,7 +50,8 @@ final class Owed {
                 null, Objects.requireNonNull(store, "store is null: expected one, for example a RedisStore"));
         if (before != null) {
             throw new IllegalArgumentException("this store stands in for " + before
-                    + " already: expected another one, for example LocalStore.bounded(100_000), or one ResilientStore that"
+                    + " already: expected another one, for example LocalStore.bounded(100_000), or one ResilientStore "
+                    + "that"
                     + " several limiters share");
         }
     }

@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
 public final class DecisionObservationContext extends Observation.Context {
 
     /** The outcome of a decision. */
-    public enum Outcome {
+    public enum DecisionOutcome {
         /** There is no outcome yet, or there was nothing to charge. */
         NONE,
 
@@ -83,18 +83,18 @@ public final class DecisionObservationContext extends Observation.Context {
      *
      * @return the outcome for all rules together
      */
-    public Outcome outcome() {
+    public DecisionOutcome outcome() {
         Decision made = decision;
         if (made != null) {
-            return made.isAllowed() ? Outcome.ALLOWED : Outcome.DENIED;
+            return made.isAllowed() ? DecisionOutcome.ALLOWED : DecisionOutcome.DENIED;
         }
         if (cancelled) {
-            return Outcome.CANCELLED;
+            return DecisionOutcome.CANCELLED;
         }
         if (refused) {
-            return Outcome.REFUSED;
+            return DecisionOutcome.REFUSED;
         }
-        return why == null ? Outcome.NONE : Outcome.UNDECIDED;
+        return why == null ? DecisionOutcome.NONE : DecisionOutcome.UNDECIDED;
     }
 
     /**

@@ -39,7 +39,7 @@ public final class RuleMetrics implements RuleListener {
     private static final int PART = 10;
 
     private final MeterRegistry registry;
-    private final Map<Kind, Timer> decisions = new ConcurrentHashMap<>();
+    private final Map<DecisionTags, Timer> decisions = new ConcurrentHashMap<>();
 
     private RuleMetrics(MeterRegistry registry) {
         this.registry = registry;
@@ -58,7 +58,7 @@ public final class RuleMetrics implements RuleListener {
     @Override
     public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
         Rule rule = match.rule();
-        Kind kind = new Kind(rule.name(), rule.isShadow(), outcome, decision.source());
+        DecisionTags kind = new DecisionTags(rule.name(), rule.isShadow(), outcome, decision.source());
         timer(kind).record(took);
         if (outcome == Outcome.ALLOWED && isNear(rule, decision)) {
             counter("spillgate.near", "Requests that were allowed and left less than a tenth of a limit", rule)
@@ -93,12 +93,12 @@ public final class RuleMetrics implements RuleListener {
         return false;
     }
 
-    private Timer timer(Kind kind) {
+    private Timer timer(DecisionTags kind) {
         Timer known = decisions.get(kind);
         return known == null ? decisions.computeIfAbsent(kind, this::newTimer) : known;
     }
 
-    private Timer newTimer(Kind kind) {
+    private Timer newTimer(DecisionTags kind) {
         return Timer.builder("spillgate.decisions")
                 .description("Decisions of rules")
                 .tags("rule", kind.rule, "shadow", Boolean.toString(kind.shadow))
@@ -118,5 +118,5 @@ public final class RuleMetrics implements RuleListener {
         return constant.name().toLowerCase(Locale.ROOT);
     }
 
-    private record Kind(String rule, boolean shadow, Outcome outcome, Source source) {}
+    private record DecisionTags(String rule, boolean shadow, Outcome outcome, Source source) {}
 }

@@ -14,8 +14,8 @@ import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Decides on counts that lie in several slots of a cluster, where no command can be about all of them: one slot after the other, and
- * what was taken is given back when a later one denies.
+ * Decides on counts that lie in several slots of a cluster, where no command can be about all of them: one slot after
+ * the other, and what was taken is given back when a later one denies.
  */
 final class AcrossSlots {
     // Design notes.

@@ -20,8 +20,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * Decisions that leave for Redis together: what {@code decide.lua} is asked, and what it answers to each.
  *
- * <p>Whoever asks the very same as somebody before him is put together with him, as one question that is asked several times. The
- * answer says how often it is allowed, and the first ones get it.
+ * <p>Whoever asks the very same as somebody before him is put together with him, as one question that is asked several
+ * times. The answer says how often it is allowed, and the first ones get it.
  */
 final class Batch {
     // Design notes.
@@ -56,10 +56,10 @@ final class Batch {
     private static final int LIKELY_QUESTION_LENGTH = 13 + 11;
 
     private final byte[] prefix;
-    private final Map<Object, Count> counts;
+    private final Map<Object, BatchKey> counts;
     private final List<byte[]> keys;
     private final List<Limit> limits = new ArrayList<>();
-    private final List<Question> questions;
+    private final List<DecisionGroup> questions;
     private int size;
     private int replyLength = TIME_LENGTH;
 
@@ -79,32 +79,32 @@ final class Batch {
         this.questions = new ArrayList<>(likely);
     }
 
-    void add(Asked asked) {
+    void add(PendingDecision asked) {
         size++;
         List<Claim> claims = asked.claims();
-        Count[] touched = new Count[claims.size()];
+        BatchKey[] touched = new BatchKey[claims.size()];
         for (int i = 0; i < touched.length; i++) {
             touched[i] = count(claims.get(i));
         }
-        Question last = touched[0].last;
+        DecisionGroup last = touched[0].last;
         if (last != null && last.canBeJoinedBy(asked, touched)) {
             last.join(asked);
             return;
         }
-        Question question = new Question(asked, touched, replyLength);
+        DecisionGroup question = new DecisionGroup(asked, touched, replyLength);
         questions.add(question);
         replyLength += COUNT_LENGTH * touched.length;
-        for (Count count : touched) {
+        for (BatchKey count : touched) {
             count.last = question;
         }
     }
 
-    private Count count(Claim claim) {
-        Count known = counts.get(claim.handle());
+    private BatchKey count(Claim claim) {
+        BatchKey known = counts.get(claim.handle());
         if (known != null) {
             return known;
         }
-        Count count = new Count(keys.size());
+        BatchKey count = new BatchKey(keys.size());
         counts.put(claim.handle(), count);
         keys.add(nameOf(claim));
         return count;
@@ -123,9 +123,9 @@ final class Batch {
     /** The same, each question by itself, in their order; nobody is told twice. */
     List<Batch> apart() {
         List<Batch> apart = new ArrayList<>(questions.size());
-        for (Question question : questions) {
+        for (DecisionGroup question : questions) {
             Batch one = new Batch(prefix, 1);
-            for (Asked asked = question.first; asked != null; asked = asked.takeNextOfSame()) {
+            for (PendingDecision asked = question.first; asked != null; asked = asked.takeNextOfSame()) {
                 one.add(asked);
             }
             apart.add(one);
@@ -155,11 +155,11 @@ final class Batch {
     byte[] argument(RedisClock server) {
         clock = server;
         Packed.Writer asked = new Packed.Writer(LIKELY_QUESTION_LENGTH * questions.size());
-        for (Question question : questions) {
+        for (DecisionGroup question : questions) {
             List<Claim> claims = question.first.claims();
             asked.put(question.first.takes() ? 1 : 0, 1)
                     .put(question.times, 4)
-                    .put(question.deadline == Asked.NO_DEADLINE ? 0 : server.microsAt(question.deadline), 7)
+                    .put(question.deadline == PendingDecision.NO_DEADLINE ? 0 : server.microsAt(question.deadline), 7)
                     .put(claims.size(), 1);
             for (int i = 0; i < question.touched.length; i++) {
                 Claim claim = claims.get(i);
@@ -209,7 +209,7 @@ final class Batch {
 
     /** Answers those in one of the pieces. */
     void answer(byte[] reply, int piece) {
-        for (Question question : questionsIn(piece)) {
+        for (DecisionGroup question : questionsIn(piece)) {
             question.answer(reply);
         }
     }
@@ -223,48 +223,48 @@ final class Batch {
 
     /** Tells those in one of the pieces that the command has failed. */
     void fail(Throwable e, int piece) {
-        for (Question question : questionsIn(piece)) {
+        for (DecisionGroup question : questionsIn(piece)) {
             question.fail(e);
         }
     }
 
-    private List<Question> questionsIn(int piece) {
+    private List<DecisionGroup> questionsIn(int piece) {
         int number = questions.size();
         return questions.subList(number * piece / pieces(), number * (piece + 1) / pieces());
     }
 
     private static long earlier(long one, long other) {
-        if (one == Asked.NO_DEADLINE || other == Asked.NO_DEADLINE) {
-            return one == Asked.NO_DEADLINE ? other : one;
+        if (one == PendingDecision.NO_DEADLINE || other == PendingDecision.NO_DEADLINE) {
+            return one == PendingDecision.NO_DEADLINE ? other : one;
         }
         return one - other < 0 ? one : other;
     }
 
     /** A count that decisions of this batch touch. */
-    private static final class Count {
+    private static final class BatchKey {
 
         private final int number;
-        private @Nullable Question last;
+        private @Nullable DecisionGroup last;
 
-        Count(int number) {
+        BatchKey(int number) {
             this.number = number;
         }
     }
 
     /** What is asked, once or several times. */
-    private final class Question {
+    private final class DecisionGroup {
 
-        private final Asked first;
-        private final Count[] touched;
+        private final PendingDecision first;
+        private final BatchKey[] touched;
 
         /** Where the reply speaks of it. */
         private final int at;
 
-        private Asked last;
+        private PendingDecision last;
         private int times = 1;
         private long deadline;
 
-        Question(Asked asked, Count[] touched, int at) {
+        DecisionGroup(PendingDecision asked, BatchKey[] touched, int at) {
             this.first = asked;
             this.touched = touched;
             this.at = at;
@@ -272,7 +272,7 @@ final class Batch {
             this.deadline = asked.deadline();
         }
 
-        boolean canBeJoinedBy(Asked asked, Count[] counts) {
+        boolean canBeJoinedBy(PendingDecision asked, BatchKey[] counts) {
             if (!first.takes() || !asked.takes() || times == MOST_OF_SAME || counts.length != touched.length) {
                 return false;
             }
@@ -290,7 +290,7 @@ final class Batch {
             return true;
         }
 
-        void join(Asked asked) {
+        void join(PendingDecision asked) {
             last.nextOfSame(asked);
             last = asked;
             times++;
@@ -315,14 +315,14 @@ final class Batch {
             }
             long allowed = Packed.take(reply, at, 4);
             int nth = 1;
-            for (Asked asked = first; asked != null; asked = asked.takeNextOfSame()) {
+            for (PendingDecision asked = first; asked != null; asked = asked.takeNextOfSame()) {
                 answer(asked, reply, nth <= allowed, Math.max(0, allowed - nth));
                 nth++;
             }
         }
 
         /** What he has asked may be such that nothing can be made of the answer; the others have to get theirs. */
-        private void answer(Asked asked, byte[] reply, boolean isAllowed, long allowedAfter) {
+        private void answer(PendingDecision asked, byte[] reply, boolean isAllowed, long allowedAfter) {
             Decision decision;
             try {
                 decision = decision(reply, asked, isAllowed, allowedAfter);
@@ -334,7 +334,7 @@ final class Batch {
         }
 
         /** The answer to one after whom so many more are allowed. */
-        private Decision decision(byte[] reply, Asked asked, boolean isAllowed, long allowedAfter) {
+        private Decision decision(byte[] reply, PendingDecision asked, boolean isAllowed, long allowedAfter) {
             long micros = Packed.take(reply, 0, TIME_LENGTH);
             long now = micros / 1_000;
             List<Claim> claims = asked.claims();
@@ -359,7 +359,7 @@ final class Batch {
         }
 
         void fail(Throwable e) {
-            for (Asked asked = first; asked != null; asked = asked.takeNextOfSame()) {
+            for (PendingDecision asked = first; asked != null; asked = asked.takeNextOfSame()) {
                 asked.fail(Errors.translate(e));
             }
         }
@@ -367,7 +367,7 @@ final class Batch {
         /** Redis has executed nothing. By its clock the earliest deadline had passed, or may have. */
         private void retryOrFail() {
             RedisClock server = clock;
-            for (Asked asked = first; asked != null; asked = asked.takeNextOfSame()) {
+            for (PendingDecision asked = first; asked != null; asked = asked.takeNextOfSame()) {
                 try {
                     if (server == null || server.isAfter(asked.deadline())) {
                         asked.fail(new LimitStoreDeadlineException(

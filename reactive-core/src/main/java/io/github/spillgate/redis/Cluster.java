@@ -27,8 +27,8 @@ import reactor.core.publisher.Mono;
 /**
  * The nodes of a cluster, and which of them has which slot, as far as that is known.
  *
- * <p>It is learned from the nodes that the user names, or else from his client, and then from the nodes themselves: from one that says that another has the
- * slot now, and, when a node does not answer, from any other that does.
+ * <p>It is learned from the nodes that the user names, or else from his client, and then from the nodes themselves:
+ * from one that says that another has the slot now, and, when a node does not answer, from any other that does.
  */
 final class Cluster implements Servers {
     // Design notes.
@@ -58,8 +58,8 @@ final class Cluster implements Servers {
     /**
      * A cluster.
      *
-     * @param seeds where to ask for the nodes, and how all of them are connected to; if there are none, where the client says they
-     *     are, and without anything else, for it does not say how
+     * @param seeds where to ask for the nodes, and how all of them are connected to; if there are none, where the
+     *     client says they are, and without anything else, for it does not say how
      */
     Cluster(RedisClusterClient client, List<RedisURI> seeds, Server.Settings settings) {
         this.search = new OwnerSearch(client, seeds, new Known());
@@ -120,8 +120,8 @@ final class Cluster implements Servers {
     }
 
     /** Asks a node for what it has been given already of a slot that it is about to get. */
-    private static Asks asking(Server server) {
-        return new Asks() {
+    private static CommandSender asking(Server server) {
+        return new CommandSender() {
             @Override
             public <T> Mono<T> ask(Command<T> command) {
                 return server.connection()

@@ -19,12 +19,12 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Lets decisions that are asked for while others are at Redis leave together on one connection: in one command, or in a cluster in
- * one for each slot.
+ * Lets decisions that are asked for while others are at Redis leave together on one connection: in one command, or in a
+ * cluster in one for each slot.
  *
- * <p>There is no timer. Who comes while nothing is under way leaves at once. Else he waits until something is answered, or until
- * somebody comes for whom it is time for the next one; then all leave who have come by then, as many as may leave together. Where
- * Redis is far away nobody waits for an answer to others, for that could take longer than he has.
+ * <p>There is no timer. Who comes while nothing is under way leaves at once. Else he waits until something is answered,
+ * or until somebody comes for whom it is time for the next one; then all leave who have come by then, as many as may
+ * leave together. Where Redis is far away nobody waits for an answer to others, for that could take longer than he has.
  */
 final class Coalescer {
     // Design notes.
@@ -61,11 +61,13 @@ final class Coalescer {
     private final Coalescing bounds;
     private final AtomicInteger waiting;
     private final Delivery delivery;
-    private final Queue<Asked> queue = new ConcurrentLinkedQueue<>();
+    private final Queue<PendingDecision> queue = new ConcurrentLinkedQueue<>();
     private final AtomicInteger underWay = new AtomicInteger();
     private volatile long lastSentAt;
 
-    /** How far away Redis is: no answer has come faster on this connection. Redis being busy does not make it farther. */
+    /**
+     * How far away Redis is: no answer has come faster on this connection. Redis being busy does not make it farther.
+     */
     private volatile long shortestTrip = UNKNOWN;
 
     private volatile @Nullable LimitStoreException ended;
@@ -97,7 +99,7 @@ final class Coalescer {
     }
 
     /** Has the decision made, together with others if it has to wait. */
-    void add(Asked asked) {
+    void add(PendingDecision asked) {
         queue.add(asked);
         if (isTimeForTheNext() || ended != null) {
             connection.inTurn(this::send);
@@ -146,7 +148,7 @@ final class Coalescer {
     private List<Batch> nextFlight() {
         Flight flight = new Flight(Math.max(1, Math.min(bounds.decisions(), waiting.get())));
         while (flight.size < bounds.decisions() && flight.counts < bounds.together()) {
-            Asked next = queue.peek();
+            PendingDecision next = queue.peek();
             if (next == null
                     || (flight.size > 0 && flight.counts + next.claims().size() > bounds.together())) {
                 break;
@@ -161,8 +163,8 @@ final class Coalescer {
     }
 
     private void failAll(LimitStoreException why) {
-        for (Asked next = queue.poll(); next != null; next = queue.poll()) {
-            Asked waiter = next;
+        for (PendingDecision next = queue.poll(); next != null; next = queue.poll()) {
+            PendingDecision waiter = next;
             waiting.decrementAndGet();
             delivery.deliver(() -> waiter.fail(why));
         }
@@ -182,7 +184,7 @@ final class Coalescer {
             this.likely = likely;
         }
 
-        void add(Asked asked) {
+        void add(PendingDecision asked) {
             Batch batch = batchOn(asked.slot());
             int before = batch.numberOfCounts();
             batch.add(asked);

@@ -7,7 +7,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 /**
  * How far decisions are put together.
  *
- * @param together how many counts one command touches at most, or as many as one decision does; with 1 each leaves alone
+ * @param together how many counts one command touches at most, or as many as one decision does; with 1 each leaves
+ *     alone
  * @param underWay how many commands are under way at a time at most
  * @param waiting how many decisions wait at most
  * @param pace how long after the last command the next one leaves, in nanoseconds for each that is under way
@@ -18,20 +19,29 @@ record Coalescing(int together, int underWay, int waiting, long pace) {
     static final int MOST_UNDER_WAY = 1_000;
     static final int MOST_WAITING = 1_000_000;
 
-    /** Decisions on the same count are put together and cost Redis next to nothing; but they have to be told, and that takes time. */
+    /**
+     * Decisions on the same count are put together and cost Redis next to nothing; but they have to be told, and that
+     * takes time.
+     */
     private static final int DECISIONS_PER_COUNT = 8;
 
     /**
      * On the same machine an answer is back in about this time, so that the next command takes along all who have come
-     * meanwhile. Where Redis is farther away, or busy, more commands are under way, each later than the one before; so the busier
-     * Redis is, the larger its batches. The last of a burst wait for an answer to those before them.
+     * meanwhile. Where Redis is farther away, or busy, more commands are under way, each later than the one before; so
+     * the busier Redis is, the larger its batches. The last of a burst wait for an answer to those before them.
      */
     private static final long PACE = TimeUnit.MICROSECONDS.toNanos(150);
 
-    /** With so long a trip, to wait for an answer to others before one's own may take longer than one has; so nobody does. */
+    /**
+     * With so long a trip, to wait for an answer to others before one's own may take longer than one has; so nobody
+     * does.
+     */
     static final long FAR = TimeUnit.MILLISECONDS.toNanos(5);
 
-    /** A hundred counts keep Redis busy for some tenths of a millisecond, so whoever else asks it does not wait for long. */
+    /**
+     * A hundred counts keep Redis busy for some tenths of a millisecond, so whoever else asks it does not wait for
+     * long.
+     */
     static final Coalescing AT_FIRST = new Coalescing(128, 256, 100_000);
 
     Coalescing {
@@ -54,7 +64,7 @@ record Coalescing(int together, int underWay, int waiting, long pace) {
     }
 
     /** Counts one more in among those who wait; or, if they are as many as may, tells him so, and returns false. */
-    boolean admits(Asked asked, AtomicInteger waiters) {
+    boolean admits(PendingDecision asked, AtomicInteger waiters) {
         if (waiters.incrementAndGet() <= waiting) {
             return true;
         }

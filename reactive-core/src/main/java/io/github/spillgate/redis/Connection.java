@@ -21,30 +21,33 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * A connection of our own on the user's client, opened when it is first needed. His own may be in a transaction, or blocked.
+ * A connection of our own on the user's client, opened when it is first needed. His own may be in a transaction, or
+ * blocked.
  *
- * <p>An attempt to open it belongs to nobody: whoever comes while it is under way waits for it, and no one who leaves ends it;
- * otherwise a service whose callers are impatient would never get connected. When it fails, those who waited are told, and the
- * next to come starts another. Opening takes a thread that may block, because a client offers to connect to the server it was
- * made for only in that way; and one of its own, because others would wait behind an attempt that hangs.
+ * <p>An attempt to open it belongs to nobody: whoever comes while it is under way waits for it, and no one who leaves
+ * ends it; otherwise a service whose callers are impatient would never get connected. When it fails, those who waited
+ * are told, and the next to come starts another. Opening takes a thread that may block, because a client offers to
+ * connect to the server it was made for only in that way; and one of its own, because others would wait behind an
+ * attempt that hangs.
  *
- * <p>A connection that breaks is given up, with all that was sent and not answered, and the next to come opens another. Lettuce
- * would connect it anew and send again what was not answered: but Redis may have done it, and then what was taken would be taken
- * twice, and what was given back be given back twice.
+ * <p>A connection that breaks is given up, with all that was sent and not answered, and the next to come opens another.
+ * Lettuce would connect it anew and send again what was not answered: but Redis may have done it, and then what was
+ * taken would be taken twice, and what was given back be given back twice.
  *
  * <p>What hangs is not waited for either, by whoever comes next. An attempt that takes longer than
- * {@value #LONGEST_ATTEMPT_SECONDS} s is given up, and another one begins; there are at most {@value #MOST_ATTEMPTS} at a time,
- * because each holds a thread until Lettuce ends it; should one succeed after all, it is closed. A connection on which Redis has
- * fallen silent is laid aside: others are asked on a new one, or a Redis that has come back elsewhere would be kept waiting until
- * the network gives up. So is a connection on which Redis refuses writes, as a primary does that has become a replica: that breaks no
- * connection, and the next one leads to the new primary. There is at most one new connection a second.
+ * {@value #LONGEST_ATTEMPT_SECONDS} s is given up, and another one begins; there are at most {@value #MOST_ATTEMPTS} at
+ * a time, because each holds a thread until Lettuce ends it; should one succeed after all, it is closed. A connection
+ * on which Redis has fallen silent is laid aside: others are asked on a new one, or a Redis that has come back
+ * elsewhere would be kept waiting until the network gives up. So is a connection on which Redis refuses writes, as a
+ * primary does that has become a replica: that breaks no connection, and the next one leads to the new primary. There
+ * is at most one new connection a second.
  *
- * <p>A connection that is laid aside stays open as long as no other one is, up to {@value #LONGEST_ASIDE_SECONDS} s, because a Redis that
- * has only been busy still answers there. Once another connection works, a Redis that is alive answers on both: the old one is closed
- * when it has no command in flight or has been silent for {@value #SHORTEST_ASIDE_SECONDS} s more. What was in flight on it then fails, so that it
- * holds up nothing else.
+ * <p>A connection that is laid aside stays open as long as no other one is, up to {@value #LONGEST_ASIDE_SECONDS} s,
+ * because a Redis that has only been busy still answers there. Once another connection works, a Redis that is alive
+ * answers on both: the old one is closed when it has no command in flight or has been silent for
+ * {@value #SHORTEST_ASIDE_SECONDS} s more. What was in flight on it then fails, so that it holds up nothing else.
  */
-final class Connection implements Asks {
+final class Connection implements CommandSender {
 
     static final int LONGEST_ATTEMPT_SECONDS = 5;
     static final int MOST_ATTEMPTS = 2;
@@ -71,7 +74,10 @@ final class Connection implements Asks {
                 () -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
     }
 
-    /** A connection to one node of a cluster, on a client that was made for none. What a replica is asked there, it passes on. */
+    /**
+     * A connection to one node of a cluster, on a client that was made for none. What a replica is asked there, it
+     * passes on.
+     */
     Connection(RedisClient client, RedisURI uri) {
         this(
                 () -> client.connect(ByteArrayCodec.INSTANCE, uri),
@@ -134,17 +140,24 @@ final class Connection implements Asks {
         }
     }
 
-    /** Closes the connection, if there is one or one is being opened, because the store is closed; does not wait for it. */
+    /**
+     * Closes the connection, if there is one or one is being opened, because the store is closed; does not wait for it.
+     */
     void close() {
         OpenConnection.unobserved(beginClosing());
     }
 
-    /** Closes the connection, as {@link #close()} does, and tells when it is closed; one that is being opened is not waited for. */
+    /**
+     * Closes the connection, as {@link #close()} does, and tells when it is closed; one that is being opened is not
+     * waited for.
+     */
     CompletableFuture<Void> beginClosing() {
         return beginClosing(Connection::isClosed);
     }
 
-    /** Closes the connection, as {@link #close()} does, and tells those who wait for it, or still come, another reason. */
+    /**
+     * Closes the connection, as {@link #close()} does, and tells those who wait for it, or still come, another reason.
+     */
     void close(Supplier<LimitStoreException> why) {
         OpenConnection.unobserved(beginClosing(why));
     }

@@ -12,7 +12,10 @@ import reactor.core.scheduler.Schedulers;
 /** Where answers are delivered, so that nobody goes on with one on the thread that reads from Redis. */
 final class Delivery {
 
-    /** Whoever is not there by then may never come: a scheduler that is shut down forgets him. Then another one is sent for. */
+    /**
+     * Whoever is not there by then may never come: a scheduler that is shut down forgets him. Then another one is sent
+     * for.
+     */
     static final long LONGEST_WAY = TimeUnit.MILLISECONDS.toNanos(100);
 
     private static final int MOST_AT_ONCE = 32;
@@ -26,7 +29,9 @@ final class Delivery {
     /** When somebody was sent for to take answers, who has not begun. */
     private final AtomicLong comesSince = new AtomicLong(NOBODY);
 
-    /** Whether answers are told on threads where nobody may block; else whoever does would keep the others from theirs. */
+    /**
+     * Whether answers are told on threads where nobody may block; else whoever does would keep the others from theirs.
+     */
     private volatile boolean neverBlocks;
 
     Delivery(Scheduler scheduler) {
@@ -53,8 +58,8 @@ final class Delivery {
     }
 
     /**
-     * Delivers an answer to few, with others that come until somebody is there to take them: a hop costs more than such an answer.
-     * Where somebody may block, each has a hop of its own.
+     * Delivers an answer to few, with others that come until somebody is there to take them: a hop costs more than such
+     * an answer. Where somebody may block, each has a hop of its own.
      */
     void deliverWithOthers(Runnable answer) {
         if (!neverBlocks) {

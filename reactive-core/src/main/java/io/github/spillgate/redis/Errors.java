@@ -20,8 +20,8 @@ import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 
 /**
- * Gives what Lettuce reports the type that says whether another try can help, and whether anything may have been done, once,
- * where it comes in.
+ * Gives what Lettuce reports the type that says whether another try can help, and whether anything may have been done,
+ * once, where it comes in.
  */
 final class Errors {
 
@@ -158,7 +158,8 @@ final class Errors {
         String key = new String(name, StandardCharsets.US_ASCII);
         return new ForeignValueException(
                 "the value under the Redis key \"" + key
-                        + "\" was not written by Spillgate, and is left unchanged: expected a count or no value; delete it"
+                        + "\" was not written by Spillgate, and is left unchanged: expected a count or no value; "
+                        + "delete it"
                         + " (for example DEL \"" + key + "\"), or configure another namespace",
                 e);
     }
@@ -217,8 +218,8 @@ final class Errors {
     }
 
     /**
-     * Returns the exception of ours that says that a server has no cluster, if that is what has been said to whoever has asked for it;
-     * else what was said.
+     * Returns the exception of ours that says that a server has no cluster, if that is what has been said to whoever
+     * has asked for it; else what was said.
      *
      * @param server the server that was asked
      */
@@ -240,13 +241,14 @@ final class Errors {
                                 ? " RedisStore.create(RedisClient.create(\"redis://host:6379\")), and in settings"
                                         + " redis.cluster=false"
                                 : "; if it is a Sentinel,"
-                                        + " RedisStore.create(RedisClient.create(\"redis-sentinel://host:26379/0#name\"))"),
+                                        + " RedisStore.create(RedisClient.create("
+                                        + "\"redis-sentinel://host:26379/0#name\"))"),
                 null);
     }
 
     /**
-     * Returns what says that nothing has been asked, where this went wrong before that. An answer of Redis stays what it is: it
-     * is clear enough.
+     * Returns what says that nothing has been asked, where this went wrong before that. An answer of Redis stays what
+     * it is: it is clear enough.
      */
     static Throwable notAsked(Throwable e) {
         return e instanceof RedisCommandExecutionException || e instanceof LimitStoreException

@@ -20,10 +20,10 @@ import reactor.util.context.Context;
 /**
  * A connection that is open, and how much is under way on it.
  *
- * <p>A command that has been sent stays under way until Redis answers it, though nobody may wait for it any more. So it shows
- * when Redis has fallen silent.
+ * <p>A command that has been sent stays under way until Redis answers it, though nobody may wait for it any more. So it
+ * shows when Redis has fallen silent.
  */
-final class OpenConnection implements Asks {
+final class OpenConnection implements CommandSender {
     // Design notes.
     //
     // Redis answers in the order in which it was asked. So the commands are numbered as they are sent, which only
@@ -57,11 +57,14 @@ final class OpenConnection implements Asks {
     /** The number of the newest command; written inside the turnstile. */
     private volatile long sent;
 
-    /** The number of the newest command that another thread than the connection's has written; written inside the turnstile. */
+    /**
+     * The number of the newest command that another thread than the connection's has written; written inside the
+     * turnstile.
+     */
     private volatile long sentByOthers;
 
     /** Commands that are held to be written together; none if they are not. Used inside the turnstile. */
-    private final List<Question<?>> held = new ArrayList<>();
+    private final List<PendingCommand<?>> held = new ArrayList<>();
 
     /** The thread that answers come on. */
     private volatile @Nullable Thread reader;
@@ -89,7 +92,8 @@ final class OpenConnection implements Asks {
     }
 
     /**
-     * Sends a command; the reply arrives on the connection's thread. A subscriber that cancels before the command is sent prevents it.
+     * Sends a command; the reply arrives on the connection's thread. A subscriber that cancels before the command is
+     * sent prevents it.
      */
     @Override
     public <T> Mono<T> ask(Command<T> command) {
@@ -101,7 +105,7 @@ final class OpenConnection implements Asks {
                 sink.error(Errors.unreachable(e));
                 return;
             }
-            turnstile.execute(new Question<>(sending, sink));
+            turnstile.execute(new PendingCommand<>(sending, sink));
         });
     }
 
@@ -141,7 +145,10 @@ final class OpenConnection implements Asks {
         unobserved(beginClosing());
     }
 
-    /** Closes the connection, and tells when it is closed, if it is not already. In turn, because it takes the lock of writing. */
+    /**
+     * Closes the connection, and tells when it is closed, if it is not already. In turn, because it takes the lock of
+     * writing.
+     */
     CompletableFuture<Void> beginClosing() {
         CompletableFuture<Void> closed = new CompletableFuture<>();
         turnstile.execute(() -> {
@@ -172,7 +179,7 @@ final class OpenConnection implements Asks {
         return number;
     }
 
-    private void hold(Question<?> question) {
+    private void hold(PendingCommand<?> question) {
         if (held.isEmpty()) {
             connection.setAutoFlushCommands(false);
         }
@@ -185,7 +192,7 @@ final class OpenConnection implements Asks {
         }
         connection.setAutoFlushCommands(true);
         connection.flushCommands();
-        held.forEach(Question::failIfLost);
+        held.forEach(PendingCommand::failIfLost);
         held.clear();
     }
 
@@ -200,7 +207,7 @@ final class OpenConnection implements Asks {
     }
 
     /** A command on its way. Who has asked may leave; the answer is awaited all the same. */
-    private final class Question<T> implements Runnable, CoreSubscriber<T> {
+    private final class PendingCommand<T> implements Runnable, CoreSubscriber<T> {
 
         private final Mono<T> command;
         private final MonoSink<T> sink;
@@ -210,7 +217,7 @@ final class OpenConnection implements Asks {
 
         private long number;
 
-        Question(Mono<T> command, MonoSink<T> sink) {
+        PendingCommand(Mono<T> command, MonoSink<T> sink) {
             this.command = command;
             this.sink = sink;
             sink.onCancel(() -> done.set(true));

@@ -22,8 +22,8 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Finds out which node of a cluster has which slot, for all who want to know it at the same time: from a few of the nodes that are
- * known, then from those that the user has named, or, if he has named none, from his client.
+ * Finds out which node of a cluster has which slot, for all who want to know it at the same time: from a few of the
+ * nodes that are known, then from those that the user has named, or, if he has named none, from his client.
  */
 final class OwnerSearch {
     // Design notes.
@@ -46,8 +46,8 @@ final class OwnerSearch {
     private static final int MOST_ASKED = 3;
 
     /**
-     * One that takes longer is given up, and another one begins: a client that asks a node which stands still waits for a minute, and the
-     * other nodes may be back long before. Each holds a thread, so there are few.
+     * One that takes longer is given up, and another one begins: a client that asks a node which stands still waits for
+     * a minute, and the other nodes may be back long before. Each holds a thread, so there are few.
      */
     private static final long LONGEST_ATTEMPT = TimeUnit.SECONDS.toNanos(5);
 
@@ -56,7 +56,7 @@ final class OwnerSearch {
     private final RedisClusterClient client;
     private final List<RedisURI> seeds;
     private final Nodes nodes;
-    private final AtomicReference<@Nullable Attempt> newest = new AtomicReference<>();
+    private final AtomicReference<@Nullable SearchAttempt> newest = new AtomicReference<>();
 
     /** How many wait for the user's client at the moment. */
     private final AtomicInteger clientsAsked = new AtomicInteger();
@@ -79,11 +79,11 @@ final class OwnerSearch {
     /** Finds out who has which slot; whoever comes while somebody does, or soon after, goes by what that one finds. */
     Mono<Void> look() {
         while (true) {
-            Attempt known = newest.get();
+            SearchAttempt known = newest.get();
             if (known != null && !known.isOld()) {
                 return known.awaited;
             }
-            Attempt next = new Attempt();
+            SearchAttempt next = new SearchAttempt();
             if (newest.compareAndSet(known, next)) {
                 next.start();
                 if (known != null) {
@@ -126,7 +126,7 @@ final class OwnerSearch {
     record Owner(int from, int to, String host, int port) {}
 
     /** One attempt to find out who has which slot. */
-    private final class Attempt {
+    private final class SearchAttempt {
 
         private final CompletableFuture<@Nullable Void> outcome = new CompletableFuture<>();
 
@@ -211,7 +211,9 @@ final class OwnerSearch {
                     });
         }
 
-        /** Takes a thread, because the client answers to nobody who does not wait, and asks anew only if it is told to. */
+        /**
+         * Takes a thread, because the client answers to nobody who does not wait, and asks anew only if it is told to.
+         */
         private void askClient() {
             try {
                 if (clientHasLooked) {
@@ -265,7 +267,9 @@ final class OwnerSearch {
             return owners;
         }
 
-        /** A question mark stands for a host name that nobody knows; then the address follows behind the id of the node. */
+        /**
+         * A question mark stands for a host name that nobody knows; then the address follows behind the id of the node.
+         */
         private static String hostIn(List<?> node, Server by) {
             String host = text(node.get(0));
             if (host.equals("?") && node.size() > 3 && node.get(3) instanceof List<?> more) {

@@ -3,8 +3,9 @@ package io.github.spillgate.redis;
 import java.util.Arrays;
 
 /**
- * Unsigned numbers of so many bytes each, little-endian, one after another, as {@code struct.pack} and {@code struct.unpack} have
- * them in a script. One string of them costs Redis and the client less than a string for each number.
+ * Unsigned numbers of so many bytes each, little-endian, one after another, as {@code struct.pack} and
+ * {@code struct.unpack} have them in a script. One string of them costs Redis and the client less than a string for
+ * each number.
  */
 final class Packed {
 

@@ -9,7 +9,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * Where a node of a cluster says that another one has what it was asked for. It has done nothing then.
  *
- * @param isForGood whether that one has the slot from now on; else only what is not here any more, while the slot is being moved
+ * @param isForGood whether that one has the slot from now on; else only what is not here any more, while the slot is
+ *     being moved
  * @param slot which slot
  * @param host where the other one is; empty, or a question mark, if that is where this one is, for all that it knows
  * @param port its port
@@ -42,7 +43,10 @@ record Redirect(boolean isForGood, int slot, String host, int port) {
         return text != null && text.startsWith("TRYAGAIN ");
     }
 
-    /** Whether a node has said that it decides nothing, because it has no part in a cluster that is well, for all that it knows. */
+    /**
+     * Whether a node has said that it decides nothing, because it has no part in a cluster that is well, for all that
+     * it knows.
+     */
     static boolean isOutOfCluster(Throwable said) {
         String text = said instanceof RedisCommandExecutionException ? said.getMessage() : null;
         return text != null && text.startsWith("CLUSTERDOWN ");
@@ -54,5 +58,5 @@ record Redirect(boolean isForGood, int slot, String host, int port) {
      * @param server the other node
      * @param asks how to ask it
      */
-    record Target(Server server, Asks asks) {}
+    record Target(Server server, CommandSender asks) {}
 }

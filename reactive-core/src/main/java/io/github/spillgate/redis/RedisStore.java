@@ -228,7 +228,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      */
     @Override
     public Mono<Decision> take(List<Claim> claims) {
-        return take(claims, Asked.NO_DEADLINE);
+        return take(claims, PendingDecision.NO_DEADLINE);
     }
 
     /**
@@ -244,7 +244,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<Decision> peek(List<Claim> claims) {
-        return decide(claims, false, Asked.NO_DEADLINE);
+        return decide(claims, false, PendingDecision.NO_DEADLINE);
     }
 
     private Mono<Decision> decide(List<Claim> claims, boolean takes, long deadline) {
@@ -261,10 +261,10 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                         : acrossSlots.peek(claims, bySlot).publishOn(delivery.scheduler());
             }
         }
-        return Asked.by(claims, slot, takes, deadline, this::decide);
+        return PendingDecision.by(claims, slot, takes, deadline, this::decide);
     }
 
-    private void decide(Asked asked) {
+    private void decide(PendingDecision asked) {
         Server server = servers.known(asked.slot());
         if (server != null) {
             server.decide(asked);
@@ -665,9 +665,9 @@ public final class RedisStore implements LimitStore, AutoCloseable {
             Objects.requireNonNull(namespace, "namespace is null: expected one, for example \"shop:prod\"");
             if (!NAMESPACE.matcher(namespace).matches()) {
                 String shown = namespace.substring(0, Math.min(80, namespace.length()));
-                throw new IllegalArgumentException(
-                        "namespace \"" + shown.replaceAll("[^ -~]", "?")
-                                + "\" would need escaping in a key: expected 1 to 64 of the characters A-Z a-z 0-9 . _ : -, for example \"shop:prod\"");
+                throw new IllegalArgumentException("namespace \"" + shown.replaceAll("[^ -~]", "?")
+                        + "\" would need escaping in a key: expected 1 to 64 of the characters A-Z a-z 0-9 . "
+                        + "_ : -, for example \"shop:prod\"");
             }
             this.namespace = namespace;
             return this;

@@ -8,8 +8,9 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Finds out whether a server may decide. A replica takes no charge, and tells what was so a while ago; it would be asked for
- * all that, as long as nobody is admitted. A Sentinel has no counts at all, only the address of whoever has them.
+ * Finds out whether a server may decide. A replica takes no charge, and tells what was so a while ago; it would be
+ * asked for all that, as long as nobody is admitted. A Sentinel has no counts at all, only the address of whoever has
+ * them.
  */
 final class Role {
 
@@ -22,8 +23,8 @@ final class Role {
     private Role() {}
 
     /**
-     * Asks the server, and waits for what it says. One that does not say is let pass, because the user may not ask, or because it
-     * has no such command, as proxies have none: if it is a replica, the first charge will tell.
+     * Asks the server, and waits for what it says. One that does not say is let pass, because the user may not ask, or
+     * because it has no such command, as proxies have none: if it is a replica, the first charge will tell.
      *
      * @return the connection; it is closed, if there is no other use for it
      * @throws io.github.spillgate.LimitStoreUnreachableException if it is a replica, or a Sentinel

@@ -9,11 +9,11 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Runs one script by its digest, and loads it where Redis does not know it: at first, and after a restart, a failover or a
- * SCRIPT FLUSH.
+ * Runs one script by its digest, and loads it where Redis does not know it: at first, and after a restart, a failover
+ * or a SCRIPT FLUSH.
  *
- * <p>Thousands of calls may be in flight when Redis loses the script, and each fails. One of them loads it; the others wait for that
- * load and run again.
+ * <p>Thousands of calls may be in flight when Redis loses the script, and each fails. One of them loads it; the others
+ * wait for that load and run again.
  */
 final class ScriptRunner {
     // Design notes.
@@ -50,18 +50,21 @@ final class ScriptRunner {
      * @param first where it is run
      * @param then where it is run again if it had to be loaded
      */
-    Mono<Object> run(Asks first, Asks then, byte[][] keys, byte[][] arguments) {
+    Mono<Object> run(CommandSender first, CommandSender then, byte[][] keys, byte[][] arguments) {
         return run(first, then, keys, clock -> arguments);
     }
 
-    /** Runs the script like {@link #run(Asks, Asks, byte[][], byte[][])}, with arguments that depend on the server's clock. */
-    Mono<Object> run(Asks first, Asks then, byte[][] keys, Function<RedisClock, byte[][]> arguments) {
+    /**
+     * Runs the script like {@link #run(CommandSender, CommandSender, byte[][], byte[][])}, with arguments that depend
+     * on the server's clock.
+     */
+    Mono<Object> run(CommandSender first, CommandSender then, byte[][] keys, Function<RedisClock, byte[][]> arguments) {
         return run(first, then, keys, arguments, TRIES);
     }
 
     /**
-     * Loads the script, whether Redis knows it or not. For a user who may run scripts but not load them it is enough that Redis
-     * knows it.
+     * Loads the script, whether Redis knows it or not. For a user who may run scripts but not load them it is enough
+     * that Redis knows it.
      */
     Mono<Void> load() {
         return Mono.defer(() -> loadAfter(completed.get())).then().onErrorResume(Errors::isRefusal, this::checkKnown);
@@ -79,7 +82,11 @@ final class ScriptRunner {
     }
 
     private Mono<Object> run(
-            Asks asked, Asks then, byte[][] keys, Function<RedisClock, byte[][]> arguments, int tries) {
+            CommandSender asked,
+            CommandSender then,
+            byte[][] keys,
+            Function<RedisClock, byte[][]> arguments,
+            int tries) {
         return Mono.defer(() -> {
             Load known = completed.get();
             Mono<Object> reply = call(asked, keys, arguments);
@@ -93,7 +100,7 @@ final class ScriptRunner {
         });
     }
 
-    private Mono<Object> call(Asks asked, byte[][] keys, Function<RedisClock, byte[][]> arguments) {
+    private Mono<Object> call(CommandSender asked, byte[][] keys, Function<RedisClock, byte[][]> arguments) {
         return asked.ask(
                 (commands, clock) -> commands.evalsha(script.sha1(), script.output(), keys, arguments.apply(clock))
                         .next());

@@ -35,7 +35,8 @@ final class Server {
      * A server.
      *
      * @param name what tells it from the others
-     * @param elsewhere whom to ask instead, where this one says that another has what it was asked for; empty if there is no other
+     * @param elsewhere whom to ask instead, where this one says that another has what it was asked for; empty if there
+     *     is no other
      * @param outOfCluster what to do where this one says that it has no part in the cluster
      */
     Server(
@@ -78,7 +79,7 @@ final class Server {
     }
 
     /** Has a decision made, together with others that come at the same time. */
-    void decide(Asked asked) {
+    void decide(PendingDecision asked) {
         // First, for those who hold all the places may wait on a connection that only who comes next replaces.
         OpenConnection open = connection.ifOpen();
         Coalescer here = open == null ? null : coalescerOn(open);
@@ -127,11 +128,11 @@ final class Server {
         return ask(connection, connection, errand);
     }
 
-    private <T> Mono<T> ask(Asks first, Asks then, Errand<T> errand) {
+    private <T> Mono<T> ask(CommandSender first, CommandSender then, Errand<T> errand) {
         return ask(first, then, errand, MOST_REDIRECTS);
     }
 
-    private <T> Mono<T> ask(Asks first, Asks then, Errand<T> errand, int redirects) {
+    private <T> Mono<T> ask(CommandSender first, CommandSender then, Errand<T> errand, int redirects) {
         return errand.on(this, first, then).onErrorResume(RedisCommandExecutionException.class, said -> {
             Redirect to = Redirect.in(said);
             if (to == null) {
@@ -179,7 +180,7 @@ final class Server {
     interface Errand<T> {
 
         /** Asks, and if that takes more than one question, goes on there. */
-        Mono<T> on(Server server, Asks first, Asks then);
+        Mono<T> on(Server server, CommandSender first, CommandSender then);
     }
 
     /**

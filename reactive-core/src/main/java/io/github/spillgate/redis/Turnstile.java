@@ -10,12 +10,12 @@ import reactor.core.scheduler.Schedulers;
 /**
  * Runs what it is given at once, and one after another: whoever comes while somebody is inside leaves his task to him.
  *
- * <p>Lettuce takes a lock for each command that is written. Two threads that write at the same time would wait for each other
- * there, and ours are event loops; those that pass here never meet.
+ * <p>Lettuce takes a lock for each command that is written. Two threads that write at the same time would wait for each
+ * other there, and ours are event loops; those that pass here never meet.
  *
- * <p>Nobody is kept for long: who has run {@value #LONGEST_STAY} tasks leaves the rest to another thread, or under load one
- * event loop would write for all the others. And whoever goes, opens: if even a task's error should come out here, such as that
- * of a stack that is full, the next one to come finds the way free.
+ * <p>Nobody is kept for long: who has run {@value #LONGEST_STAY} tasks leaves the rest to another thread, or under load
+ * one event loop would write for all the others. And whoever goes, opens: if even a task's error should come out here,
+ * such as that of a stack that is full, the next one to come finds the way free.
  */
 final class Turnstile implements Executor {
 

@@ -42,8 +42,8 @@ local function writeCounter(counter)
   end
 end
 
--- previous × (1 − elapsed/window) + current + cost ≤ permits, without a division: the products of integers are exact below
--- EXACT, and rounding never turns an order around. What is equal only by rounding does not fit.
+-- previous × (1 − elapsed/window) + current + cost ≤ permits, without a division: the products of integers are exact
+-- below EXACT, and rounding never turns an order around. What is equal only by rounding does not fit.
 local function counterFits(counter, permits, cost)
   local free = permits - counter.current - cost
   if free < 0 or free >= counter.previous then

@@ -3,14 +3,16 @@
 -- KEYS[i]   the name of the i-th count; no two are the same
 -- ARGV[1]   numbers, unsigned, little-endian, of so many bytes:
 --             limits:2, then so many times
---               kind:1        1 for a log, 2 for a counter with windows from the first hit, 3 for one with windows on the clock
+--               kind:1        1 for a log, 2 for a counter with windows from the first hit, 3 for one with
+--                             windows on the clock
 --               permits:7     how many a window holds
 --               window:6      its length in milliseconds
 --               resolution:6  of a log, the length of a slot in milliseconds; else 1
 --               denied:1      1 if a denied request counts too, else 0
 --             then, to the end, as many questions as there are
 --               mode:1        1 to charge, 0 to tell what charging would answer
---               times:4       how often it is asked, one time after another; 1 where a denied request counts, or nothing is charged
+--               times:4       how often it is asked, one time after another; 1 if a denied request counts, or
+--                             if nothing is charged
 --               deadline:7    the last microsecond at which it may be decided, on this clock; 0 if there is none
 --               counts:1, then so many times
 --                 key:2       the number of the count
@@ -19,20 +21,20 @@
 --
 -- Reply: the time in microseconds:7, then of each question and each of its counts, as it is after that:
 --     allowed:4   how many times the question is allowed, the first ones; the others are denied
---     verdict:1   1 if the cost did not fit, for those who are denied; FOREIGN if the value is not ours; UNWRITTEN if what was to be
---                 charged could not be written; LATE if the deadline had passed; else 0
+--     verdict:1   1 if the cost did not fit, for denied requests; FOREIGN if the value is not ours; UNWRITTEN if
+--                 the charge could not be written; LATE if the deadline had passed; else 0
 --     log:        used:7; when the cost fits:7; when nothing is used any more:7
 --     counter:    previous:7; current:7; start of the window:7
 --   then why something could not be written, as text; mostly nothing
 --
--- "When the cost fits" is looked up where somebody is denied, and is the present else. A question that cannot be decided changes
--- nothing and keeps no other from being decided.
+-- "When the cost fits" is looked up where somebody is denied, and is the present else. A question that cannot be
+-- decided changes nothing and keeps no other from being decided.
 
 local FOREIGN, UNWRITTEN, LATE = 2, 3, 4
 
--- What is torn, or cannot be written, is found out on the way, and all is decided once more, knowing that. No head has been written
--- by then, so nothing is changed; but for a log whose later expiry is refused, which is charged by then, and is told to be
--- unwritten. It must not be charged again.
+-- What is torn, or cannot be written, is found out on the way, and all is decided once more, knowing that. No head has
+-- been written by then, so nothing is changed; but for a log whose later expiry is refused, which is charged by then,
+-- and is told to be unwritten. It must not be charged again.
 local torn = {} -- the keys of such values
 local isWritable, why = true, ''
 
@@ -63,7 +65,8 @@ if one and one.kind == LOG then
   end
 end
 
--- When enough of the oldest hits have left. They are counted from the oldest on, or, if that is nearer, from the newest back.
+-- When enough of the oldest hits have left. They are counted from the oldest on, or, if that is nearer, from the newest
+-- back.
 local function whenLogFits(log, permits, cost)
   local missing = log.used + cost - permits
   if missing <= 0 then
@@ -119,8 +122,8 @@ local function timesThatFit(isLog, count, permits, cost, times)
 end
 
 local limits, number, questions = {}, unpackFrom('<I2', asked)
--- A denied request that counts changes a log where it lies, before it is known whether another one is torn. So there every
--- log is looked at before that.
+-- A denied request that counts changes a log where it lies, before it is known whether another one is torn. So there
+-- every log is looked at before that.
 local isAnyCounting = false
 for l = 1, number do
   local kind, permits, window, resolution, denied

@@ -53,7 +53,8 @@ local function oldestOf(log)
   return log.oldest
 end
 
--- The log as it is now, without what has left; nil if the value is foreign. Of a limit, window and resolution are looked at.
+-- The log as it is now, without what has left; nil if the value is foreign. Of a limit, window and resolution are
+-- looked at.
 local function readLog(key, limit, looksAtLength)
   local bytes = read(key)
   if bytes == '' then

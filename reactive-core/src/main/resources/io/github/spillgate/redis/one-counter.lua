@@ -1,7 +1,7 @@
--- one-counter.lua: decides one question, asked once, about one counter, if it fits: what a command mostly is where decisions do
--- not come together. It stands before what logs need, for to set that up takes Redis longer than to answer. decide.lua says
--- what is asked and replied, and is left all that is not this case, or comes to nothing. Nothing has been written then, for a
--- counter takes one call.
+-- one-counter.lua: decides one question, asked once, about one counter, if it fits: what a command mostly is where
+-- decisions do not come together. It stands before what logs need, for to set that up takes Redis longer than to
+-- answer. decide.lua says what is asked and replied, and is left all that is not this case, or comes to nothing.
+-- Nothing has been written then, for a counter takes one call.
 
 local LOG, ON_THE_CLOCK = 1, 3
 local LENGTH_OF_ONE = 47

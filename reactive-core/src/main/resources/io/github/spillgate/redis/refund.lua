@@ -1,9 +1,10 @@
 -- refund.lua: gives back permits of one or more counts.
 --
--- KEYS          the names of the counts; no two are the same; then those of their marks, which say when they were reset; or none of
---               these, if it is known that no reset has come between
+-- KEYS          the names of the counts; no two are the same; then those of their marks, which say when they were
+--               reset; or none of these, if it is known that no reset has come between
 -- ARGV[1]       when they were taken, in milliseconds, to give back just those; '' to give back the oldest
--- ARGV[2]       the same in microseconds: what was taken before a reset is gone already, and is not taken off what came after it
+-- ARGV[2]       the same in microseconds: what was taken before a reset is gone already, and is not taken off
+--               what came after it
 -- ARGV[5i-2 …]  of the i-th count, five each:
 --                 kind        'log', 'counter' (windows from the first hit) or 'clock' (windows on the clock)
 --                 permits     how many a window holds
@@ -13,8 +14,8 @@
 --
 -- Reply: OK.
 --
--- Error 'FOREIGN i': the value under KEYS[i] is foreign. Nothing has been changed then: all counts are read and checked before the
--- first is written.
+-- Error 'FOREIGN i': the value under KEYS[i] is foreign. Nothing has been changed then: all counts are read and checked
+-- before the first is written.
 
 local takenAt, takenAtMicros = tonumber(ARGV[1]), tonumber(ARGV[2])
 

@@ -5,8 +5,8 @@
 --
 -- Reply: OK.
 --
--- What the names hold is deleted first, whoever has written it: a Redis that is full refuses the marks else. Where a count and its mark
--- are on two nodes for a moment, each of them is all that there is.
+-- What the names hold is deleted first, whoever has written it: a Redis that is full refuses the marks else. Where a
+-- count and its mark are on two nodes for a moment, each of them is all that there is.
 
 local counts = #KEYS - #ARGV
 for i = 1, counts do

@@ -1,5 +1,5 @@
--- settle.lua: charges what was admitted elsewhere, each settlement once and for itself. What is stored, and the clock, are
--- those of counts.lua.
+-- settle.lua: charges what was admitted elsewhere, each settlement once and for itself. What is stored, and the clock,
+-- are those of counts.lua.
 --
 -- KEYS[2i-1]    the name of the count of the i-th settlement
 -- KEYS[2i]      its mark: whether it has been charged
@@ -14,20 +14,22 @@
 --                               permits  how many
 --
 -- Reply, all integers: the time in milliseconds, then four of each settlement:
---   what became of it: CHARGED now; BEFORE, its mark is there; LEFT, none of it counts any more; FOREIGN, the value is not ours
+--   what became of it: CHARGED now; BEFORE, its mark is there; LEFT, none of it counts any more; FOREIGN, the
+--     value is not ours
 --   log:      used; the present; when nothing is used any more
 --   counter:  previous; current; start of the window
 --   foreign:  0, 0, 0
 --
 -- The mark is set before anything is charged, and stays as long as what was charged can count: whoever sends it again
--- after that has nothing left that counts. No settlement keeps another from being charged; so there is no error for a foreign
--- value, and what has been charged stays so if a later one fails.
+-- after that has nothing left that counts. No settlement keeps another from being charged; so there is no error for a
+-- foreign value, and what has been charged stays so if a later one fails.
 
 local CHARGED, BEFORE, LEFT, FOREIGN = 0, 1, 2, 3
 local MOST_PERMITS = 4294967295 -- in one log: no entry of it, nor all of them together, pass four bytes
 local EXACT = 9007199254740991 -- doubles hold every integer up to here
 
--- Logs ---------------------------------------------------------------------------------------------------------------------
+-- Logs
+-- ---------------------------------------------------------------------------------------------------------------------
 
 -- The hits that count, by slots: those of one slot together. A range of time counts as its youngest end.
 local function slotsOf(hits, limit)
@@ -70,8 +72,9 @@ local function fit(log, slots)
   return MOST_PERMITS - room
 end
 
--- The entries together with the hits, both in order of time; what lies between two hits is copied as it is. Where there are
--- as many entries as a log may have, hits are added to the next later one, or the newest is made as late as they are.
+-- The entries together with the hits, both in order of time; what lies between two hits is copied as it is. Where there
+-- are as many entries as a log may have, hits are added to the next later one, or the newest is made as late as they
+-- are.
 local function merge(entries, base, slots)
   local size, merged, done = #entries / ENTRY, {}, 0
   local free = MOST_ENTRIES - size
@@ -139,7 +142,8 @@ local function chargeLog(log, slots)
   log.first, log.last, log.oldest = 0, #entries / ENTRY - 1, nil
 end
 
--- Counters -----------------------------------------------------------------------------------------------------------------
+-- Counters
+-- -----------------------------------------------------------------------------------------------------------------
 
 -- Windows that have passed until this time are passed on, as in readCounter.
 local function passOn(counter, kind, time)

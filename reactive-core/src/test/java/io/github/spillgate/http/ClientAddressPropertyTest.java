@@ -22,7 +22,9 @@ class ClientAddressPropertyTest {
     private final ClientAddress byXForwardedFor = ClientAddress.ofXForwardedFor("10.0.0.0/8");
     private final ClientAddress byForwarded = ClientAddress.ofForwarded("10.0.0.0/8");
 
-    /** What the first trusted proxy notes is who sent it the request, and nothing that he sent with it can change that. */
+    /**
+     * What the first trusted proxy notes is who sent it the request, and nothing that he sent with it can change that.
+     */
     @Property
     void whateverTheClientWritesHeIsFound(
             @ForAll @Size(max = 4) List<@From("headers") String> his,

@@ -64,7 +64,8 @@ class KeySyntaxTest {
                 "header: -> cannot be read at character 8: expected a name after \"header:\"",
                 "header -> cannot be read at character 1",
                 "address address -> cannot be read at character 9: expected nothing more, or | or + before another key",
-                "header:X Api -> cannot be read at character 10: expected nothing more, or | or + before another key; a name has no space in it, for example header:X-Api-Key",
+                "header:X Api -> cannot be read at character 10: expected nothing more, or | or + before another key; "
+                        + "a name has no space in it, for example header:X-Api-Key",
                 "address | -> cannot be read at character 10",
                 "| address -> cannot be read at character 1",
                 "address ++ address -> cannot be read at character 10",
@@ -95,7 +96,8 @@ class KeySyntaxTest {
                 .isThrownBy(() -> KeySyntax.of(ClientAddress.ofPeer()).parse("hashed(address)"))
                 .withMessage(
                         "key \"hashed(address)\" is to be hashed, and there is no secret: expected one of at least 16"
-                                + " characters, the same in all instances, as spillgate.secret in Spring Boot, \"secret\" in"
+                                + " characters, the same in all instances, as spillgate.secret in Spring Boot, "
+                                + "\"secret\" in"
                                 + " the options of Vert.x, or KeySyntax.secret(…)");
     }
 }

@@ -26,7 +26,8 @@ class ProblemTest {
                     + "\"title\":\"Request cannot be satisfied as assigned quota has been exceeded\",\"status\":429,";
     private static final String REDUCED_CAPACITY =
             "{\"type\":\"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity\","
-                    + "\"title\":\"Request cannot be satisfied due to temporary server capacity constraints\",\"status\":503,";
+                    + "\"title\":\"Request cannot be satisfied due to temporary server capacity "
+                    + "constraints\",\"status\":503,";
 
     private static String body(Problem problem) {
         return new String(problem.body(), StandardCharsets.UTF_8);
@@ -126,7 +127,7 @@ class ProblemTest {
         StringBuilder json = new StringBuilder();
         Problem.appendString(json, "a\"b\\c/\b\f\n\r\t\u0000\u001f \u007f\u00fc\u2028\ud83d\ude00\ud800~");
         assertThat(json)
-                .hasToString(
-                        "\"a\\\"b\\\\c/\\u0008\\u000c\\u000a\\u000d\\u0009\\u0000\\u001f \\u007f\\u00fc\\u2028\\ud83d\\ude00\\ud800~\"");
+                .hasToString("\"a\\\"b\\\\c/\\u0008\\u000c\\u000a\\u000d\\u0009\\u0000\\u001f "
+                        + "\\u007f\\u00fc\\u2028\\ud83d\\ude00\\ud800~\"");
     }
 }

@@ -153,7 +153,8 @@ class RuleListenerWarningTest {
                 .containsExactly(
                         failed + "it lets such requests through (when-lookup-fails: undecided, when-undecided: allow)",
                         failed
-                                + "such requests are denied with 503 (when-lookup-fails: undecided, when-undecided: deny)");
+                                + "such requests are denied with 503 (when-lookup-fails: undecided, when-undecided: "
+                                + "deny)");
     }
 
     @Test

@@ -62,7 +62,10 @@ class RuleMissingKeyTest {
         assertThat(log.lines(WARNING)).isEmpty();
     }
 
-    /** A rule that names an alternative to the user is about other requests, too: a client must not leave the rule by omitting a header. */
+    /**
+     * A rule that names an alternative to the user is about other requests, too: a client must not leave the rule by
+     * omitting a header.
+     */
     @Test
     void aRuleWithAnAlternativeToTheUserAppliesToRequestsThatAreNotAuthenticated() {
         for (KeySource key : List.of(
@@ -136,9 +139,9 @@ class RuleMissingKeyTest {
         assertThat(log.lines(WARNING))
                 .singleElement()
                 .satisfies(line -> assertThat(line)
-                        .endsWith(
-                                "rule a: requests without a key share one count on every path, login included: expected paths"
-                                        + " or exclude-paths that leave some out, or when-missing: skip"));
+                        .endsWith("rule a: requests without a key share one count on every path, login included: "
+                                + "expected paths"
+                                + " or exclude-paths that leave some out, or when-missing: skip"));
         decide(rules, SentRequest.get("/"));
         rules.replace(List.of(rule.limit(Limit.perHour(9)).build()));
         assertThat(log.lines(WARNING)).hasSize(1);

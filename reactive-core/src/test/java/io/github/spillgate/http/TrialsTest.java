@@ -27,7 +27,10 @@ import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
 import reactor.test.publisher.TestPublisher;
 
-/** When rules that are tried out are looked up, and when they charge: the verdict of the others comes when a test lets it. */
+/**
+ * When rules that are tried out are looked up, and when they charge: the verdict of the others comes when a test lets
+ * it.
+ */
 class TrialsTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);

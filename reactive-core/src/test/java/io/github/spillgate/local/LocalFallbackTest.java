@@ -98,7 +98,10 @@ class LocalFallbackTest extends LocalFallbackFixture {
         }
     }
 
-    /** What was settled may be more than the limit; it has left by then, and whoever asks all the time is not to wait for the clock. */
+    /**
+     * What was settled may be more than the limit; it has left by then, and whoever asks all the time is not to wait
+     * for the clock.
+     */
     @Test
     void whatWasUsedBeforeTheOtherClockSteppedBackKeepsNobodyOutForLongerThanTwoWindows() {
         RateLimiter limiter = limiter(Limit.perSecond(10));

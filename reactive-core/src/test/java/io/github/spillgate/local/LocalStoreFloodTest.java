@@ -9,7 +9,7 @@ import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
-import io.github.spillgate.resilience.ResilientStore;
+import io.github.spillgate.failover.ResilientStore;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
@@ -19,7 +19,10 @@ import java.util.function.IntConsumer;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
-/** Ten times as many new keys come to a store as it remembers: 100,000 here, and a million in {@link LocalStoreLargeFloodTest}. */
+/**
+ * Ten times as many new keys come to a store as it remembers: 100,000 here, and a million in
+ * {@link LocalStoreLargeFloodTest}.
+ */
 class LocalStoreFloodTest {
 
     private static final Limit LIMIT = Limit.perHour(10);
@@ -29,7 +32,9 @@ class LocalStoreFloodTest {
     private final int flood = 10 * bound;
     private final int aSecond = flood / 4;
 
-    /** So many keys later a key comes again, twice: often enough for a cache to think that it is worth more than others. */
+    /**
+     * So many keys later a key comes again, twice: often enough for a cache to think that it is worth more than others.
+     */
     private final int again = flood * 3 / 100;
 
     private final ManualClock clock = new ManualClock();
@@ -115,7 +120,10 @@ class LocalStoreFloodTest {
         assertThat(store.apart().size()).isLessThanOrEqualTo(bound / 4);
     }
 
-    /** Much comes in a second, because whoever asks only once in that time is then soon the one seen least and longest ago. */
+    /**
+     * Much comes in a second, because whoever asks only once in that time is then soon the one seen least and longest
+     * ago.
+     */
     private void flood(int keys, IntConsumer fresh, IntConsumer onceASecond) {
         for (int i = 0; i < keys; i++) {
             fresh.accept(i);

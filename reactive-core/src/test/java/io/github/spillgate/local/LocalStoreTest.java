@@ -93,7 +93,9 @@ class LocalStoreTest {
                         "maximumCounts 15 is less than one verdict may need: expected 16 or more, for example 100_000");
     }
 
-    /** Verdicts over the same keys in opposite orders: with monitors taken as they come, they would wait for each other. */
+    /**
+     * Verdicts over the same keys in opposite orders: with monitors taken as they come, they would wait for each other.
+     */
     @RepeatedTest(3)
     void verdictsOverManyKeysNeitherLockUpNorTearApart() {
         RateLimiter limiter = limiter(LocalStore.bounded(100, clock), Limit.perHour(100));
@@ -113,7 +115,10 @@ class LocalStoreTest {
         assertThat(limiter.peek(a, b, c).block().limits()).allMatch(usage -> usage.used() == 100);
     }
 
-    /** One caller has found the count of a key and is about to lock it, when the store forgets it and another starts anew. */
+    /**
+     * One caller has found the count of a key and is about to lock it, when the store forgets it and another starts
+     * anew.
+     */
     @ParameterizedTest
     @ValueSource(ints = {1, 2})
     void aCountThatIsForgottenWhileSomebodyReachesForItIsNotDecidedOn(int keys) throws Exception {

@@ -5,7 +5,10 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.Settlement.Hits;
 import java.util.List;
 
-/** One count as the design defines it. {@code now} is in milliseconds; {@code limit} may change its permits between calls. */
+/**
+ * One count as the design defines it. {@code now} is in milliseconds; {@code limit} may change its permits between
+ * calls.
+ */
 public abstract class CountModel {
 
     static CountModel of(Limit limit) {

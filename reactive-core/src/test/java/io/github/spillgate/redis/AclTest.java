@@ -44,7 +44,10 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
-/** The user that the documentation names is enough for all that the store does, and is the least; and what a user who lacks something is told. */
+/**
+ * The user that the documentation names is enough for all that the store does, and is the least; and what a user who
+ * lacks something is told.
+ */
 class AclTest {
 
     private static final Path PAGE = Path.of("../docs/redis.md");

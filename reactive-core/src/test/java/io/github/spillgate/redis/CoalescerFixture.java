@@ -145,7 +145,10 @@ abstract class CoalescerFixture {
                     .block(LONG);
         }
 
-        /** Awaited by the one who looks: a timer of the future's own would be called off by a thread that must not block. */
+        /**
+         * Awaited by the one who looks: a timer of the future's own would be called off by a thread that must not
+         * block.
+         */
         private Mono<Decision> outcome() {
             return Mono.fromFuture(outcome, true);
         }

@@ -32,7 +32,10 @@ import reactor.core.publisher.Hooks;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-/** Requests that share a command do not share their errors, contexts and cancellations; and how requests end with the store. */
+/**
+ * Requests that share a command do not share their errors, contexts and cancellations; and how requests end with the
+ * store.
+ */
 class CoalescerIsolationTest extends CoalescerFixture {
 
     // Neighbours

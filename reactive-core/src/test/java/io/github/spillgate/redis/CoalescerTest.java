@@ -197,7 +197,10 @@ class CoalescerTest extends CoalescerFixture {
         assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(50);
     }
 
-    /** What is counted as waiting is counted off again, whatever becomes of it: so there is room for as many the next time. */
+    /**
+     * What is counted as waiting is counted off again, whatever becomes of it: so there is room for as many the next
+     * time.
+     */
     @Test
     void whoFindsAllPlacesTakenIsToldAtOnceAndNextTimeThereAreAsManyAgain() {
         RateLimiter limiter = limiter(store(how -> how.coalescing(10, 3, 20)), LIMIT);

@@ -26,7 +26,10 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.scheduler.Schedulers;
 
-/** A connection whose other end takes no writes is replaced, for the next one may lead to the primary; the time is set by the test. */
+/**
+ * A connection whose other end takes no writes is replaced, for the next one may lead to the primary; the time is set
+ * by the test.
+ */
 class ConnectionDemotionTest {
 
     private static final String NAME = "demoted";

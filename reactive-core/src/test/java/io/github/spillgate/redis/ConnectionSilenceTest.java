@@ -170,7 +170,9 @@ class ConnectionSilenceTest {
         await().until(() -> connectionsOfOurs() == 0);
     }
 
-    /** To Reactor such an error is fatal: unless it is caught where it is thrown, it is lost on the connection's thread. */
+    /**
+     * To Reactor such an error is fatal: unless it is caught where it is thrown, it is lost on the connection's thread.
+     */
     @Test
     void aCommandThatMissesAMethodFailsWithItsName() {
         CompletableFuture<String> missing = connection
@@ -246,7 +248,10 @@ class ConnectionSilenceTest {
         passWhileNot(time, () -> connectionsOfOurs() == 1);
     }
 
-    /** Lets the timers run out by which a replaced connection is closed soon, and not the one that closes it after a minute. */
+    /**
+     * Lets the timers run out by which a replaced connection is closed soon, and not the one that closes it after a
+     * minute.
+     */
     private static void passWhileNot(VirtualTime time, Callable<Boolean> condition) {
         AtomicLong seconds = new AtomicLong();
         await().atMost(LONG).until(() -> {

@@ -27,8 +27,8 @@ import net.jqwik.api.lifecycle.AfterContainer;
 import net.jqwik.api.lifecycle.BeforeContainer;
 
 /**
- * Counters of a size at which doubles round: the script and the Java code still say the same. That what they say never is too
- * much is shown of the Java code, beside exact arithmetic, in {@code CounterStateTest}.
+ * Counters of a size at which doubles round: the script and the Java code still say the same. That what they say never
+ * is too much is shown of the Java code, beside exact arithmetic, in {@code CounterStateTest}.
  */
 class CounterScriptRoundingTest {
 

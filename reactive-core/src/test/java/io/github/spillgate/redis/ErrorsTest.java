@@ -73,7 +73,8 @@ class ErrorsTest {
     @ValueSource(
             strings = {
                 "NOPERM this user has no permissions to run the 'evalsha' command",
-                "ERR The user executing the script can't run this command or subcommand script: d1ef, on @user_script:1.",
+                "ERR The user executing the script can't run this command or subcommand script: d1ef, on "
+                        + "@user_script:1.",
                 "ERR ACL failure in script: User app has no permissions to run the 'time' command script: d1ef",
                 "ERR Error running script (call to f_0): @user_script:1: @user_script: 1: The user executing the script"
                         + " can't run this command or subcommand"
@@ -145,9 +146,11 @@ class ErrorsTest {
             value = {
                 "No subject alternative DNS name matching redis found. | rediss://redis.example:6379",
                 "(certificate_unknown) No name matching redis found | rediss://redis.example:6379",
-                "PKIX path building failed: unable to find valid certification path | trustManager(new File(\"ca.crt\"))",
+                "PKIX path building failed: unable to find valid certification path | trustManager(new "
+                        + "File(\"ca.crt\"))",
                 "(certificate_unknown) PKIX path building failed: unable to find | trustManager(new File(\"ca.crt\"))",
-                "(certificate_required) Received fatal alert: certificate_required | keyManager(new File(\"client.crt\")",
+                "(certificate_required) Received fatal alert: certificate_required | keyManager(new "
+                        + "File(\"client.crt\")",
                 "Received fatal alert: unknown_ca | keyManager(new File(\"client.crt\")",
                 "handshake timed out after 10000ms | redis://host:6379",
                 "not an SSL/TLS record: 2d455252 | redis://host:6379"

@@ -10,7 +10,9 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** What a store has left in Redis, looked at from outside. Its namespace is no other's, though tests share the server. */
+/**
+ * What a store has left in Redis, looked at from outside. Its namespace is no other's, though tests share the server.
+ */
 final class Keyspace {
 
     private static final AtomicInteger NUMBER = new AtomicInteger();

@@ -11,8 +11,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Stands before a Redis; when it is told to, it passes the next command on, and hangs up in place of the reply; or on the connections
- * that are open by then it passes commands on, and no reply any more.
+ * Stands before a Redis; when it is told to, it passes the next command on, and hangs up in place of the reply; or on
+ * the connections that are open by then it passes commands on, and no reply any more.
  */
 final class LosingProxy implements AutoCloseable {
 

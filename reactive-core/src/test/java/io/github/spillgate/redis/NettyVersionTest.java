@@ -41,7 +41,8 @@ class NettyVersionTest {
                 .startsWith("LimitStoreException: Lettuce 7")
                 .contains("does not run on the Netty that is on the class path, which is netty-buffer 4.1.")
                 .containsPattern(
-                        "netty-common 4\\.1\\.\\S+ \\(file:\\S+/netty-common-4\\.1\\.\\S+\\.jar\\), netty-transport 4\\.1\\.")
+                        "netty-common 4\\.1\\.\\S+ \\(file:\\S+/netty-common-4\\.1\\.\\S+\\.jar\\), netty-transport "
+                                + "4\\.1\\.")
                 .contains("expected Netty 4.2 in all modules, for example by importing io.netty:netty-bom:4.2.")
                 .contains("or by Vert.x 5, because Vert.x 4 brings Netty 4.1")
                 .endsWith("(java.lang.NoClassDefFoundError: io/netty/channel/MultiThreadIoEventLoopGroup)");

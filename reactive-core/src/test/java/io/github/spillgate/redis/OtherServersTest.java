@@ -18,8 +18,8 @@ import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * The tests of the Redis store on every server at hand after the first, such as older versions and Valkey. The fast tests run on
- * the first alone.
+ * The tests of the Redis store on every server at hand after the first, such as older versions and Valkey. The fast
+ * tests run on the first alone.
  */
 @Thorough
 class OtherServersTest {

@@ -271,7 +271,9 @@ class RedisStoreUnreachableTest {
         return RedisURI.create("redis://app:" + PASSWORD + "@" + place());
     }
 
-    /** Lettuce sometimes loses what Redis has said, if it sees that the connection is closed before it reads the reply. */
+    /**
+     * Lettuce sometimes loses what Redis has said, if it sees that the connection is closed before it reads the reply.
+     */
     private LimitStoreException refusalAt(RedisURI uri, ProtocolVersion version) {
         while (true) {
             LimitStoreException failure = failureAt(uri, version);

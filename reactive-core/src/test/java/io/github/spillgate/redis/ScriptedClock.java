@@ -18,7 +18,8 @@ import reactor.core.scheduler.Schedulers;
  *
  * <ul>
  *   <li>counts live for a thousand seconds and more, so that Redis, whose own clock goes on, forgets nothing meanwhile;
- *   <li>a log is read in small pieces, and written anew after a few more hits, so that few hits are enough to see it all.
+ *   <li>a log is read in small pieces, and written anew after a few more hits, so that few hits are enough to see it
+ *   all.
  * </ul>
  */
 public final class ScriptedClock {
@@ -53,7 +54,9 @@ public final class ScriptedClock {
         return store(client, namespace, shortened, UnaryOperator.identity());
     }
 
-    /** A store on another clock, which advances by one tick per command; no two requests share a command, or an instant. */
+    /**
+     * A store on another clock, which advances by one tick per command; no two requests share a command, or an instant.
+     */
     RedisStore storeOfTicks(RedisClient client, String namespace, Duration tick) {
         String clock = clockThatAdvances(tick);
         return RedisStore.builder(client)
@@ -78,7 +81,10 @@ public final class ScriptedClock {
                 .build();
     }
 
-    /** A store on another clock, which goes on by so much whenever a script of such a store looks at it: no two see the same time. */
+    /**
+     * A store on another clock, which goes on by so much whenever a script of such a store looks at it: no two see the
+     * same time.
+     */
     public RedisStore ticking(RedisClient client, String namespace, Duration tick) {
         String clock = clockThatAdvances(tick);
         return RedisStore.builder(client)
@@ -102,7 +108,10 @@ public final class ScriptedClock {
         show(clock, 900);
     }
 
-    /** So many microseconds late: what is less than a millisecond must not matter, but for what comes before a reset or after it. */
+    /**
+     * So many microseconds late: what is less than a millisecond must not matter, but for what comes before a reset or
+     * after it.
+     */
     void show(ManualClock clock, int micros) {
         long millis = clock.millis();
         connection

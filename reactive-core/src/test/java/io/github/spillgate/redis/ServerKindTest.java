@@ -81,7 +81,8 @@ class ServerKindTest {
                 .untilAsserted(() -> assertThat(failure(store.prepare()))
                         .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                         .hasMessage("Redis is unavailable: " + place(uri)
-                                + " is not part of a cluster, and replied ERR This instance has cluster support disabled: expected"
+                                + " is not part of a cluster, and replied ERR This instance has cluster support "
+                                + "disabled: expected"
                                 + " the URIs of a cluster's nodes, or a store for a single Redis, for example"
                                 + " RedisStore.create(RedisClient.create(\"redis://host:6379\")), and in settings"
                                 + " redis.cluster=false"));
@@ -102,9 +103,9 @@ class ServerKindTest {
         RedisURI uri = sentinel();
         assertThat(failureOf(RedisStore.create(client(uri))))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessage(
-                        "Redis is unavailable: the configured server is a Sentinel, which runs"
-                                + " no scripts; it monitors primary: expected a URI that names a monitored primary, for example redis-sentinel://host:26379/0#primary");
+                .hasMessage("Redis is unavailable: the configured server is a Sentinel, which runs"
+                        + " no scripts; it monitors primary: expected a URI that names a monitored primary, "
+                        + "for example redis-sentinel://host:26379/0#primary");
         uri.setDatabase(3);
         assertThat(failureOf(RedisStore.create(client(uri))))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)

@@ -28,8 +28,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * The brute-force model, for which a settled hit is one that was recorded at its time, and the scripts in Redis are driven with
- * the same random traffic, by the same clock, and have to say the same. In the end what is stored is looked at, too.
+ * The brute-force model, for which a settled hit is one that was recorded at its time, and the scripts in Redis are
+ * driven with the same random traffic, by the same clock, and have to say the same. In the end what is stored is looked
+ * at, too.
  */
 class SettleOracleTest {
 

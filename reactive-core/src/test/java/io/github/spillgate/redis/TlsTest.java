@@ -24,8 +24,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /**
- * TLS by an authority that nobody knows, on every Redis that speaks it; and what those who ask are told where the two ends do not
- * agree.
+ * TLS by an authority that nobody knows, on every Redis that speaks it; and what those who ask are told where the two
+ * ends do not agree.
  */
 class TlsTest {
 

@@ -23,7 +23,9 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 
-/** A client of a service on this machine, which has nothing in common with the framework that the service is made of. */
+/**
+ * A client of a service on this machine, which has nothing in common with the framework that the service is made of.
+ */
 public final class ClientForTests {
 
     private static final Duration LONG = Duration.ofSeconds(30);
@@ -42,8 +44,8 @@ public final class ClientForTests {
     }
 
     /**
-     * A client that speaks HTTP/2 to this port, without encryption: its first request asks for that, and once it has been answered,
-     * all others are streams of the same connection.
+     * A client that speaks HTTP/2 to this port, without encryption: its first request asks for that, and once it has
+     * been answered, all others are streams of the same connection.
      */
     public static ClientForTests ofHttp2(int port) {
         return new ClientForTests(port, Version.HTTP_2);
@@ -99,7 +101,9 @@ public final class ClientForTests {
         }
     }
 
-    /** Asks for all these paths at once on one connection, and returns what is answered, in the order in which it comes. */
+    /**
+     * Asks for all these paths at once on one connection, and returns what is answered, in the order in which it comes.
+     */
     public List<Answer> pipelined(List<String> paths) {
         StringBuilder requests = new StringBuilder();
         for (String path : paths) {

@@ -10,10 +10,11 @@ import java.util.Base64;
 import java.util.List;
 
 /**
- * An adapter under test: starts a small service of its framework on a real server, for the tests of {@link HttpContract}.
+ * An adapter under test: starts a small service of its framework on a real server, for the tests of
+ * {@link HttpContract}.
  *
- * <p>The service has two phases of rules with an authentication between them. The authentication believes any name in a field
- * {@code X-User}, and also admits requests without that field. The service answers:
+ * <p>The service has two phases of rules with an authentication between them. The authentication believes any name in a
+ * field {@code X-User}, and also admits requests without that field. The service answers:
  *
  * <table>
  * <caption>Responses of the service</caption>
@@ -51,7 +52,10 @@ public interface HttpAdapter {
         }
     }
 
-    /** Returns the body that {@code /decisions} answers: the outcome, the source and the remaining permits of each decision. */
+    /**
+     * Returns the body that {@code /decisions} answers: the outcome, the source and the remaining permits of each
+     * decision.
+     */
     static String text(List<Decision> decisions) {
         return String.join(
                 "; ",

@@ -61,7 +61,8 @@ public abstract class HttpResponseContract extends HttpContract {
         assertThat(retryAfter).isBetween(1L, 61L);
         assertThat(response.body())
                 .isEqualTo("{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
-                        + "\"title\":\"Request cannot be satisfied as assigned quota has been exceeded\",\"status\":429,"
+                        + "\"title\":\"Request cannot be satisfied as assigned quota has been "
+                        + "exceeded\",\"status\":429,"
                         + "\"violated-policies\":[\"address-1m\"],\"retry-after\":" + retryAfter + "}");
         assertThat(items(response, "RateLimit-Policy"))
                 .containsExactly(Map.entry("address-1m", Map.of("q", 1L, "w", 60L)));

@@ -30,11 +30,11 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * What every {@link LimitStore} keeps. Whoever writes one of his own extends this class, says how to get the store, and runs
- * it; JUnit Jupiter, AssertJ and the test-jar of this module are all it needs.
+ * What every {@link LimitStore} keeps. Whoever writes one of his own extends this class, says how to get the store, and
+ * runs it; JUnit Jupiter, AssertJ and the test-jar of this module are all it needs.
  *
- * <p>Nothing here depends on how fast the machine is: a test either uses windows so long that they cannot pass, or judges every
- * answer by the instant that the store itself gave with it.
+ * <p>Nothing here depends on how fast the machine is: a test either uses windows so long that they cannot pass, or
+ * judges every answer by the instant that the store itself gave with it.
  */
 public abstract class LimitStoreContract {
 
@@ -54,7 +54,9 @@ public abstract class LimitStoreContract {
      */
     protected abstract LimitStore store();
 
-    /** Lets a little time pass on the store's clock: a millisecond where the test sets the clock, else whatever passes. */
+    /**
+     * Lets a little time pass on the store's clock: a millisecond where the test sets the clock, else whatever passes.
+     */
     protected void tick() {
         LockSupport.parkNanos(200_000);
     }

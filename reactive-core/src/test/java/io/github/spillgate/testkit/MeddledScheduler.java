@@ -9,8 +9,8 @@ import reactor.core.scheduler.Schedulers;
 import reactor.test.scheduler.VirtualTimeScheduler;
 
 /**
- * Reactor's parallel scheduler in a time that passes when it is told to, with somebody who meddles: its clock may step back, and
- * something else may happen at each of its steps.
+ * Reactor's parallel scheduler in a time that passes when it is told to, with somebody who meddles: its clock may step
+ * back, and something else may happen at each of its steps.
  */
 public final class MeddledScheduler implements Scheduler, AutoCloseable {
 

@@ -5,8 +5,8 @@ import java.util.List;
 import java.util.function.UnaryOperator;
 
 /**
- * A {@code redis-server} that can be started as often as a test likes, for those who need several that work together: the one on
- * the {@code PATH}, and the embedded one. Each has been seen to start.
+ * A {@code redis-server} that can be started as often as a test likes, for those who need several that work together:
+ * the one on the {@code PATH}, and the embedded one. Each has been seen to start.
  *
  * @param name which one it is, for people
  * @param path where it is

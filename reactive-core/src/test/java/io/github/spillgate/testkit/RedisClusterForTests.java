@@ -35,11 +35,11 @@ import org.awaitility.core.ConditionFactory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A real Redis Cluster for tests: processes of the same {@code redis-server} as elsewhere, on the loopback interface, each in a
- * directory of its own, and nothing else needed.
+ * A real Redis Cluster for tests: processes of the same {@code redis-server} as elsewhere, on the loopback interface,
+ * each in a directory of its own, and nothing else needed.
  *
- * <p>It takes a node for dead after {@value #NODE_TIMEOUT_MILLIS} ms. Who asks for replicas has a failover about 2 s after that.
- * A cluster is formed in about 3 s: a new primary takes nothing in its first 2.
+ * <p>It takes a node for dead after {@value #NODE_TIMEOUT_MILLIS} ms. Who asks for replicas has a failover about 2 s
+ * after that. A cluster is formed in about 3 s: a new primary takes nothing in its first 2.
  */
 public final class RedisClusterForTests implements AutoCloseable {
 
@@ -53,7 +53,10 @@ public final class RedisClusterForTests implements AutoCloseable {
     /** Nodes speak to each other on another port, so much further up. */
     private static final int BUS = 10_000;
 
-    /** From here on there are free ports, and their companions, below all those that systems give to whoever asks for any. */
+    /**
+     * From here on there are free ports, and their companions, below all those that systems give to whoever asks for
+     * any.
+     */
     private static final int FIRST_PORT = 10_000;
 
     private static final int PORTS = 12_000;
@@ -87,9 +90,10 @@ public final class RedisClusterForTests implements AutoCloseable {
     private RedisClusterForTests() {}
 
     /**
-     * Returns a cluster of three primaries without replicas that all tests of this JVM share. It is empty, each primary has its
-     * first slots, and no slot is being migrated. A test resumes the nodes that it pauses and restarts those that it kills, resets
-     * what it sets with {@code CONFIG SET}, and does not close the cluster. A paused node does not become a dead one.
+     * Returns a cluster of three primaries without replicas that all tests of this JVM share. It is empty, each primary
+     * has its first slots, and no slot is being migrated. A test resumes the nodes that it pauses and restarts those
+     * that it kills, resets what it sets with {@code CONFIG SET}, and does not close the cluster. A paused node does
+     * not become a dead one.
      */
     public static synchronized RedisClusterForTests shared() {
         RedisClusterForTests cluster = shared;
@@ -211,7 +215,10 @@ public final class RedisClusterForTests implements AutoCloseable {
                 .collect(Collectors.toSet());
     }
 
-    /** The slots that this node is about to give or to take: {@code [slot->-id]} or {@code [slot-<-id]} in what it says of itself. */
+    /**
+     * The slots that this node is about to give or to take: {@code [slot->-id]} or {@code [slot-<-id]} in what it says
+     * of itself.
+     */
     private static List<Integer> openSlotsOf(RedisNode node) {
         return OPEN_SLOT
                 .matcher(node.commands().clusterNodes())
@@ -226,7 +233,10 @@ public final class RedisClusterForTests implements AutoCloseable {
                 && known.stream().noneMatch(one -> one.is(NodeFlag.HANDSHAKE) || one.is(NodeFlag.NOADDR));
     }
 
-    /** All nodes, those first that began as primaries; the replicas follow in turn, each round in the order of the primaries. */
+    /**
+     * All nodes, those first that began as primaries; the replicas follow in turn, each round in the order of the
+     * primaries.
+     */
     public List<RedisNode> nodes() {
         return List.copyOf(nodes);
     }
@@ -310,7 +320,9 @@ public final class RedisClusterForTests implements AutoCloseable {
         return List.copyOf(view.getPartitions());
     }
 
-    /** Gives a slot to another primary, with its keys, and does something when all its keys have gone but it has not. */
+    /**
+     * Gives a slot to another primary, with its keys, and does something when all its keys have gone but it has not.
+     */
     public void migrateSlot(int slot, RedisNode target, Runnable midway) {
         beginMigration(slot, target);
         moveKeys(slot, target);
@@ -319,8 +331,8 @@ public final class RedisClusterForTests implements AutoCloseable {
     }
 
     /**
-     * Begins to give a slot to another primary: from now on who asks for a key there that does not exist is sent on to the target
-     * (ASK).
+     * Begins to give a slot to another primary: from now on who asks for a key there that does not exist is sent on to
+     * the target (ASK).
      */
     public void beginMigration(int slot, RedisNode target) {
         RedisNode source = primaryOf(slot);

@@ -29,7 +29,8 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>What the environment asks for must be there: a server that {@code SPILLGATE_REDIS_URI} names, the programs of
  * {@code SPILLGATE_REDIS_BINARIES}, and the images where {@code SPILLGATE_TEST_DOCKER} is {@code true}, as it is with
- * {@code mvn -Pdocker}; a build that is to test those cannot pass without them. Any other that does not start is told on {@code System.out} and left out, as long as one does.
+ * {@code mvn -Pdocker}; a build that is to test those cannot pass without them. Any other that does not start is told
+ * on {@code System.out} and left out, as long as one does.
  *
  * <p>{@link #first()} and {@link #all()} hand out <em>shared</em> servers: started at the first call, once per JVM,
  * gone with it. Tests share their data as well and tell their keys apart by name. A test that stops, stalls or restarts
@@ -130,7 +131,9 @@ public final class RedisForTests implements AutoCloseable {
         return another(RedisProcess.Listening.PLAINLY);
     }
 
-    /** Starts a server that is the caller's alone, of the program that this one is of, and speaks TLS and nothing else. */
+    /**
+     * Starts a server that is the caller's alone, of the program that this one is of, and speaks TLS and nothing else.
+     */
     public RedisForTests another(TlsForTests tls) {
         return another(tls.listening());
     }

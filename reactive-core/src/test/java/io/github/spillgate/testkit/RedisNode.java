@@ -11,7 +11,8 @@ import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One of several Redis processes that belong together, and a connection to it alone: what it is asked is not led to another.
+ * One of several Redis processes that belong together, and a connection to it alone: what it is asked is not led to
+ * another.
  */
 public final class RedisNode {
 

@@ -25,10 +25,11 @@ import java.util.concurrent.TimeUnit;
 import org.awaitility.core.ConditionFactory;
 
 /**
- * A primary, its replicas, and three Sentinels that watch them, for tests: processes of the same {@code redis-server} as elsewhere.
+ * A primary, its replicas, and three Sentinels that watch them, for tests: processes of the same {@code redis-server}
+ * as elsewhere.
  *
- * <p>A primary that does not answer for {@value #DOWN_MILLIS} ms is down. A replica replaces it about 1 s after that, or 2 s with
- * a Redis before 7.0, whose Sentinels have fixed periods.
+ * <p>A primary that does not answer for {@value #DOWN_MILLIS} ms is down. A replica replaces it about 1 s after that,
+ * or 2 s with a Redis before 7.0, whose Sentinels have fixed periods.
  */
 public final class SentinelForTests implements AutoCloseable {
 
@@ -42,8 +43,9 @@ public final class SentinelForTests implements AutoCloseable {
     private static final int FAILOVER_MILLIS = 5_000;
 
     /**
-     * How often Sentinels ask for INFO, publish what they know, and ask each other; the defaults are 10, 2 and 1 s. While its primary is
-     * down, a replica reports once a second, whatever is set, and Sentinel ignores reports older than three INFO periods.
+     * How often Sentinels ask for INFO, publish what they know, and ask each other; the defaults are 10, 2 and 1 s.
+     * While its primary is down, a replica reports once a second, whatever is set, and Sentinel ignores reports older
+     * than three INFO periods.
      */
     private static final List<String> SHORT_PERIODS =
             List.of("INFO-PERIOD", "1500", "PUBLISH-PERIOD", "200", "ASK-PERIOD", "200");
@@ -122,8 +124,8 @@ public final class SentinelForTests implements AutoCloseable {
     }
 
     /**
-     * Where a client asks for the primary: all Sentinels, and the name that they know it by; with a timeout of 2 s, for each of them
-     * as well.
+     * Where a client asks for the primary: all Sentinels, and the name that they know it by; with a timeout of 2 s, for
+     * each of them as well.
      */
     public RedisURI uri() {
         RedisURI.Builder builder = RedisURI.builder().withSentinelMasterId(NAME).withTimeout(Duration.ofSeconds(2));

@@ -18,8 +18,8 @@ public final class SessionDefaults implements LauncherSessionListener {
     }
 
     /**
-     * Creates Reactor's shared schedulers. If two threads do so at once, one of them takes a lock, and BlockHound reports that if the
-     * thread is an event loop's, in whichever test comes first.
+     * Creates Reactor's shared schedulers. If two threads do so at once, one of them takes a lock, and BlockHound
+     * reports that if the thread is an event loop's, in whichever test comes first.
      */
     static void createSchedulers() {
         Schedulers.parallel();

@@ -15,7 +15,10 @@ import org.junit.platform.launcher.core.LauncherFactory;
 import org.junit.platform.launcher.listeners.SummaryGeneratingListener;
 import org.junit.platform.launcher.listeners.TestExecutionSummary;
 
-/** Runs what the documentation shows, as those do who copy it; apart from {@link Snippets}, because not every module runs tests of tests. */
+/**
+ * Runs what the documentation shows, as those do who copy it; apart from {@link Snippets}, because not every module
+ * runs tests of tests.
+ */
 public final class ShownTests {
 
     private ShownTests() {}

@@ -48,7 +48,10 @@ public final class Snippets {
         throw new IllegalStateException(module + " is in no directory that has docs/CONTRIBUTING.md");
     }
 
-    /** A block of a page: its kind is the language, and the module that tries it, if that is not the core: {@code java vertx}. */
+    /**
+     * A block of a page: its kind is the language, and the module that tries it, if that is not the core:
+     * {@code java vertx}.
+     */
     public record Snippet(Path page, int line, String kind, String text) {
 
         /** Where it stands, for the name of a test. */

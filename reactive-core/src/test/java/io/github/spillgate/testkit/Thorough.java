@@ -8,8 +8,8 @@ import java.lang.annotation.Target;
 import org.junit.jupiter.api.Tag;
 
 /**
- * A test that only {@code mvn -Pthorough verify} runs: what takes long and seldom fails alone, such as a cluster, Sentinel, TLS in every
- * form, ahead-of-time builds, and failures at full counts.
+ * A test that only {@code mvn -Pthorough verify} runs: what takes long and seldom fails alone, such as a cluster,
+ * Sentinel, TLS in every form, ahead-of-time builds, and failures at full counts.
  */
 @Inherited
 @Retention(RetentionPolicy.RUNTIME)

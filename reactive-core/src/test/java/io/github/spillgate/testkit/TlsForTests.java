@@ -21,8 +21,8 @@ import org.jspecify.annotations.Nullable;
  * How a server of a test speaks TLS, and the certificates for both ends, all signed by an authority that nobody else
  * trusts.
  *
- * <p>They come from the JDK's own {@code keytool}, once per JVM, and are gone with it; what a server or a client reads is
- * written as PEM.
+ * <p>They come from the JDK's own {@code keytool}, once per JVM, and are gone with it; what a server or a client reads
+ * is written as PEM.
  */
 public final class TlsForTests {
 

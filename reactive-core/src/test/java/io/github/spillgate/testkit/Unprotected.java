@@ -11,8 +11,8 @@ import java.util.Optional;
 import reactor.core.publisher.Mono;
 
 /**
- * A store as it is, for a test that wants to see its errors and how long it takes: a limiter puts no deadline and no fallback
- * around it. Subclasses do something in between.
+ * A store as it is, for a test that wants to see its errors and how long it takes: a limiter puts no deadline and no
+ * fallback around it. Subclasses do something in between.
  */
 public class Unprotected implements LimitStore {
 

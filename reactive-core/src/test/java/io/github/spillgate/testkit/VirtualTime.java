@@ -54,7 +54,9 @@ public final class VirtualTime implements InstantSource, AutoCloseable {
         }
     }
 
-    /** If another thread schedules a task at the same time, it may also run the others, and this one has to wait for it. */
+    /**
+     * If another thread schedules a task at the same time, it may also run the others, and this one has to wait for it.
+     */
     private void run(Duration time) {
         CountDownLatch done = new CountDownLatch(1);
         scheduler.schedule(done::countDown, time.toNanos(), TimeUnit.NANOSECONDS);

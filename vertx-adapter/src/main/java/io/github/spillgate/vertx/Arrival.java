@@ -13,8 +13,8 @@ import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
 
 /**
- * Brings an answer back to the context on which it was asked for. If it is there at once, before whoever asks has turned away, and he
- * is on that context, he has it without a detour.
+ * Brings an answer back to the context on which it was asked for. If it is there at once, before whoever asks has
+ * turned away, and he is on that context, he has it without a detour.
  */
 final class Arrival<T> implements CoreSubscriber<T> {
 
@@ -36,7 +36,8 @@ final class Arrival<T> implements CoreSubscriber<T> {
     /**
      * Asks.
      *
-     * @param then receives the answer, or the error, or neither if there is no answer; once, and on the context of the caller
+     * @param then receives the answer, or the error, or neither if there is no answer; once, and on the context of the
+     *     caller
      */
     static <T> void of(Vertx vertx, Mono<T> asked, BiConsumer<@Nullable T, @Nullable Throwable> then) {
         of(vertx.getOrCreateContext(), asked, () -> {}, then);

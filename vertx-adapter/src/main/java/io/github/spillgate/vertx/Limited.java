@@ -44,7 +44,10 @@ final class Limited {
         return limited.keep(ctx, verdict, headers);
     }
 
-    /** Notes a verdict that has come when the request had been taken elsewhere: it is told, and depends on the status, all the same. */
+    /**
+     * Notes a verdict that has come when the request had been taken elsewhere: it is told, and depends on the status,
+     * all the same.
+     */
     static void noteLate(RoutingContext ctx, Verdict verdict, RateLimitHeaders headers) {
         Limited limited = of(ctx);
         HttpServerResponse response = ctx.response();
@@ -89,7 +92,9 @@ final class Limited {
         return isAsking;
     }
 
-    /** Puts off what is to be done until the limiter has answered; whoever has waited for that until now has been left. */
+    /**
+     * Puts off what is to be done until the limiter has answered; whoever has waited for that until now has been left.
+     */
     synchronized boolean waits(Runnable then) {
         if (isAsking) {
             waiting = then;

@@ -3,8 +3,8 @@ package io.github.spillgate.vertx;
 import io.vertx.ext.web.RoutingContext;
 
 /**
- * Where a request stood when it began to wait. Meanwhile somebody else, such as a timer, may fail it, reroute it, or begin to answer it;
- * then it is no longer for who has waited to send it on.
+ * Where a request stood when it began to wait. Meanwhile somebody else, such as a timer, may fail it, reroute it, or
+ * begin to answer it; then it is no longer for who has waited to send it on.
  */
 final class Place {
 

@@ -5,6 +5,7 @@ import static io.github.spillgate.http.WrongSettingException.checked;
 import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.KeySyntax;
@@ -19,7 +20,6 @@ import io.github.spillgate.http.Spelling;
 import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
-import io.github.spillgate.resilience.Fallback;
 import io.github.spillgate.vertx.RateLimitOptions.Denials;
 import io.github.spillgate.vertx.RateLimitOptions.StoreType;
 import io.lettuce.core.AbstractRedisClient;
@@ -261,7 +261,8 @@ public final class RateLimiting {
                 throw new WrongSettingException(
                         "name",
                         null,
-                        "the limiter has no name: expected one, the same in all instances of the service, for example orders",
+                        "the limiter has no name: expected one, the same in all instances of the service, for example "
+                                + "orders",
                         null);
             }
             RateLimiter.Builder limiter = checked("name", name, RateLimiter::builder);
@@ -270,8 +271,8 @@ public final class RateLimiting {
                 return new RateLimiting(vertx, off, Rules.off(off, RoutePaths.ofVertx()), options, Mono.empty());
             }
             KeySyntax keys = keys();
-            List<Rule> read =
-                    RuleReader.of(keys, RoutePaths.ofVertx(), new Given(named)).read("rules", options.rules());
+            List<Rule> read = RuleReader.of(keys, RoutePaths.ofVertx(), new NamedBeans(named))
+                    .read("rules", options.rules());
             String uri = store == null && options.store() == StoreType.AUTO ? options.redisUri() : null;
             List<RedisURI> uris = uri == null ? List.of() : uris(uri);
             AbstractRedisClient client = uris.isEmpty() ? null : client(uris);
@@ -316,7 +317,7 @@ public final class RateLimiting {
 
         private KeySyntax keys() {
             KeySyntax syntax =
-                    KeySyntax.of(client()).beans(name -> Optional.of(new Given(named).get(name, KeySource.class)));
+                    KeySyntax.of(client()).beans(name -> Optional.of(new NamedBeans(named).get(name, KeySource.class)));
             String secret = options.secret();
             return secret == null
                     ? syntax
@@ -354,9 +355,9 @@ public final class RateLimiting {
 
         private LimitStore local() {
             if (options.store() == StoreType.AUTO) {
-                LOG.warn(
-                        "No Redis is configured; each instance of this service counts on its own: expected redis.uri, or"
-                                + " store: local if that is intended");
+                LOG.warn("No Redis is configured; each instance of this service counts on its own: expected redis.uri, "
+                        + "or"
+                        + " store: local if that is intended");
             }
             return inThisProcess();
         }
@@ -377,7 +378,7 @@ public final class RateLimiting {
     }
 
     /** The functions that settings refer to by name. */
-    private record Given(Map<String, Object> named) implements RuleReader.Named {
+    private record NamedBeans(Map<String, Object> named) implements RuleReader.Named {
 
         @Override
         public <T> T get(String name, Class<T> type) {

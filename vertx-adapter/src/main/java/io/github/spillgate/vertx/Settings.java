@@ -21,19 +21,20 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Reads settings out of JSON. A setting may be written {@code limits-from} or {@code limitsFrom}; one that nobody asks for is a mistake
- * of whoever has written it.
+ * Reads settings out of JSON. A setting may be written {@code limits-from} or {@code limitsFrom}; one that nobody asks
+ * for is a mistake of whoever has written it.
  */
 final class Settings {
 
     private final String where;
-    private final Map<String, Given> given = new LinkedHashMap<>();
+    private final Map<String, GivenValue> given = new LinkedHashMap<>();
     private final Set<String> known = new TreeSet<>();
 
     Settings(String where, JsonObject json) {
         this.where = where;
         for (Map.Entry<String, Object> field : json) {
-            Given twice = given.put(Spelling.plain(field.getKey()), new Given(field.getKey(), field.getValue()));
+            GivenValue twice =
+                    given.put(Spelling.plain(field.getKey()), new GivenValue(field.getKey(), field.getValue()));
             if (twice != null) {
                 throw wrong(
                         field.getKey(),
@@ -61,13 +62,13 @@ final class Settings {
 
     /** Rules are what stands in a list and has a name. */
     private WrongSettingException inRule(WrongSettingException wrong) {
-        Given name = given.get("name");
+        GivenValue name = given.get("name");
         return where.endsWith("]") && name != null && name.value instanceof String text ? wrong.inRule(text) : wrong;
     }
 
     private @Nullable Object take(String name) {
         known.add(name);
-        Given found = given.get(Spelling.plain(name));
+        GivenValue found = given.get(Spelling.plain(name));
         return found == null ? null : found.value;
     }
 
@@ -262,5 +263,5 @@ final class Settings {
         });
     }
 
-    private record Given(String name, @Nullable Object value) {}
+    private record GivenValue(String name, @Nullable Object value) {}
 }

@@ -83,8 +83,8 @@ class DocumentationTest {
     /** The one place of the first steps that is not as it is shown: a port that is free, which is told. */
     private static final String LISTENS = "vertx.createHttpServer().requestHandler(router).listen(8080).await();";
 
-    private static final String LISTENS_AND_TELLS =
-            "System.out.println(\"port \" + vertx.createHttpServer().requestHandler(router).listen(0).await().actualPort());";
+    private static final String LISTENS_AND_TELLS = "System.out.println(\"port \" + "
+            + "vertx.createHttpServer().requestHandler(router).listen(0).await().actualPort());";
 
     @TempDir
     Path temp;

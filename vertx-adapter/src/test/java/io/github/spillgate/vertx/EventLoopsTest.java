@@ -74,7 +74,10 @@ class EventLoopsTest {
         assertThat(blocked).isEmpty();
     }
 
-    /** A machine that has something else to do may halt a thread anywhere. What blocks has a thread that waits, and frames of ours. */
+    /**
+     * A machine that has something else to do may halt a thread anywhere. What blocks has a thread that waits, and
+     * frames of ours.
+     */
     private void look(Thread thread) {
         Thread.State state = thread.getState();
         StackTraceElement[] stack = thread.getStackTrace();

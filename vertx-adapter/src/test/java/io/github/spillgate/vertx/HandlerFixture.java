@@ -29,7 +29,10 @@ import reactor.core.Disposable;
 import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
 
-/** What a test of the handler works with: a server whose routes it says, a client of it, and limiters on Redis and in this process. */
+/**
+ * What a test of the handler works with: a server whose routes it says, a client of it, and limiters on Redis and in
+ * this process.
+ */
 abstract class HandlerFixture {
 
     static final Duration LONG = Duration.ofSeconds(30);

@@ -39,7 +39,10 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 
-/** What is of Vert.x Web alone: contexts, the order of handlers, routers below routers, and requests that become something else. */
+/**
+ * What is of Vert.x Web alone: contexts, the order of handlers, routers below routers, and requests that become
+ * something else.
+ */
 class RateLimitHandlerTest extends HandlerFixture {
 
     private final AtomicInteger handled = new AtomicInteger();

@@ -15,7 +15,9 @@ import io.vertx.ext.web.handler.SimpleAuthenticationHandler;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** The service of {@link HttpAdapter} in Vert.x Web: several instances of a verticle, each on an event loop of its own. */
+/**
+ * The service of {@link HttpAdapter} in Vert.x Web: several instances of a verticle, each on an event loop of its own.
+ */
 final class Service implements HttpAdapter.Server {
 
     private static final int INSTANCES = 3;

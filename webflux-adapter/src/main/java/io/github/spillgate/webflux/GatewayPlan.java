@@ -10,11 +10,11 @@ import java.util.List;
 /**
  * What the configuration of a route means.
  *
- * <p>Of a bucket of {@code b} tokens, {@code r} of which come back each second, at most {@code b + r·t} pass in any {@code t} seconds.
- * A log of {@code n} permits in {@code w} seconds lets at most {@code n·(⌊t/w⌋ + 1)} pass. For every {@code t}, that is no more than the
- * former exactly if {@code n ≤ b} and {@code n ≤ r·w}; so {@code n = b} in {@code w = b/r} is the limit that gives away neither of the burst
- * nor of the rate. A bucket of less than a second's tokens fills no more than once a second, because it counts whole seconds; hence no
- * window is shorter.
+ * <p>Of a bucket of {@code b} tokens, {@code r} of which come back each second, at most {@code b + r·t} pass in any
+ * {@code t} seconds. A log of {@code n} permits in {@code w} seconds lets at most {@code n·(⌊t/w⌋ + 1)} pass. For every
+ * {@code t}, that is no more than the former exactly if {@code n ≤ b} and {@code n ≤ r·w}; so {@code n = b} in
+ * {@code w = b/r} is the limit that gives away neither of the burst nor of the rate. A bucket of less than a second's
+ * tokens fills no more than once a second, because it counts whole seconds; hence no window is shorter.
  *
  * @param config what it was made of
  * @param limits the limits; none if all requests are denied
@@ -84,8 +84,8 @@ record GatewayPlan(Config config, List<Limit> limits, long cost, long tokensOfAP
     }
 
     /**
-     * As many as a full bucket holds. What was meant to be as good as unlimited may be more than is ever counted: then the burst is
-     * less, and the rate is the same.
+     * As many as a full bucket holds. What was meant to be as good as unlimited may be more than is ever counted: then
+     * the burst is less, and the rate is the same.
      */
     private static long requests(Config config) {
         long inLongestWindow = config.replenishRate * Limit.LONGEST_WINDOW.toSeconds() / config.requestedTokens;

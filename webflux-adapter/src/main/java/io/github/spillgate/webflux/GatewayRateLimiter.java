@@ -201,7 +201,8 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
         if (config == null) {
             throw GatewayPlan.refused(
                     route,
-                    "there is no configuration for it: expected arguments of its filter RequestRateLimiter, for example "
+                    "there is no configuration for it: expected arguments of its filter RequestRateLimiter, for "
+                            + "example "
                             + CONFIGURATION_PROPERTY_NAME + ".limits: 10/s, 3000/10m");
         }
         GatewayPlan known = plans.get(route);

@@ -10,8 +10,8 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Where an exchange is handled: on the event loop of its connection, whoever has answered meanwhile, if Reactor Netty serves it; on a
- * thread that may block, if it came on one; or else wherever it is.
+ * Where an exchange is handled: on the event loop of its connection, whoever has answered meanwhile, if Reactor Netty
+ * serves it; on a thread that may block, if it came on one; or else wherever it is.
  */
 final class Home {
     // Design notes.

@@ -67,7 +67,7 @@ final class Limited {
             limited.tells = true;
             ServerHttpResponse response = exchange.getResponse();
             response.beforeCommit(() -> {
-                limited.verdicts.write(responses.headers(), new Fields(response.getHeaders()));
+                limited.verdicts.write(responses.headers(), new ExchangeFields(response.getHeaders()));
                 HttpStatusCode status = response.getStatusCode();
                 return limited.verdicts.completed(status == null ? OK : status.value());
             });
@@ -80,7 +80,7 @@ final class Limited {
     }
 
     /** The fields of a response, as Spring keeps them. */
-    private record Fields(HttpHeaders headers) implements ResponseFields {
+    private record ExchangeFields(HttpHeaders headers) implements ResponseFields {
 
         @Override
         public List<String> get(String name) {

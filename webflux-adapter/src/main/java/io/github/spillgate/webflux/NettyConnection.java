@@ -10,7 +10,10 @@ import org.springframework.http.server.reactive.ServerHttpRequestDecorator;
 import org.springframework.util.ClassUtils;
 import reactor.netty.NettyInbound;
 
-/** The connection on which a request has come, where Reactor Netty serves it; whatever has been put in the place of that request since. */
+/**
+ * The connection on which a request has come, where Reactor Netty serves it; whatever has been put in the place of that
+ * request since.
+ */
 final class NettyConnection {
 
     private static final boolean REACTOR_NETTY = isPresent("reactor.netty.NettyInbound");
@@ -39,7 +42,10 @@ final class NettyConnection {
     /** Apart, so that it is loaded only where Reactor Netty is there. */
     private static final class OfNetty {
 
-        /** Under this name Reactor Netty keeps what a PROXY protocol has said, which it reads only if the server is told to. */
+        /**
+         * Under this name Reactor Netty keeps what a PROXY protocol has said, which it reads only if the server is told
+         * to.
+         */
         private static final AttributeKey<SocketAddress> BY_PROXY_PROTOCOL =
                 AttributeKey.valueOf("remoteAddressFromProxyProtocol");
 
@@ -70,7 +76,10 @@ final class NettyConnection {
         }
     }
 
-    /** Apart, so that it is loaded only where HTTP/3 is there, whose streams and connections have names in place of addresses. */
+    /**
+     * Apart, so that it is loaded only where HTTP/3 is there, whose streams and connections have names in place of
+     * addresses.
+     */
     private static final class OfQuic {
 
         static @Nullable SocketAddress peer(@Nullable Channel connection) {

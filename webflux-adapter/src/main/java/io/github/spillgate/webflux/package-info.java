@@ -1,6 +1,6 @@
 /**
- * Rate limiting for Spring WebFlux: a web filter, a filter of functional routes, and an annotation for controllers. They do
- * not need Spring Boot.
+ * Rate limiting for Spring WebFlux: a web filter, a filter of functional routes, and an annotation for controllers.
+ * They do not need Spring Boot.
  */
 @NullMarked
 package io.github.spillgate.webflux;

@@ -23,7 +23,9 @@ import reactor.netty.http.HttpProtocol;
 import reactor.netty.http.server.HttpServer;
 import reactor.netty.http.server.ProxyProtocolSupportType;
 
-/** The other end of a connection, whatever the server and Spring have made of the request; nobody chooses his address. */
+/**
+ * The other end of a connection, whatever the server and Spring have made of the request; nobody chooses his address.
+ */
 class ExchangeRequestPeerTest {
 
     private final Limiters limiters = Limiters.onRedis();

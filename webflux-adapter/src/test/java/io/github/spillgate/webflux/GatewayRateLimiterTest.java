@@ -294,7 +294,8 @@ class GatewayRateLimiterTest {
                 "spillgate-rate-limiter.limits=10/s, 20/s | would share its count",
                 "spillgate-rate-limiter.when-undecided=perhaps | spillgate-rate-limiter.when-undecided cannot be read",
                 "redis-rate-limiter.replenishRate=0 | replenishRate is 0: expected at least 1",
-                "redis-rate-limiter.replenishRate=many | redis-rate-limiter.replenish-rate cannot be read as int, but was \"many\""
+                "redis-rate-limiter.replenishRate=many | redis-rate-limiter.replenish-rate cannot be read as int, but "
+                        + "was \"many\""
             })
     void whatCannotBeFollowedStopsTheStart(String argument, String told) {
         String args = ROUTES + "filters[0].args.";
@@ -338,7 +339,10 @@ class GatewayRateLimiterTest {
             return "http://127.0.0.1:" + downstream.port();
         }
 
-        /** A connection may take longer than the deadline of the first decision, and the gateway's limiter blocks where it has to read its script. */
+        /**
+         * A connection may take longer than the deadline of the first decision, and the gateway's limiter blocks where
+         * it has to read its script.
+         */
         void awaitRedis() {
             RedisScript<?> script = context.getBean(RedisRateLimiter.REDIS_SCRIPT_NAME, RedisScript.class);
             script.getSha1();
@@ -394,7 +398,9 @@ class GatewayRateLimiterTest {
             return loops;
         }
 
-        /** As the listener of the gateway's starter, which needs more of Spring Cloud, looks for routes at the start. */
+        /**
+         * As the listener of the gateway's starter, which needs more of Spring Cloud, looks for routes at the start.
+         */
         @EventListener
         void refreshed(ContextRefreshedEvent event) {
             event.getApplicationContext().publishEvent(new RefreshRoutesEvent(this));

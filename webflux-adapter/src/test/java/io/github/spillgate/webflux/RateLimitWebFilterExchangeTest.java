@@ -68,8 +68,8 @@ import reactor.netty.NettyInbound;
 import reactor.netty.http.server.HttpServer;
 
 /**
- * What becomes of an exchange besides being allowed or denied: where it goes on, what a second try hears, what is told of wrong settings, and
- * of routes that change.
+ * What becomes of an exchange besides being allowed or denied: where it goes on, what a second try hears, what is told
+ * of wrong settings, and of routes that change.
  */
 class RateLimitWebFilterExchangeTest {
 
@@ -390,8 +390,8 @@ class RateLimitWebFilterExchangeTest {
 
     @Test
     void whatIsWrongInThePropertiesOfTheGatewaysLimiterStopsTheStart() {
-        assertThatThrownBy(() -> Gateway.start(
-                                "spring.cloud.gateway.server.webflux.redis-rate-limiter.config.unconfigured.burst-capacity=5")
+        assertThatThrownBy(() -> Gateway.start("spring.cloud.gateway.server.webflux.redis-rate-limiter.config"
+                                + ".unconfigured.burst-capacity=5")
                         .close())
                 .hasStackTraceContaining("replenishRate is 0");
     }

@@ -24,7 +24,10 @@ import org.springframework.web.bind.annotation.RequestMapping;
 import org.springframework.web.bind.annotation.RestController;
 import reactor.core.publisher.Mono;
 
-/** Requests whose paths, queries, cookies and fields are random: every key source reads or rejects them without an error. */
+/**
+ * Requests whose paths, queries, cookies and fields are random: every key source reads or rejects them without an
+ * error.
+ */
 class RateLimitWebFilterInputTest {
 
     private final Limiters limiters = Limiters.onRedis();

@@ -58,7 +58,10 @@ class RateLimitWebFilterRetryTest {
         assertThat(List.of(inner, outer)).containsExactly("9", "8");
     }
 
-    /** What is left of ten after one request to a route that answers the third time only; the last filter is the outermost. */
+    /**
+     * What is left of ten after one request to a route that answers the third time only; the last filter is the
+     * outermost.
+     */
     private String leftAfterTwoFailures(
             HandlerFilterFunction<ServerResponse, ServerResponse> inner,
             HandlerFilterFunction<ServerResponse, ServerResponse> outer) {

@@ -20,7 +20,9 @@ import reactor.netty.DisposableServer;
 import reactor.netty.http.HttpProtocol;
 import reactor.netty.http.server.HttpServer;
 
-/** A WebFlux service without Spring Boot, on a real server and a random port, and a client of it that is not Spring's. */
+/**
+ * A WebFlux service without Spring Boot, on a real server and a random port, and a client of it that is not Spring's.
+ */
 final class Service implements AutoCloseable {
 
     private static final Duration LONG = Duration.ofSeconds(30);

@@ -11,8 +11,9 @@ import org.springframework.boot.autoconfigure.ImportAutoConfiguration;
 import org.springframework.boot.test.context.PropertyMapping;
 
 /**
- * Limits the requests of a test, which a slice such as {@code @WebFluxTest} does not do by itself. The rules are those of the
- * application's settings and annotations; counts are kept in the test's process, whatever the settings say of Redis.
+ * Limits the requests of a test, which a slice such as {@code @WebFluxTest} does not do by itself. The rules are those
+ * of the application's settings and annotations; counts are kept in the test's process, whatever the settings say of
+ * Redis.
  *
  * <pre>{@code
  * @WebFluxTest(Reports.class)

@@ -19,19 +19,21 @@ final class ForwardHeadersStrategy {
     private ForwardHeadersStrategy() {}
 
     /**
-     * Says in the log what may be meant otherwise. Of Reactor Netty's connections we see the other end, whatever has been made of the
-     * request; of those of other servers we do not.
+     * Says in the log what may be meant otherwise. Of Reactor Netty's connections we see the other end, whatever has
+     * been made of the request; of those of other servers we do not.
      */
     static void doubt(Environment environment) {
         String strategy = strategy(environment);
         if (strategy.equalsIgnoreCase("framework")) {
-            LOG.warn(
-                    "server.forward-headers-strategy=framework removes the headers of proxies before the limiter sees"
-                            + " them: expected native or none, and spillgate.client-address.header with spillgate.client-address.trusted-proxies");
+            LOG.warn("server.forward-headers-strategy=framework removes the headers of proxies before the limiter sees"
+                    + " them: expected native or none, and spillgate.client-address.header with "
+                    + "spillgate.client-address.trusted-proxies");
         } else if (!strategy.equalsIgnoreCase("none") && !ClassUtils.isPresent(REACTOR_NETTY, null)) {
             LOG.warn(
-                    "server.forward-headers-strategy={} takes the client's address from a header that any client can write:"
-                            + " expected none, and spillgate.client-address.header with spillgate.client-address.trusted-proxies",
+                    "server.forward-headers-strategy={} takes the client's address from a header that any client can "
+                            + "write:"
+                            + " expected none, and spillgate.client-address.header with "
+                            + "spillgate.client-address.trusted-proxies",
                     strategy.substring(0, Math.min(LONGEST, strategy.length())).replaceAll("[^ -~]", "?"));
         }
     }

@@ -9,11 +9,11 @@ import java.util.List;
 import java.util.function.Predicate;
 
 /**
- * Requests to the Actuator's health endpoint, which rules except unless their own paths name it: an orchestrator that gets 429 takes
- * the instance out of service.
+ * Requests to the Actuator's health endpoint, which rules except unless their own paths name it: an orchestrator that
+ * gets 429 takes the instance out of service.
  *
- * <p>Nothing may pass a rule by looking like such a request. So the patterns are compared as the Actuator compares its own, with case and
- * with the methods that it maps, and not by the application's {@code PathSyntax}.
+ * <p>Nothing may pass a rule by looking like such a request. So the patterns are compared as the Actuator compares its
+ * own, with case and with the methods that it maps, and not by the application's {@code PathSyntax}.
  */
 final class HealthRequests implements Predicate<Match> {
 

@@ -4,8 +4,8 @@ import io.github.spillgate.RateLimiter;
 import org.springframework.context.SmartLifecycle;
 
 /**
- * Lets the limiter settle what it can when the application stops: when the server answers nobody any more, and Redis is still
- * there.
+ * Lets the limiter settle what it can when the application stops: when the server answers nobody any more, and Redis is
+ * still there.
  */
 final class LimiterLifecycle implements SmartLifecycle {
 

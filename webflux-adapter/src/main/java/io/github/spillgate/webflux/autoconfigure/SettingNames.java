@@ -14,8 +14,8 @@ import org.springframework.core.DefaultParameterNameDiscoverer;
 import org.springframework.core.ResolvableType;
 
 /**
- * The names of the settings that a record has. They are those of its constructor's parameters, of which Spring Boot reads the settings as
- * well: in a native image too, where nothing else of a record may be known.
+ * The names of the settings that a record has. They are those of its constructor's parameters, of which Spring Boot
+ * reads the settings as well: in a native image too, where nothing else of a record may be known.
  *
  * @param children the settings, by their names; null for one that has none below it
  * @param type what is set: the record, the enum and so on; of a list, what is in it

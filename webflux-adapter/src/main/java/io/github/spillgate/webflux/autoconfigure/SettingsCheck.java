@@ -26,12 +26,13 @@ import org.springframework.core.env.PropertySource;
 import org.springframework.core.env.SystemEnvironmentPropertySource;
 
 /**
- * Stops the start if there is a property below {@code spillgate} that no setting has, or one of an enum with a value that it cannot have.
- * Spring Boot ignores the former: a rule with {@code path:} instead of {@code paths:} would then limit all requests.
+ * Stops the start if there is a property below {@code spillgate} that no setting has, or one of an enum with a value
+ * that it cannot have. Spring Boot ignores the former: a rule with {@code path:} instead of {@code paths:} would then
+ * limit all requests.
  *
- * <p>Names are compared in every source that can list its own. An environment variable is only checked if it begins with
- * {@code SPILLGATE_RULES_0_}: others may be foreign, such as {@code SPILLGATE_REDIS_SERVICE_HOST}, which Kubernetes sets where there
- * is a service of the name {@code spillgate-redis}.
+ * <p>Names are compared in every source that can list its own. An environment variable is only checked if it begins
+ * with {@code SPILLGATE_RULES_0_}: others may be foreign, such as {@code SPILLGATE_REDIS_SERVICE_HOST}, which
+ * Kubernetes sets where there is a service of the name {@code spillgate-redis}.
  */
 final class SettingsCheck implements BeanFactoryPostProcessor {
 
@@ -65,7 +66,10 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
         checkEnums(ConfigurationPropertyName.of(ROOT), settings);
     }
 
-    /** Sorted, so that of several mistakes always the same one is reported; empty for a source that cannot list them after all. */
+    /**
+     * Sorted, so that of several mistakes always the same one is reported; empty for a source that cannot list them
+     * after all.
+     */
     private static Set<String> names(EnumerablePropertySource<?> source) {
         try {
             return new TreeSet<>(Arrays.asList(source.getPropertyNames()));
@@ -153,7 +157,9 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
                         own != null && (Spelling.plain(own.prefix()) + ".").startsWith(Spelling.plain(root) + "."));
     }
 
-    /** Spring Boot would say which values are right, too, but neither of which rule nor as they are written in settings. */
+    /**
+     * Spring Boot would say which values are right, too, but neither of which rule nor as they are written in settings.
+     */
     private void checkEnums(ConfigurationPropertyName where, SettingNames at) {
         if (at.children() == null) {
             return;

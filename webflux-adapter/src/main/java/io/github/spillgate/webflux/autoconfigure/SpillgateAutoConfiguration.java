@@ -2,6 +2,7 @@ package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.KeySyntax;
@@ -13,7 +14,6 @@ import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.RuleReader;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.WrongSettingException;
-import io.github.spillgate.resilience.Fallback;
 import io.github.spillgate.webflux.DenialWriter;
 import io.github.spillgate.webflux.PathPatterns;
 import io.github.spillgate.webflux.RateLimitResponses;
@@ -142,7 +142,8 @@ public final class SpillgateAutoConfiguration {
         Matcher placeholder = PLACEHOLDER.matcher(secret);
         if (placeholder.find()) {
             throw new IllegalArgumentException("the placeholder " + placeholder.group()
-                    + " has no value: expected that variable or property to be set, to random text of at least 16 bytes,"
+                    + " has no value: expected that variable or property to be set, to random text of at least 16 "
+                    + "bytes,"
                     + " for example by: openssl rand -base64 32");
         }
         return secret.getBytes(StandardCharsets.UTF_8);
@@ -207,7 +208,7 @@ public final class SpillgateAutoConfiguration {
     /** What acts on requests. All else is there for those who inject it, also where the limiter is switched off. */
     @Configuration(proxyBeanMethods = false)
     @Conditional(Switch.On.class)
-    static class Filters {
+    static class FilterConfiguration {
 
         @Bean
         RuleListener spillgateSettingsDoubt(KeySyntax keys, Environment environment) {

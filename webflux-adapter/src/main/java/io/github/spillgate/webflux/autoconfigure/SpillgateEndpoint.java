@@ -24,8 +24,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * The Actuator's endpoint {@code spillgate}: the rules in force, from settings and {@code @RateLimited}, and the store that decides;
- * the usage of a key under a rule; and its reset.
+ * The Actuator's endpoint {@code spillgate}: the rules in force, from settings and {@code @RateLimited}, and the store
+ * that decides; the usage of a key under a rule; and its reset.
  */
 @Endpoint(id = "spillgate")
 public final class SpillgateEndpoint {

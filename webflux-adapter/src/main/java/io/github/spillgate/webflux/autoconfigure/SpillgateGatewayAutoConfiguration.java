@@ -24,8 +24,8 @@ import org.springframework.core.env.Environment;
 /**
  * The limiter for the routes of Spring Cloud Gateway, where that is there.
  *
- * <p>It is read before the gateway's own, which makes the filter {@code RequestRateLimiter} only if it sees a limiter; and so before
- * {@link SpillgateAutoConfiguration}, which comes after the web's.
+ * <p>It is read before the gateway's own, which makes the filter {@code RequestRateLimiter} only if it sees a limiter;
+ * and so before {@link SpillgateAutoConfiguration}, which comes after the web's.
  */
 @AutoConfiguration(beforeName = "org.springframework.cloud.gateway.config.GatewayAutoConfiguration")
 @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.REACTIVE)
@@ -38,7 +38,10 @@ public final class SpillgateGatewayAutoConfiguration {
     /** Spring makes it. */
     public SpillgateGatewayAutoConfiguration() {}
 
-    /** Any other limiter stays the default of the filter: the gateway brings one for Redis, and routes ask for this by name. */
+    /**
+     * Any other limiter stays the default of the filter: the gateway brings one for Redis, and routes ask for this by
+     * name.
+     */
     @Bean
     @Fallback
     @ConditionalOnMissingBean
@@ -52,7 +55,7 @@ public final class SpillgateGatewayAutoConfiguration {
         RateLimiter limiter = Switch.isOn(environment)
                 ? limiters.getObject()
                 : RateLimiter.builder("off")
-                        .store(io.github.spillgate.resilience.Fallback.allow())
+                        .store(io.github.spillgate.failover.Fallback.allow())
                         .build();
         GatewayRateLimiter ofRoutes = GatewayRateLimiter.of(
                 limiter, responses.getIfAvailable(RateLimitResponses::standard), fields(environment), configurations);

@@ -10,8 +10,10 @@ import org.springframework.aot.hint.RuntimeHints;
 import org.springframework.aot.hint.RuntimeHintsRegistrar;
 
 /**
- * What a native image has to keep for Spring's sake: the annotation, of which Spring reads the attributes by reflection; and the classes
- * that the adapter asks for by name, or it would take the address of a client for one that a header may say. What the core looks up by name it says itself, for those without Spring as well; settings and the endpoint are Spring Boot's to find.
+ * What a native image has to keep for Spring's sake: the annotation, of which Spring reads the attributes by
+ * reflection; and the classes that the adapter asks for by name, or it would take the address of a client for one that
+ * a header may say. What the core looks up by name it says itself, for those without Spring as well; settings and the
+ * endpoint are Spring Boot's to find.
  */
 final class SpillgateRuntimeHints implements RuntimeHintsRegistrar {
 

@@ -2,10 +2,10 @@ package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
-import io.github.spillgate.resilience.Fallback;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.StoreType;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
@@ -30,7 +30,10 @@ import reactor.core.publisher.Mono;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 
-/** Where counts are kept: each of these gives way to the one before, and all to a store or a limiter of the application's own. */
+/**
+ * Where counts are kept: each of these gives way to the one before, and all to a store or a limiter of the
+ * application's own.
+ */
 final class StoreConfiguration {
 
     private static final Logger LOG = Loggers.getLogger(SpillgateAutoConfiguration.class);

@@ -6,8 +6,8 @@ import org.springframework.core.env.Environment;
 import org.springframework.core.type.AnnotatedTypeMetadata;
 
 /**
- * The setting {@code spillgate.enabled} as a condition. Spring Boot's own one compares texts: of {@code off} and {@code no}, which a
- * record reads as false, it would say that they are neither true nor false.
+ * The setting {@code spillgate.enabled} as a condition. Spring Boot's own one compares texts: of {@code off} and
+ * {@code no}, which a record reads as false, it would say that they are neither true nor false.
  */
 final class Switch {
 

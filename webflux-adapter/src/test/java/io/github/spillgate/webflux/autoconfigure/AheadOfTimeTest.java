@@ -63,8 +63,8 @@ import reactor.core.publisher.Mono;
 import reactor.netty.NettyInbound;
 
 /**
- * An application whose beans Spring has made ahead of time, as it does for a native image: what is generated compiles, starts, and
- * limits. Only that no image is built of it.
+ * An application whose beans Spring has made ahead of time, as it does for a native image: what is generated compiles,
+ * starts, and limits. Only that no image is built of it.
  */
 class AheadOfTimeTest {
 
@@ -141,7 +141,10 @@ class AheadOfTimeTest {
         assertThat(reflection().onType(WrongSettingAnalyzer.class)).accepts(HINTS);
     }
 
-    /** Else the peer of a request would be whom a header names: only of Reactor Netty's connections the other end is seen. */
+    /**
+     * Else the peer of a request would be whom a header names: only of Reactor Netty's connections the other end is
+     * seen.
+     */
     @Test
     void whatTheAdapterLooksForByNameIsFound() {
         for (Class<?> type : List.of(NettyInbound.class, NettyReactiveWebServerFactory.class, QuicChannel.class)) {

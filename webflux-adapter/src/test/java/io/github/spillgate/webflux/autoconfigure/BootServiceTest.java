@@ -179,9 +179,9 @@ class BootServiceTest {
                 send(request("/actuator/spillgate/validat?key=x", "x").DELETE()))) {
             assertThat(unknown.statusCode()).isEqualTo(404);
             assertThat(unknown.body())
-                    .isEqualTo(
-                            "{\"message\":\"no rule has this name: did you mean validate? Expected one of address, plan,"
-                                    + " validate, BootServiceTest.Handlers.annotated, shared\"}");
+                    .isEqualTo("{\"message\":\"no rule has this name: did you mean validate? Expected one of address, "
+                            + "plan,"
+                            + " validate, BootServiceTest.Handlers.annotated, shared\"}");
         }
         for (String query : List.of("", "?key=")) {
             HttpResponse<String> keyless = get("/actuator/spillgate/address" + query, "x");

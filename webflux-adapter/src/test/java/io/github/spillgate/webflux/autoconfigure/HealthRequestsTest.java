@@ -42,7 +42,10 @@ import org.springframework.web.reactive.config.PathMatchConfigurer;
 import org.springframework.web.reactive.config.WebFluxConfigurer;
 import reactor.core.publisher.Mono;
 
-/** Rules that are about all paths, and the Actuator's health endpoint, on a real server whose application answers every other path. */
+/**
+ * Rules that are about all paths, and the Actuator's health endpoint, on a real server whose application answers every
+ * other path.
+ */
 class HealthRequestsTest {
 
     private static final String MINE = "mine";

@@ -218,8 +218,8 @@ class SettingsCheckTest {
                 .contains("Property: spillgate.rules[0].path\n")
                 .contains("Origin: class path resource [misspelt-service.yaml]")
                 .contains("- 5:13")
-                .contains(
-                        "Reason: rule \"login\": there is no such setting: did you mean paths? Expected one of name, paths,");
+                .contains("Reason: rule \"login\": there is no such setting: did you mean paths? Expected one of name, "
+                        + "paths,");
     }
 
     @Test

@@ -233,15 +233,16 @@ class SpillgateAutoConfigurationTest {
                         "spillgate.rules[1].when-missing=skip",
                         "spillgate.rules[1].when-undecided=deny",
                         "spillgate.rules[1].shadow=true")
-                .run(
-                        context -> assertThat(context.getBean(Rules.class).list())
-                                .extracting(Rule::toString)
-                                .containsExactlyInAnyOrder(
-                                        "Rule[address, paths=[/v1/**, /v2/**], methods=[GET, POST], BEFORE_AUTHENTICATION,"
-                                                + " key=address, limits=[120/1m name=address-1m, 1000/1h counter"
-                                                + " name=address-1h]]",
-                                        "Rule[plan, paths=[], methods=[], AFTER_AUTHENTICATION,"
-                                                + " key=hashed(header:X-Api-Key) | principal, limits=[100/24h name=plan-24h], shadow]"));
+                .run(context -> assertThat(context.getBean(Rules.class).list())
+                        .extracting(Rule::toString)
+                        .containsExactlyInAnyOrder(
+                                "Rule[address, paths=[/v1/**, /v2/**], methods=[GET, POST], "
+                                        + "BEFORE_AUTHENTICATION,"
+                                        + " key=address, limits=[120/1m name=address-1m, 1000/1h counter"
+                                        + " name=address-1h]]",
+                                "Rule[plan, paths=[], methods=[], AFTER_AUTHENTICATION,"
+                                        + " key=hashed(header:X-Api-Key) | principal, limits=[100/24h "
+                                        + "name=plan-24h], shadow]"));
     }
 
     @Test

@@ -57,7 +57,8 @@ record Arguments(boolean help, boolean quick, boolean memory, boolean simulate, 
                 default ->
                     throw new IllegalArgumentException(
                             "argument \"" + option + "\" is unknown: expected one of --quick,"
-                                    + " --only, --rounds, --seconds, --memory, --simulate, --out and --help, for example --quick --only hot-key");
+                                    + " --only, --rounds, --seconds, --memory, --simulate, --out and --help, for "
+                                    + "example --quick --only hot-key");
             }
         }
         Pace pace = quick ? Pace.QUICK : Pace.FULL;

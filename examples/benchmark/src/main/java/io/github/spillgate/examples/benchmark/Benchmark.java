@@ -14,8 +14,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Our limiter beside others, in one run, on one Redis that it starts itself. Figures move from machine to machine and from minute to
- * minute; what counts are ratios of one run, and their spread.
+ * Our limiter beside others, in one run, on one Redis that it starts itself. Figures move from machine to machine and
+ * from minute to minute; what counts are ratios of one run, and their spread.
  */
 public final class Benchmark {
 

@@ -25,8 +25,9 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * What keys take of a Redis's memory: a limiter takes permits, and Redis is asked what it has. By MEMORY USAGE, which leaves the tables
- * of keys and of their expiries out, and by how much more memory is used than before, which has all of it in.
+ * What keys take of a Redis's memory: a limiter takes permits, and Redis is asked what it has. By MEMORY USAGE, which
+ * leaves the tables of keys and of their expiries out, and by how much more memory is used than before, which has all
+ * of it in.
  */
 final class Memory {
 
@@ -34,7 +35,10 @@ final class Memory {
     private static final int IN_FLIGHT = 256;
     private static final int SETTLED_AT_ONCE = 64;
 
-    /** With fewer, what Redis takes for connections and gives back, some ten thousand bytes, would be seen in the figures. */
+    /**
+     * With fewer, what Redis takes for connections and gives back, some ten thousand bytes, would be seen in the
+     * figures.
+     */
     private static final int FEWEST = 500;
 
     /** More than the resolution of a log, so that no two hits of a key share an entry. */

@@ -20,8 +20,8 @@ import java.util.Random;
 import java.util.stream.IntStream;
 
 /**
- * One work: everybody is set up and warmed up, and then takes turns, in another order in each round. What goes on besides on the
- * machine, and changes from minute to minute, meets all of them alike.
+ * One work: everybody is set up and warmed up, and then takes turns, in another order in each round. What goes on
+ * besides on the machine, and changes from minute to minute, meets all of them alike.
  */
 final class Rounds {
 

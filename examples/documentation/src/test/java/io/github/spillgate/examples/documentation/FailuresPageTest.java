@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test;
 class FailuresPageTest {
 
     private static final String TESTS =
-            "reactive-core/src/test/java/io/github/spillgate/resilience/ResilientStoreChaosTest.java";
+            "reactive-core/src/test/java/io/github/spillgate/failover/ResilientStoreChaosTest.java";
     private static final Pattern TEST = Pattern.compile("@Test\\s+(?:@Thorough\\s+)?@DisplayName\\(\"([^\"]+)\"\\)");
     private static final Pattern TABLE = Pattern.compile("(?s)\\| Redis … \\|.*?\\n\\n");
     private static final Pattern ROW = Pattern.compile("(?m)^\\| ([^|]+) \\|");

@@ -12,7 +12,10 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The programs of the page for plain Reactor print what it shows. Those of the adapters' pages are tried by the adapters. */
+/**
+ * The programs of the page for plain Reactor print what it shows. Those of the adapters' pages are tried by the
+ * adapters.
+ */
 class GettingStartedTest {
 
     private static final Path PAGE = Snippets.ROOT.resolve("docs/getting-started-reactor.md");

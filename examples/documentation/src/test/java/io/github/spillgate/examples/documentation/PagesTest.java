@@ -17,7 +17,9 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
-/** Pages are read as they are meant: tables are tables, blocks are blocks, and what is to be typed names what is there. */
+/**
+ * Pages are read as they are meant: tables are tables, blocks are blocks, and what is to be typed names what is there.
+ */
 class PagesTest {
 
     private static final Pattern BLOCK = Pattern.compile("(?ms)^```.*?^```$");

@@ -36,8 +36,8 @@ import org.xml.sax.InputSource;
 class SnippetsTest {
 
     /**
-     * What is tried: here, or in the module that the kind names; what is a part of a test; and what shows only what is typed, sent or
-     * printed.
+     * What is tried: here, or in the module that the kind names; what is a part of a test; and what shows only what is
+     * typed, sent or printed.
      */
     private static final Set<String> KINDS =
             Set.of("java", "kotlin", "java webflux", "java vertx", "java tested", "yaml", "json", "xml", "sh", "text");
@@ -55,7 +55,7 @@ class SnippetsTest {
             import io.github.spillgate.*;
             import io.github.spillgate.local.*;
             import io.github.spillgate.redis.*;
-            import io.github.spillgate.resilience.*;
+            import io.github.spillgate.failover.*;
             import io.lettuce.core.ClientOptions;
             import io.lettuce.core.RedisClient;
             import io.lettuce.core.RedisCredentials;
@@ -236,7 +236,9 @@ class SnippetsTest {
         ((Runnable) constructor.newInstance()).run();
     }
 
-    /** A dependency, or each one of a whole POM, is an artifact of this build or has the version that this build uses. */
+    /**
+     * A dependency, or each one of a whole POM, is an artifact of this build or has the version that this build uses.
+     */
     @TestFactory
     Stream<DynamicTest> dependenciesAreOfThisBuild() throws Exception {
         String pom = Files.readString(ROOT.resolve("pom.xml"));

@@ -13,8 +13,8 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
 /**
- * Somebody else's service: slow to answer, and strict. It lets a few calls in within any second, by its own clock and as they
- * arrive, and turns the others away.
+ * Somebody else's service: slow to answer, and strict. It lets a few calls in within any second, by its own clock and
+ * as they arrive, and turns the others away.
  */
 final class Partner implements AutoCloseable {
 

@@ -3,8 +3,8 @@ package io.github.spillgate.examples.pipeline;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.examples.redis.ExampleRedis;
+import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.redis.RedisStore;
-import io.github.spillgate.resilience.Fallback;
 import io.lettuce.core.RedisClient;
 import java.io.IOException;
 import java.net.http.HttpClient;
@@ -16,14 +16,14 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * Two instances of a service call one slow partner, who lets in five calls within any second, from whomever they come. Both
- * slow their stream of calls to one limit, which they share in Redis.
+ * Two instances of a service call one slow partner, who lets in five calls within any second, from whomever they come.
+ * Both slow their stream of calls to one limit, which they share in Redis.
  */
 public final class PartnerCalls {
 
     /**
-     * The partner counts when calls arrive, and we when they leave. So that the difference cannot matter, we let a little more
-     * than his second pass.
+     * The partner counts when calls arrive, and we when they leave. So that the difference cannot matter, we let a
+     * little more than his second pass.
      */
     private static final Limit WE_ALLOW = Limit.of(Partner.CALLS_A_SECOND, Duration.ofMillis(1_100));
 
@@ -62,7 +62,9 @@ public final class PartnerCalls {
         }
     }
 
-    /** One instance of the service: its own client and its own limiter. They share a limit because they share its name. */
+    /**
+     * One instance of the service: its own client and its own limiter. They share a limit because they share its name.
+     */
     private Flux<Integer> instance(String instance, RedisClient client) {
         RateLimiter limiter = RateLimiter.builder("partner")
                 .store(RedisStore.create(client))

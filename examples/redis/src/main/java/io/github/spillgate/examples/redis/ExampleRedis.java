@@ -9,8 +9,8 @@ import org.jspecify.annotations.Nullable;
 import redis.embedded.RedisServer;
 
 /**
- * A Redis to try an example with: the one that {@code SPILLGATE_REDIS_URI} names, or else one that comes with the build. That one
- * can be stopped and started again, to see what happens then, and ends with this process.
+ * A Redis to try an example with: the one that {@code SPILLGATE_REDIS_URI} names, or else one that comes with the
+ * build. That one can be stopped and started again, to see what happens then, and ends with this process.
  */
 public final class ExampleRedis implements Closeable {
 
@@ -70,14 +70,17 @@ public final class ExampleRedis implements Closeable {
         return own != null;
     }
 
-    /** Whether it runs, as far as we know: of one that is not ours that is taken for granted. Never waits for a stop or a start. */
+    /**
+     * Whether it runs, as far as we know: of one that is not ours that is taken for granted. Never waits for a stop or
+     * a start.
+     */
     public boolean isRunning() {
         return own == null || own.isActive();
     }
 
     /**
-     * Stops it: connections break, new ones are refused, and what it has kept is lost. When this returns, it is gone. Does nothing if
-     * it does not run.
+     * Stops it: connections break, new ones are refused, and what it has kept is lost. When this returns, it is gone.
+     * Does nothing if it does not run.
      *
      * @throws UnsupportedOperationException if it is not ours
      */
@@ -105,7 +108,8 @@ public final class ExampleRedis implements Closeable {
     /**
      * Ends it, if it is ours.
      *
-     * @throws UncheckedIOException if it does not end; unchecked, because it is mostly called where a process shuts down
+     * @throws UncheckedIOException if it does not end; unchecked, because it is mostly called where a process shuts
+     *     down
      */
     @Override
     public void close() {

@@ -21,7 +21,9 @@ import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/** What the service does, on one event loop. Of limits it knows only where they are asked for: before a body is read. */
+/**
+ * What the service does, on one event loop. Of limits it knows only where they are asked for: before a body is read.
+ */
 final class Shortener extends VerticleBase {
 
     private static final long LONGEST_BODY = 4_096;

@@ -13,8 +13,8 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * What answers say beside what the limiter says: what a page may do, and where it was decided. All answers, because the page has more
- * names than one ({@code /%69ndex.html}, {@code //index.html}).
+ * What answers say beside what the limiter says: what a page may do, and where it was decided. All answers, because the
+ * page has more names than one ({@code /%69ndex.html}, {@code //index.html}).
  */
 @Component
 // Around the limiter's filter, which answers by itself to those whom it denies.
@@ -22,8 +22,8 @@ import reactor.core.scheduler.Schedulers;
 final class AnswerHeaders implements WebFilter {
 
     /**
-     * Nothing from anywhere else, no script in the page itself; and no other page may have this one in a frame, under something that one
-     * would rather click.
+     * Nothing from anywhere else, no script in the page itself; and no other page may have this one in a frame, under
+     * something that one would rather click.
      */
     private static final String WHAT_THE_PAGE_MAY =
             "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"

@@ -18,8 +18,8 @@ class Costs {
     }
 
     /**
-     * A customer looks at his usage for nothing. Who shows no key that is known pays for that too: else one could try keys without
-     * end.
+     * A customer looks at his usage for nothing. Who shows no key that is known pays for that too: else one could try
+     * keys without end.
      */
     @Bean
     Rule.CostSource freeLooks(Customers customers) {

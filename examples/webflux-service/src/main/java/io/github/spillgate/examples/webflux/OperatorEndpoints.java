@@ -15,8 +15,8 @@ import org.springframework.web.util.pattern.PathPatternParser;
 import reactor.core.publisher.Mono;
 
 /**
- * Keeps the Actuator for whoever sits at this machine. It asks nobody who he is, and lets each key begin anew: so would a page of
- * another site, that has made the browser believe that its name is an address of ours.
+ * Keeps the Actuator for whoever sits at this machine. It asks nobody who he is, and lets each key begin anew: so would
+ * a page of another site, that has made the browser believe that its name is an address of ours.
  */
 @Component
 @Order(Ordered.HIGHEST_PRECEDENCE + 1)

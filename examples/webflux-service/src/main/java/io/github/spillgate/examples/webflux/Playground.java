@@ -36,8 +36,9 @@ final class Playground {
     /**
      * Who decides, and what is wrong. That names servers and their errors, which are an operator's and nobody else's.
      *
-     * <p>The page asks once a second, and not before it has its answer. A stream of events would be told a little sooner; but each page that
-     * somebody has forgotten would keep a connection here, and one of the six that a browser opens to a host.
+     * <p>The page asks once a second, and not before it has its answer. A stream of events would be told a little
+     * sooner; but each page that somebody has forgotten would keep a connection here, and one of the six that a browser
+     * opens to a host.
      */
     @GetMapping("/state")
     State state(ServerWebExchange exchange) {

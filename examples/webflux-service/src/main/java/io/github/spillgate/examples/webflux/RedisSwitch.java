@@ -45,8 +45,8 @@ final class RedisSwitch {
     }
 
     /**
-     * Waits for a process, which blocks, so on a thread that may. Once begun it is brought to its end, whether or not somebody still wants
-     * to hear of it: a cancellation would interrupt it, and leave a process that nobody knows of.
+     * Waits for a process, which blocks, so on a thread that may. Once begun it is brought to its end, whether or not
+     * somebody still wants to hear of it: a cancellation would interrupt it, and leave a process that nobody knows of.
      */
     private CompletableFuture<Void> begin(Turn turn) {
         return Mono.<Void>fromCallable(() -> {

@@ -26,8 +26,9 @@ final class ThisMachine {
     private ThisMachine() {}
 
     /**
-     * Checks who wants to know something. A page of another site cannot read our answer, because we allow no origin to; except if it has
-     * made the browser believe that its name is an address of ours (DNS rebinding). Then it stands in {@code Host} with its own name.
+     * Checks who wants to know something. A page of another site cannot read our answer, because we allow no origin to;
+     * except if it has made the browser believe that its name is an address of ours (DNS rebinding). Then it stands in
+     * {@code Host} with its own name.
      */
     static void checkIsAsking(ServerWebExchange exchange) {
         ServerHttpRequest request = exchange.getRequest();
@@ -38,9 +39,10 @@ final class ThisMachine {
     }
 
     /**
-     * Checks who wants to have something done as well. For that a page of another site need not read the answer: it has a form sent, or has a
-     * script send what a form could. None of the two can have a header of its own, for which the browser would first ask us, by a preflight
-     * that nobody answers. {@code Origin} tells the same, where the browser sends it.
+     * Checks who wants to have something done as well. For that a page of another site need not read the answer: it has
+     * a form sent, or has a script send what a form could. None of the two can have a header of its own, for which the
+     * browser would first ask us, by a preflight that nobody answers. {@code Origin} tells the same, where the browser
+     * sends it.
      */
     static void checkIsTelling(ServerWebExchange exchange) {
         checkIsAsking(exchange);

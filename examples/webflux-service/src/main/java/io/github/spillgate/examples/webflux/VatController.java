@@ -55,8 +55,8 @@ final class VatController {
     }
 
     /**
-     * The VAT numbers that a request asks about. Where they are charged they are read by this method, too; a parameter that Spring
-     * converts would be cut at commas, and what was charged as one would be validated as many.
+     * The VAT numbers that a request asks about. Where they are charged they are read by this method, too; a parameter
+     * that Spring converts would be cut at commas, and what was charged as one would be validated as many.
      */
     static List<String> numbers(Request request) {
         return request.queryParameters("number");

@@ -1,4 +1,7 @@
-/** A service that checks VAT numbers, limited by address, by plan and by endpoint; what the limiter is told stands in application.yaml. */
+/**
+ * A service that checks VAT numbers, limited by address, by plan and by endpoint; what the limiter is told stands in
+ * application.yaml.
+ */
 @NullMarked
 package io.github.spillgate.examples.webflux;
 

@@ -26,8 +26,8 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
 /**
- * A Chromium without a window, which is told over a pipe what to do (the DevTools protocol). No port is open for that, and the browser ends
- * by itself when the pipe does, so also when this process is killed.
+ * A Chromium without a window, which is told over a pipe what to do (the DevTools protocol). No port is open for that,
+ * and the browser ends by itself when the pipe does, so also when this process is killed.
  */
 final class Browser implements Closeable {
 

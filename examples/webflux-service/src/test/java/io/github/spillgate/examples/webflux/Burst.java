@@ -10,7 +10,8 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 /**
- * Requests of which one limit lets in so many and no more, if they all come within one window of it, and nobody has asked before.
+ * Requests of which one limit lets in so many and no more, if they all come within one window of it, and nobody has
+ * asked before.
  *
  * @param name what a report calls it
  * @param limit the name of the limit
@@ -22,8 +23,8 @@ import java.util.stream.IntStream;
 record Burst(String name, String limit, Duration window, int admits, int passes, List<Ask> asks) {
 
     /**
-     * All bursts, as steps that come one after the other. Those of one step are sent at once. What an earlier step takes from the
-     * same key is reckoned with.
+     * All bursts, as steps that come one after the other. Those of one step are sent at once. What an earlier step
+     * takes from the same key is reckoned with.
      */
     static List<List<Burst>> all() {
         return List.of(

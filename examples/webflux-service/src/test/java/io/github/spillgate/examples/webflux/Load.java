@@ -22,8 +22,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * Sends a bounded load to the service that runs on this machine, in one instance or several, and counts whether they let in exactly
- * as many as the limits say. It ends by itself.
+ * Sends a bounded load to the service that runs on this machine, in one instance or several, and counts whether they
+ * let in exactly as many as the limits say. It ends by itself.
  */
 public final class Load {
 
@@ -69,7 +69,8 @@ public final class Load {
         System.out.printf("%nDecided by the fallback, because Redis did not answer in time: %.0f%n", fellBack);
         if (!wrong.isEmpty()) {
             String why = fellBack > 0
-                    ? "; two that decide apart, two instances or an instance and Redis, let in others than one would, and"
+                    ? "; two that decide apart, two instances or an instance and Redis, let in others than one would, "
+                            + "and"
                             + " SPILLGATE_DEADLINE=5s lets the instances wait longer for Redis"
                     : "";
             throw new IllegalStateException("not as the limits say: " + String.join("; ", wrong) + why);
@@ -105,7 +106,8 @@ public final class Load {
                         ConnectException.class,
                         e -> new IllegalStateException(
                                 "nobody listens at one of " + instances
-                                        + ": expected the service to run there, and README.md of the example says how to start it",
+                                        + ": expected the service to run there, and README.md of the example says how "
+                                        + "to start it",
                                 e))
                 .blockLast(LONGEST_STEP);
     }
@@ -120,7 +122,9 @@ public final class Load {
         }
     }
 
-    /** Looks at the usage, which charges nothing, until the classes are loaded and each instance has its connections. */
+    /**
+     * Looks at the usage, which charges nothing, until the classes are loaded and each instance has its connections.
+     */
     void warmUp() {
         Flux.range(0, TO_WARM_UP)
                 .flatMap(i -> ask(new Ask("GET", VatController.USAGE, "paid-key", "192.0.2.1")), AT_ONCE)
@@ -155,7 +159,9 @@ public final class Load {
         });
     }
 
-    /** How many decisions the instances have made by themselves until now. By those, two may let in more than one would. */
+    /**
+     * How many decisions the instances have made by themselves until now. By those, two may let in more than one would.
+     */
     double fellBack() {
         // On connections of their own, because Spring answers these on another thread (see docs/webflux.md).
         return Objects.requireNonNull(Flux.fromIterable(instances)

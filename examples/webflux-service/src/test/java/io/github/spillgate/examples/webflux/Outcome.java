@@ -33,8 +33,9 @@ record Outcome(Burst burst, List<Answer> answers, Duration took) {
     }
 
     /**
-     * What is not as it has to be; empty if all is. Within one window exactly so many are let in. A burst that took longer says
-     * less, because some of what it had taken was given back meanwhile: then no more than that, once for each window begun.
+     * What is not as it has to be; empty if all is. Within one window exactly so many are let in. A burst that took
+     * longer says less, because some of what it had taken was given back meanwhile: then no more than that, once for
+     * each window begun.
      */
     Optional<String> wrong() {
         List<String> odd =

@@ -148,8 +148,8 @@ class PlaygroundPageTest {
             tab.awaitText("source", "LOCAL");
             tab.awaitText("breaker", "open");
             tab.awaitText("news", "Redis is gone. The local store decides");
-            tab.awaitThat(
-                    "document.getElementById('problem').textContent !== '' && !document.getElementById('problem').hidden");
+            tab.awaitThat("document.getElementById('problem').textContent !== '' && "
+                    + "!document.getElementById('problem').hidden");
             tab.awaitThat("document.getElementById('by-LOCAL').textContent > 0");
             tab.awaitThat("document.getElementById('toReconcile').textContent > 0");
             tab.awaitThat("document.getElementById('away').getBBox().width > 0");
@@ -229,7 +229,8 @@ class PlaygroundPageTest {
     void aPageThatIsForgottenStopsByItself() {
         onThePage(
                 "{ const real = performance.now.bind(performance); let skipped = 0;"
-                        + " performance.now = () => real() + skipped; window.skip = (minutes) => { skipped += minutes * 60000; }; }",
+                        + " performance.now = () => real() + skipped; window.skip = (minutes) => { skipped += minutes "
+                        + "* 60000; }; }",
                 tab -> {
                     tab.slide("load", 30);
                     tab.awaitThat("document.getElementById('by-REDIS').textContent > 0");
@@ -251,7 +252,8 @@ class PlaygroundPageTest {
     @Test
     void noMoreThanAFewRequestsAreUnderWay() {
         onThePage(
-                "{ const real = window.fetch; window.asked = 0; window.fetch = (url, options) => String(url).includes('hit')"
+                "{ const real = window.fetch; window.asked = 0; window.fetch = (url, options) => "
+                        + "String(url).includes('hit')"
                         + " ? new Promise(() => window.asked++) : real(url, options); }",
                 tab -> {
                     tab.slide("load", 60);
@@ -267,7 +269,8 @@ class PlaygroundPageTest {
                 "{ const real = window.fetch; const evil = '<img src=x onerror=\"window.hacked = true\">';"
                         + " window.fetch = (url, options) => String(url).includes('hit')"
                         + " ? Promise.resolve(new Response(evil, { headers: {"
-                        + " 'RateLimit': '\"<b>\";r=1', 'RateLimit-Policy': evil, 'Decided-By': evil, 'Retry-After': evil } }))"
+                        + " 'RateLimit': '\"<b>\";r=1', 'RateLimit-Policy': evil, 'Decided-By': evil, 'Retry-After': "
+                        + "evil } }))"
                         + " : real(url, options); }",
                 tab -> {
                     tab.slide("load", 10);
@@ -342,8 +345,8 @@ class PlaygroundPageTest {
 
     /** As the browser has counted them, and not the page. */
     private static int requests(Tab tab) {
-        return tab.ask(
-                        "performance.getEntriesByType('resource').filter((one) => one.name.includes('/playground/hit/')).length")
+        return tab.ask("performance.getEntriesByType('resource').filter((one) => "
+                        + "one.name.includes('/playground/hit/')).length")
                 .asInt();
     }
 }

@@ -35,7 +35,10 @@ final class Tab implements AutoCloseable {
         return browser.call(session, method, parameters);
     }
 
-    /** Errors and warnings: of scripts, of the policy for content, of resources that are not there. That requests are denied is none. */
+    /**
+     * Errors and warnings: of scripts, of the policy for content, of resources that are not there. That requests are
+     * denied is none.
+     */
     List<String> complaints() {
         return List.copyOf(complaints);
     }

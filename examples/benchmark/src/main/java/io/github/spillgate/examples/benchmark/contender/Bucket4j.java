@@ -20,8 +20,9 @@ import java.util.function.Supplier;
 /**
  * Bucket4j on Lettuce, asynchronous, on one connection, with the expiration of its documentation.
  *
- * <p>As it comes, a proxy is made for each decision: its documentation calls them cheap, and advises against keeping them. With its
- * batching, which merges decisions that wait for the same bucket, they must be kept; then every key keeps its own.
+ * <p>As it comes, a proxy is made for each decision: its documentation calls them cheap, and advises against keeping
+ * them. With its batching, which merges decisions that wait for the same bucket, they must be kept; then every key
+ * keeps its own.
  */
 final class Bucket4j implements Contender {
 
@@ -75,8 +76,9 @@ final class Bucket4j implements Contender {
     }
 
     /**
-     * It reads with a GET and then runs a script by EVAL: one that creates a bucket, with a SET in it, or one that exchanges its
-     * state, with another GET in it. So the GETs of its own are those that are left when each script without a SET has taken one.
+     * It reads with a GET and then runs a script by EVAL: one that creates a bucket, with a SET in it, or one that
+     * exchanges its state, with another GET in it. So the GETs of its own are those that are left when each script
+     * without a SET has taken one.
      */
     @Override
     public CommandCalls.Sum sent(CommandCalls calls) {

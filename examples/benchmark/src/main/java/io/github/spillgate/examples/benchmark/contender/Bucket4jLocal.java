@@ -3,7 +3,10 @@ package io.github.spillgate.examples.benchmark.contender;
 import io.github.bucket4j.Bucket;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** Bucket4j in this process: a lock-free bucket for each key, in a concurrent map. The map is not bounded, which is to its favour. */
+/**
+ * Bucket4j in this process: a lock-free bucket for each key, in a concurrent map. The map is not bounded, which is to
+ * its favour.
+ */
 final class Bucket4jLocal implements Contender {
 
     private final ConcurrentHashMap<String, Bucket> buckets = new ConcurrentHashMap<>();

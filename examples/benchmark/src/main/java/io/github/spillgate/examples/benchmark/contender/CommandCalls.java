@@ -41,7 +41,9 @@ public record CommandCalls(Map<String, Sum> byCommand) {
             return new Sum(calls - other.calls, micros - other.micros);
         }
 
-        /** Without so many of them, each of which took as long as all did on average: Redis does not tell them apart. */
+        /**
+         * Without so many of them, each of which took as long as all did on average: Redis does not tell them apart.
+         */
         public Sum without(long some) {
             return calls == 0 ? NONE : new Sum(calls - some, micros * (calls - some) / calls);
         }

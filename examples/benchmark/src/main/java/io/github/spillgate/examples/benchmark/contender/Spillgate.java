@@ -21,10 +21,11 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
 
 /**
- * Ours, as users hold it: with the deadline, the circuit breaker and the local fallback that a limiter on Redis has by itself.
+ * Ours, as users hold it: with the deadline, the circuit breaker and the local fallback that a limiter on Redis has by
+ * itself.
  *
- * <p>The fallback would make us look good exactly when Redis is too slow; so what it decides is told apart, and does not count as
- * a decision.
+ * <p>The fallback would make us look good exactly when Redis is too slow; so what it decides is told apart, and does
+ * not count as a decision.
  */
 final class Spillgate implements Contender {
 
@@ -106,8 +107,8 @@ final class Spillgate implements Contender {
     }
 
     /**
-     * If the fallback has decided in an earlier turn, waits until it does no more, and until what it has granted is settled: that
-     * is told of the turn in which it happened, and is not to be found in the next one.
+     * If the fallback has decided in an earlier turn, waits until it does no more, and until what it has granted is
+     * settled: that is told of the turn in which it happened, and is not to be found in the next one.
      */
     @Override
     public void prepare(List<String> keys) {

@@ -24,8 +24,8 @@ import org.springframework.validation.Validator;
 import reactor.core.publisher.Mono;
 
 /**
- * Spring Cloud Gateway's RedisRateLimiter, the class itself, without a gateway around it. Its template and connection are made as its
- * auto-configuration, and Spring Boot's, make them; its script is better off here than there.
+ * Spring Cloud Gateway's RedisRateLimiter, the class itself, without a gateway around it. Its template and connection
+ * are made as its auto-configuration, and Spring Boot's, make them; its script is better off here than there.
  */
 final class SpringGateway implements Contender {
 
@@ -57,8 +57,8 @@ final class SpringGateway implements Contender {
     }
 
     /**
-     * As a text. Of a resource, which it is in the auto-configuration, it is asked at each decision when that was changed, and so the
-     * whole class path is searched: that would cost as much as there are jars before the gateway's.
+     * As a text. Of a resource, which it is in the auto-configuration, it is asked at each decision when that was
+     * changed, and so the whole class path is searched: that would cost as much as there are jars before the gateway's.
      */
     @SuppressWarnings("unchecked") // as in the auto-configuration: a class literal knows no type of elements
     private static RedisScript<List<Long>> script() {
@@ -77,7 +77,8 @@ final class SpringGateway implements Contender {
     }
 
     /**
-     * Its tokens come by the second, in whole ones. For a slower rate a decision costs more of them, as its documentation advises.
+     * Its tokens come by the second, in whole ones. For a slower rate a decision costs more of them, as its
+     * documentation advises.
      */
     private static RedisRateLimiter.Config config(Rate rate) {
         long seconds = rate.window().toSeconds();

@@ -14,8 +14,8 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
- * A Vert.x server, on all of its event loops, and the client that {@link WebFlux} has: each decision is a request. What is before its
- * handler, which says hello, makes the difference.
+ * A Vert.x server, on all of its event loops, and the client that {@link WebFlux} has: each decision is a request. What
+ * is before its handler, which says hello, makes the difference.
  */
 final class VertxWeb implements Contender {
 

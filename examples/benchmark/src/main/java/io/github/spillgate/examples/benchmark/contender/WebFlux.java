@@ -19,8 +19,8 @@ import reactor.netty.DisposableServer;
 import reactor.netty.http.server.HttpServer;
 
 /**
- * A WebFlux server, and a client of it: each decision is a request. What is before its handler, which says hello, makes the
- * difference.
+ * A WebFlux server, and a client of it: each decision is a request. What is before its handler, which says hello, makes
+ * the difference.
  */
 final class WebFlux implements Contender {
 

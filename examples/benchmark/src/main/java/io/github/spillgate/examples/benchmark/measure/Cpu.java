@@ -3,8 +3,8 @@ package io.github.spillgate.examples.benchmark.measure;
 import java.time.Duration;
 
 /**
- * Work that takes a processor so long: a fixed amount, measured once. A wait for a point in time would also pass while somebody else
- * has the processor, and would seem to do work that nobody did.
+ * Work that takes a processor so long: a fixed amount, measured once. A wait for a point in time would also pass while
+ * somebody else has the processor, and would seem to do work that nobody did.
  */
 public final class Cpu implements Runnable {
 

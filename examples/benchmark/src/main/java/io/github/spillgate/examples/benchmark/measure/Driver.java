@@ -14,9 +14,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 
 /**
- * A closed loop: so many decisions are under way at a time, each in its slot, and when one is answered its slot asks for the next, on
- * the thread on which the answer came. Nothing else is done there, and nothing is allocated. Only who was answered by a fallback
- * waits for a millisecond.
+ * A closed loop: so many decisions are under way at a time, each in its slot, and when one is answered its slot asks
+ * for the next, on the thread on which the answer came. Nothing else is done there, and nothing is allocated. Only who
+ * was answered by a fallback waits for a millisecond.
  */
 public final class Driver implements AutoCloseable {
     // Design notes.

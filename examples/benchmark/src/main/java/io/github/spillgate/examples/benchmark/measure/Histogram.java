@@ -1,8 +1,8 @@
 package io.github.spillgate.examples.benchmark.measure;
 
 /**
- * Times in nanoseconds, counted in buckets of which each is at most a thirty-second wide of what it holds. Not for several threads
- * at a time.
+ * Times in nanoseconds, counted in buckets of which each is at most a thirty-second wide of what it holds. Not for
+ * several threads at a time.
  */
 final class Histogram {
     // Up to 32 each number has a bucket of its own; from there on each power of two has 32 buckets.

@@ -14,7 +14,10 @@ final class Jvm {
 
     private Jvm() {}
 
-    /** The bytes of all threads that live. Who has ended in between is not in it; pools of threads do not end while they work. */
+    /**
+     * The bytes of all threads that live. Who has ended in between is not in it; pools of threads do not end while they
+     * work.
+     */
     static long allocated() {
         return Arrays.stream(THREADS.getThreadAllocatedBytes(THREADS.getAllThreadIds()))
                 .filter(bytes -> bytes > 0)

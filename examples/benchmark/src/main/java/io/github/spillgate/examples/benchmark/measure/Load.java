@@ -4,8 +4,8 @@ import io.github.spillgate.examples.benchmark.contender.Contender;
 import java.util.List;
 
 /**
- * What is asked: of whom (one limiter, or several instances that share their limits), for which keys, how many decisions at a
- * time, and what is done after each.
+ * What is asked: of whom (one limiter, or several instances that share their limits), for which keys, how many
+ * decisions at a time, and what is done after each.
  *
  * @param servers where they keep their counts
  * @param inTurn whether the keys are asked for in turn; else each time any of them, at random

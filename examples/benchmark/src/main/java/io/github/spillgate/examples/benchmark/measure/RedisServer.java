@@ -27,8 +27,8 @@ import java.util.stream.Stream;
 import redis.embedded.core.ExecutableProvider;
 
 /**
- * A Redis of our own, on loopback and without persistence: the server that is installed, or else the one that comes with the
- * build. It ends with this process.
+ * A Redis of our own, on loopback and without persistence: the server that is installed, or else the one that comes
+ * with the build. It ends with this process.
  */
 public final class RedisServer implements AutoCloseable {
 

@@ -6,7 +6,9 @@ import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.Executor;
 
-/** One decision at a time, over and over. On one thread at a time; whoever brings the answer hands it over to the next. */
+/**
+ * One decision at a time, over and over. On one thread at a time; whoever brings the answer hands it over to the next.
+ */
 final class Slot implements Answer, Runnable {
 
     private static final long SEED = 0x5eed;

@@ -20,7 +20,8 @@ final class ByNode {
             return List.of();
         }
         List<String> lines = new ArrayList<>(List.of(
-                "| contender | decisions in a command | commands, by node | Redis µs, by node | its processor µs, by node"
+                "| contender | decisions in a command | commands, by node | Redis µs, by node | its processor µs, by "
+                        + "node"
                         + " | client µs | bytes to Redis | bytes from Redis |",
                 "|---|---:|---:|---:|---:|---:|---:|---:|"));
         for (Result result : results) {

@@ -50,7 +50,9 @@ public record Result(Work work, Entrant entrant, List<Slice> slices) {
         return measure().applyAsDouble(slices.get(round));
     }
 
-    /** What the numbers do not say by themselves: that it was not this contender, or not this work, that was measured. */
+    /**
+     * What the numbers do not say by themselves: that it was not this contender, or not this work, that was measured.
+     */
     List<String> warnings() {
         List<String> warnings = new ArrayList<>();
         double all = Math.max(1, sum(Slice::asked));

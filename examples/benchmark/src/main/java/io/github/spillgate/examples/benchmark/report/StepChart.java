@@ -6,8 +6,8 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * How much of something there was at each moment, for several, one below the other, with a line for how much there should be. What
- * is above that line has another colour.
+ * How much of something there was at each moment, for several, one below the other, with a line for how much there
+ * should be. What is above that line has another colour.
  *
  * @param title what the chart is called
  * @param note what its heights are

@@ -4,7 +4,10 @@ import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;
 
-/** What all charts have in common: plain pictures whose colours follow the reader's light or dark scheme, and whose words are words. */
+/**
+ * What all charts have in common: plain pictures whose colours follow the reader's light or dark scheme, and whose
+ * words are words.
+ */
 final class Svg {
 
     static final int WIDTH = 860;

@@ -2,7 +2,10 @@ package io.github.spillgate.examples.benchmark.simulate;
 
 import java.util.SplittableRandom;
 
-/** Chance that is the same each time, on every machine and JDK: from a seed, with arithmetic that leaves nothing to the processor. */
+/**
+ * Chance that is the same each time, on every machine and JDK: from a seed, with arithmetic that leaves nothing to the
+ * processor.
+ */
 final class Chance {
 
     private final SplittableRandom random;
@@ -21,7 +24,10 @@ final class Chance {
         return -mean * StrictMath.log(1 - share());
     }
 
-    /** Pareto's distribution, cut off: mostly little more than the least, and the smaller the exponent, the more often much more. */
+    /**
+     * Pareto's distribution, cut off: mostly little more than the least, and the smaller the exponent, the more often
+     * much more.
+     */
     double pareto(double least, double most, double exponent) {
         double beyond = StrictMath.pow(least / most, exponent);
         return least * StrictMath.pow(1 - share() * (1 - beyond), -1 / exponent);

@@ -7,11 +7,11 @@ import java.util.function.DoubleSupplier;
 import java.util.stream.IntStream;
 
 /**
- * Lets the clients of a mix come for a while, and has the same requests decided by the log, by both counters, and by brute force.
- * Each of these goes on from what it has let through itself, as it would in service.
+ * Lets the clients of a mix come for a while, and has the same requests decided by the log, by both counters, and by
+ * brute force. Each of these goes on from what it has let through itself, as it would in service.
  *
- * <p>Clients share nothing, so they are simulated one after the other, each beginning at a random moment of a window, and some hundreds of
- * them at the same time as others.
+ * <p>Clients share nothing, so they are simulated one after the other, each beginning at a random moment of a window,
+ * and some hundreds of them at the same time as others.
  */
 final class Crowd {
 

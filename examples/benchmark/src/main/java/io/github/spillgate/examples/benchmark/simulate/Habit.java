@@ -4,8 +4,8 @@ import io.github.spillgate.Limit;
 import java.util.function.DoubleSupplier;
 
 /**
- * How a client's requests follow one another. All of them come to the same number of requests in the long run, and nobody slows down
- * when he is denied.
+ * How a client's requests follow one another. All of them come to the same number of requests in the long run, and
+ * nobody slows down when he is denied.
  */
 enum Habit {
     /** Each by itself: a Poisson process. */
@@ -17,7 +17,10 @@ enum Habit {
         }
     },
 
-    /** Bursts of a fifth of the limit on average, fifty times as fast as the limit allows; they begin as those one by one come. */
+    /**
+     * Bursts of a fifth of the limit on average, fifty times as fast as the limit allows; they begin as those one by
+     * one come.
+     */
     IN_BURSTS("in bursts") {
         @Override
         DoubleSupplier gaps(double rate, Limit limit, Chance chance) {

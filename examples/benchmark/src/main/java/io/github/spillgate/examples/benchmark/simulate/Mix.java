@@ -16,7 +16,10 @@ import java.util.function.ToDoubleFunction;
  */
 record Mix(String says, Limit limit, int clients, List<Habit> habits, ToDoubleFunction<Chance> rate) {
 
-    /** The less, the heavier the tail: with 1.1, a tenth of the clients send from half to three quarters of the requests. */
+    /**
+     * The less, the heavier the tail: with 1.1, a tenth of the clients send from half to three quarters of the
+     * requests.
+     */
     private static final double EXPONENT = 1.1;
 
     /** Nobody comes more often than so many times the limit, or one client would be all of the traffic. */

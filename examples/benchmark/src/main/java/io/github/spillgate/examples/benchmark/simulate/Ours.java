@@ -5,8 +5,8 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 
 /**
- * Our own limiter on our own local store, as anybody uses them. The store says what the scripts in Redis say, to the last field: the
- * tests of the core hold them to it.
+ * Our own limiter on our own local store, as anybody uses them. The store says what the scripts in Redis say, to the
+ * last field: the tests of the core hold them to it.
  */
 final class Ours {
 

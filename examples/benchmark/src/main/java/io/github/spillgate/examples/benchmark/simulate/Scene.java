@@ -61,7 +61,10 @@ record Scene(
         }
     }
 
-    /** Two full bursts around the end of a minute of the clock, and two around the end of a minute since the first request. */
+    /**
+     * Two full bursts around the end of a minute of the clock, and two around the end of a minute since the first
+     * request.
+     */
     static Scene twoBursts() {
         return new Scene(
                 "two-bursts",
@@ -78,7 +81,10 @@ record Scene(
                 List.of(Contender.FIXED_WINDOW, Contender.LOG, Contender.COUNTER, Contender.COUNTER_ALIGNED));
     }
 
-    /** The worst for a counter: a full burst at the end of a window, and then what was taken then fades as if it had come evenly. */
+    /**
+     * The worst for a counter: a full burst at the end of a window, and then what was taken then fades as if it had
+     * come evenly.
+     */
     static Scene goingOn() {
         return new Scene(
                 "going-on",

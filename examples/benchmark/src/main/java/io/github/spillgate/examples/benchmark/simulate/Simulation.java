@@ -11,8 +11,8 @@ import java.util.Locale;
 import java.util.Map;
 
 /**
- * What the algorithms let through, on virtual time: pictures of single clients, and tables of many. The same each time, on whatever
- * machine. Ours is what anybody uses, without Redis.
+ * What the algorithms let through, on virtual time: pictures of single clients, and tables of many. The same each time,
+ * on whatever machine. Ours is what anybody uses, without Redis.
  */
 public final class Simulation {
 

@@ -55,7 +55,10 @@ final class Tables {
         return new Decided(some, tally);
     }
 
-    /** Two tables of the same crowds: what counters would tell if they only counted, and what they do as limits, beside the log. */
+    /**
+     * Two tables of the same crowds: what counters would tell if they only counted, and what they do as limits, beside
+     * the log.
+     */
     List<List<String>> ofMixes() {
         List<Decided> all = mixes().stream().map(this::decide).toList();
         return List.of(counting(all), limiting(all));

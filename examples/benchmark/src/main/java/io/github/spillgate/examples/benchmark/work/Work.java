@@ -42,7 +42,9 @@ public record Work(
         rates = List.copyOf(rates);
     }
 
-    /** One key with a limit that nobody reaches, 256 decisions at a time on one limiter, compared with the best peer. */
+    /**
+     * One key with a limit that nobody reaches, 256 decisions at a time on one limiter, compared with the best peer.
+     */
     static Builder of(String kind, String says, Entrant... entrants) {
         return new Builder(kind, says, List.of(entrants));
     }

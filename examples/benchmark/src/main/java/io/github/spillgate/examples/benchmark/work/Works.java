@@ -39,9 +39,10 @@ import java.util.Locale;
 /**
  * All the works there are.
  *
- * <p>Where all is to be allowed, the limit is the same for everybody, and so large that nobody ever reaches it. A log has to
- * remember each hit of a window, so its limit and its window are part of the work: a hundred permits a second for each of 10,000
- * keys let a million decisions a second through, and each log holds what its key was hit within a second.
+ * <p>Where all is to be allowed, the limit is the same for everybody, and so large that nobody ever reaches it. A log
+ * has to remember each hit of a window, so its limit and its window are part of the work: a hundred permits a second
+ * for each of 10,000 keys let a million decisions a second through, and each log holds what its key was hit within a
+ * second.
  */
 public final class Works {
 
@@ -107,7 +108,8 @@ public final class Works {
     private static Work oneInFlight() {
         return Work.of(
                         "one-in-flight",
-                        "one decision at a time; delivered on another thread, or on the one that reads from Redis (immediate)",
+                        "one decision at a time; delivered on another thread, or on the one that reads from Redis "
+                                + "(immediate)",
                         PING,
                         EVALSHA,
                         BUCKET4J,

@@ -1,5 +1,5 @@
--- A sliding window counter as it is written by hand: the share of the previous window that the sliding one still covers, and
--- all of the current one. Several limits are charged together or not at all.
+-- A sliding window counter as it is written by hand: the share of the previous window that the sliding one still
+-- covers, and all of the current one. Several limits are charged together or not at all.
 --
 -- KEYS[i]            the hash of limit i: the start of the current window, its count, the count of the one before
 -- ARGV[2i-1]         the permits of limit i

@@ -144,7 +144,10 @@ class DenoKvTest {
         assertThat(ours.allows(USER, fits)).isTrue();
     }
 
-    /** The estimate takes them for evenly spread, and so does ours: not so a log, or windows that do not turn on the hour. */
+    /**
+     * The estimate takes them for evenly spread, and so does ours: not so a log, or windows that do not turn on the
+     * hour.
+     */
     @Test
     void aBurstJustBeforeTheHourFadesTooSoon() {
         assertThat(mostOfTwoBursts(theirs::allows)).isEqualTo(75);

@@ -4,8 +4,8 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * Sliding Window–Fixed Rate on memcached: fetches the counters of this bucket and of the one before, and increments that of
- * this one where the request fits. Fetching and incrementing are two steps here as they are there.
+ * Sliding Window–Fixed Rate on memcached: fetches the counters of this bucket and of the one before, and increments
+ * that of this one where the request fits. Fetching and incrementing are two steps here as they are there.
  */
 final class FixedRate {
 

@@ -13,9 +13,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * The middleware for Hono, on a real Redis: adds the request to a sorted set, removes what is older than the window, counts,
- * looks up the oldest, and sets the expiry, in one pipeline. A pipeline is no transaction, so here it is two steps, between
- * which somebody else's commands may come. The time is that of the instance which asks.
+ * The middleware for Hono, on a real Redis: adds the request to a sorted set, removes what is older than the window,
+ * counts, looks up the oldest, and sets the expiry, in one pipeline. A pipeline is no transaction, so here it is two
+ * steps, between which somebody else's commands may come. The time is that of the instance which asks.
  */
 final class Hono {
 

@@ -48,7 +48,10 @@ class HonoTest {
         client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
     }
 
-    /** With a window that is a millisecond shorter, for theirs ends at the beginning of a millisecond and ours at its end. */
+    /**
+     * With a window that is a millisecond shorter, for theirs ends at the beginning of a millisecond and ours at its
+     * end.
+     */
     @Test
     void countingDeniedBothSayTheSameOfAnyTraffic() {
         Limit shorter = Limit.of(SAME.permits(), SAME.window().minusMillis(1)).countingDenied();

@@ -7,7 +7,10 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.ManualClock;
 
-/** Our limiter at the instants that a test gives, in this process; the contract of stores holds it equal to the one in Redis. */
+/**
+ * Our limiter at the instants that a test gives, in this process; the contract of stores holds it equal to the one in
+ * Redis.
+ */
 final class Ours {
 
     private final ManualClock clock = new ManualClock();

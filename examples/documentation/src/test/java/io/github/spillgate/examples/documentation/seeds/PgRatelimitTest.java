@@ -75,7 +75,10 @@ class PgRatelimitTest {
         assertThat(ours.allows(KEY, third)).isFalse();
     }
 
-    /** A row is made for it before it is looked at; so who asks for what never fits sets the beginning of his window, for nothing. */
+    /**
+     * A row is made for it before it is looked at; so who asks for what never fits sets the beginning of his window,
+     * for nothing.
+     */
     @Test
     void aRequestThatNeverFitsBeginsAWindow() {
         Ours ours = new Ours(SAME);
@@ -95,7 +98,10 @@ class PgRatelimitTest {
         assertThat(here.mostIn(WINDOW)).isEqualTo(50);
     }
 
-    /** One request at the right time makes the window end after the burst; the estimate takes the burst for evenly spread. */
+    /**
+     * One request at the right time makes the window end after the burst; the estimate takes the burst for evenly
+     * spread.
+     */
     @Test
     void aBurstAtTheEndOfAWindowFadesTooSoon() {
         Ours ours = new Ours(SAME);

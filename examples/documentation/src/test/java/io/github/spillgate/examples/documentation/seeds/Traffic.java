@@ -13,9 +13,9 @@ final class Traffic {
     private Traffic() {}
 
     /**
-     * So many instants, at which a limit of so many permits in a window so long is now exceeded and now not: bursts, requests
-     * one after another, pauses of one to three windows, and often just when an earlier request is a window old, or when the
-     * share of a permit has passed. No two are the same where that is asked for.
+     * So many instants, at which a limit of so many permits in a window so long is now exceeded and now not: bursts,
+     * requests one after another, pauses of one to three windows, and often just when an earlier request is a window
+     * old, or when the share of a permit has passed. No two are the same where that is asked for.
      */
     static List<Long> of(long seed, int requests, long window, long permits, boolean apart) {
         Random random = new Random(seed);

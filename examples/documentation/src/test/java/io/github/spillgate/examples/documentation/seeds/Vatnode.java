@@ -9,8 +9,8 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * The limiter of vatnode.dev, on a real Redis: a script that removes what is older than the window, counts, and adds the
- * request if it fits. The time is that of the instance which asks.
+ * The limiter of vatnode.dev, on a real Redis: a script that removes what is older than the window, counts, and adds
+ * the request if it fits. The time is that of the instance which asks.
  */
 final class Vatnode {
 

@@ -6,7 +6,10 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What decides in an instance of vatnode.dev while Redis does not: the instants of each key in a map, tidied up every five minutes. */
+/**
+ * What decides in an instance of vatnode.dev while Redis does not: the instants of each key in a map, tidied up every
+ * five minutes.
+ */
 final class VatnodeFallback {
 
     private static final long KEPT = 600_000;

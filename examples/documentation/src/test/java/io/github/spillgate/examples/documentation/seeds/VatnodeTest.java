@@ -64,7 +64,10 @@ class VatnodeTest {
 
     // The script
 
-    /** With a window that is a millisecond shorter, for theirs ends at the beginning of a millisecond and ours at its end. */
+    /**
+     * With a window that is a millisecond shorter, for theirs ends at the beginning of a millisecond and ours at its
+     * end.
+     */
     @Test
     void bothSayTheSameAndLeaveTheSameWhereNoTwoRequestsMeetInAMillisecond() {
         int allowed = 0;
@@ -94,7 +97,9 @@ class VatnodeTest {
         assertThat(oursAtOnce(ENDPOINT)).isEqualTo(30);
     }
 
-    /** Up to Redis 6.2, each script begins with the same random number: then they are counted as one with it as well. */
+    /**
+     * Up to Redis 6.2, each script begins with the same random number: then they are counted as one with it as well.
+     */
     @Test
     void requestsThatMeetInAMillisecondAreStillCountedAsOneOnRedis6() {
         for (RedisForTests redis : RedisForTests.all()) {

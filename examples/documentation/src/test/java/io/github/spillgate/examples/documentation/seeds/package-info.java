@@ -1,4 +1,6 @@
-/** The five rate limiters that the project started from, as small models, and ours beside them under the same traffic. */
+/**
+ * The five rate limiters that the project started from, as small models, and ours beside them under the same traffic.
+ */
 @NullMarked
 package io.github.spillgate.examples.documentation.seeds;
 

@@ -1,0 +1,125 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState;
+import java.time.Duration;
+import java.time.InstantSource;
+import java.util.List;
+import java.util.Optional;
+import reactor.core.publisher.Mono;
+
+/**
+ * Fallbacks that do not count: while the store does not answer, every request is allowed, denied or failed.
+ *
+ * <p>They record nothing. What is allowed during the outage is not charged afterwards, and a refund or reset that does
+ * not reach the store is lost.
+ */
+public final class Fallback {
+
+    /** The retry time of a denial, in milliseconds: about as long as it takes until the store is tried again. */
+    private static final long ASK_AGAIN = 1_000;
+
+    private static final String ERROR = "error";
+
+    private Fallback() {}
+
+    /**
+     * Returns a fallback that allows every request (fail open).
+     *
+     * @return the fallback; its decisions have the source {@link Source#FALLBACK}
+     */
+    public static LimitStore allow() {
+        return new Setting("allow", Mono.fromSupplier(() -> decision(true)), Mono.empty());
+    }
+
+    /**
+     * Returns a fallback that denies every request (fail closed), with a retry time of 1 s.
+     *
+     * @return the fallback; its decisions have the source {@link Source#FALLBACK}
+     */
+    public static LimitStore deny() {
+        return new Setting("deny", Mono.fromSupplier(() -> decision(false)), Mono.empty());
+    }
+
+    /**
+     * Returns a fallback that makes no decision: the caller gets the store's error, or by the deadline a {@link
+     * LimitStoreUnavailableException}.
+     *
+     * @return the fallback
+     */
+    public static LimitStore error() {
+        return new Setting(ERROR, refused(), refused());
+    }
+
+    /** Returns whether there is no fallback, so that the store's own error is passed on. */
+    static boolean isError(LimitStore fallback) {
+        return fallback instanceof Setting setting && setting.name.equals(ERROR);
+    }
+
+    private static Decision decision(boolean allowed) {
+        long now = InstantSource.system().millis();
+        return Decision.ofSetting(allowed, now, now + ASK_AGAIN);
+    }
+
+    private static <T> Mono<T> refused() {
+        return Mono.error(() -> new LimitStoreUnavailableException(
+                "the store does not answer, and there is nothing to fall back on", null));
+    }
+
+    private static final class Setting implements LimitStore {
+
+        private final String name;
+        private final Mono<Decision> decision;
+        private final Mono<Void> change;
+
+        Setting(String name, Mono<Decision> decision, Mono<Void> change) {
+            this.name = name;
+            this.decision = decision;
+            this.change = change;
+        }
+
+        @Override
+        public Mono<Decision> take(List<Claim> claims) {
+            return decision;
+        }
+
+        @Override
+        public Mono<Decision> peek(List<Claim> claims) {
+            return decision;
+        }
+
+        @Override
+        public Mono<Void> refund(Decision taken) {
+            return change;
+        }
+
+        @Override
+        public Mono<Void> refund(List<Claim> claims) {
+            return change;
+        }
+
+        @Override
+        public Mono<Void> reset(List<Claim> claims) {
+            return change;
+        }
+
+        @Override
+        public Optional<Duration> deadline() {
+            return Optional.of(Duration.ZERO);
+        }
+
+        @Override
+        public StoreState state() {
+            return StoreState.of(Source.FALLBACK);
+        }
+
+        @Override
+        public String toString() {
+            return "Fallback[" + name + "]";
+        }
+    }
+}

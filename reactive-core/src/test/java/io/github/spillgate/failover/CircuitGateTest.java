@@ -1,0 +1,159 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
+
+import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
+import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
+import io.github.spillgate.ForeignValueException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Clock;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.ZoneId;
+import java.time.ZoneOffset;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.Test;
+
+/** The gate keeps from the breaker what that knows already, and nothing else. */
+class CircuitGateTest {
+
+    @Test
+    void aWindowThatGoesByTimeHearsOfEverything() {
+        try (VirtualTime time = new VirtualTime()) {
+            CircuitGate gate = gate(how -> how.slidingWindow(60, 10, SlidingWindowType.TIME_BASED));
+            // However many have gone well before, they are of a time that is over.
+            answered(gate, 100, 0);
+            time.pass(Duration.ofSeconds(60));
+            answered(gate, 30, 0);
+            failed(gate, 10);
+            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+            time.pass(Duration.ofSeconds(60));
+            failed(gate, 10);
+            assertThat(gate.state()).isEqualTo(Breaker.OPEN);
+        }
+    }
+
+    @Test
+    void slowAnswersLeaveTheWindowAgain() {
+        CircuitGate gate = gate(
+                how -> how.slowCallDurationThreshold(Duration.ofNanos(1_000)).slowCallRateThreshold(50));
+        for (int i = 0; i < 3; i++) {
+            answered(gate, 100, 0);
+            answered(gate, 9, 2_000);
+            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+        }
+    }
+
+    @Test
+    void thoseWhoHaveTriedTheStoreAreNotInTheWindow() {
+        try (VirtualTime time = new VirtualTime()) {
+            CircuitGate gate =
+                    gate(how -> how.permittedNumberOfCallsInHalfOpenState(20).failureRateThreshold(46));
+            failed(gate, 10);
+            assertThat(gate.state()).isEqualTo(Breaker.OPEN);
+            time.pass(Duration.ofSeconds(2));
+            for (int i = 0; i < 20; i++) {
+                assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
+            }
+            answered(gate, 20, 0);
+            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+            answered(gate, 100, 0);
+            failed(gate, 9);
+            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+        }
+    }
+
+    @Test
+    void whoTurnsBackLeavesItToOthersToTryTheStore() {
+        try (VirtualTime time = new VirtualTime()) {
+            CircuitGate gate = gate(UnaryOperator.identity());
+            failed(gate, 10);
+            time.pass(Duration.ofSeconds(2));
+            for (int i = 0; i < 10; i++) {
+                assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
+                gate.turnBack(CircuitGate.Passage.PROBE);
+            }
+            for (int i = 0; i < 3; i++) {
+                assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
+            }
+            assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.NO);
+        }
+    }
+
+    @Test
+    void aStoreThatSaysOfForeignValuesToAllWhoTryItAnswersWell() {
+        try (VirtualTime time = new VirtualTime()) {
+            CircuitGate gate = gate(UnaryOperator.identity());
+            failed(gate, 10);
+            time.pass(Duration.ofSeconds(2));
+            for (int i = 0; i < 3; i++) {
+                assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
+                gate.failed(0, new ForeignValueException("the value under a key is not ours", null));
+            }
+            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+        }
+    }
+
+    @Test
+    void aStoreIsTriedAgainAlsoWhereTheBreakerHasThrownOnce() {
+        try (VirtualTime time = new VirtualTime()) {
+            AtomicBoolean broken = new AtomicBoolean();
+            CircuitGate gate = gate(how -> how.clock(new Clock() {
+                @Override
+                public Instant instant() {
+                    if (broken.getAndSet(false)) {
+                        throw new IllegalStateException("broken");
+                    }
+                    return time.instant();
+                }
+
+                @Override
+                public ZoneId getZone() {
+                    return ZoneOffset.UTC;
+                }
+
+                @Override
+                public Clock withZone(ZoneId zone) {
+                    return this;
+                }
+            }));
+            failed(gate, 10);
+            time.pass(Duration.ofSeconds(2));
+            broken.set(true);
+            assertThatIllegalStateException().isThrownBy(gate::pass);
+            assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
+        }
+    }
+
+    /** As one does that has begun to open, and whose settings have thrown. */
+    @Test
+    void whomAClosedBreakerRefusesKeepsNoPlace() {
+        CircuitGate gate = gate(how -> how.waitIntervalFunctionInOpenState(attempt -> {
+            throw new IllegalStateException("broken");
+        }));
+        assertThatIllegalStateException().isThrownBy(() -> failed(gate, 10));
+        assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+        assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.NO);
+        assertThat(gate.freePlaces()).isEqualTo(100);
+    }
+
+    private static CircuitGate gate(UnaryOperator<CircuitBreakerConfig.Builder> change) {
+        return new CircuitGate("the store", "the fallback", 100, 100_000_000, change);
+    }
+
+    private static void answered(CircuitGate gate, int times, long nanos) {
+        for (int i = 0; i < times; i++) {
+            gate.answered(nanos);
+        }
+    }
+
+    private static void failed(CircuitGate gate, int times) {
+        for (int i = 0; i < times; i++) {
+            gate.failed(0, new LimitStoreUnavailableException("told to fail", null));
+        }
+    }
+}

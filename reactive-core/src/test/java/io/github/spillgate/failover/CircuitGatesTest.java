@@ -1,0 +1,117 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Duration;
+import java.util.List;
+import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What is told of a store whose parts fail apart from each other, and for how long a part is remembered. */
+class CircuitGatesTest {
+
+    private final VirtualTime time = new VirtualTime();
+    private final LimitStore store = new Unprotected(LocalStore.bounded(16)) {
+        @Override
+        public String toString() {
+            return "the store";
+        }
+    };
+    private final CircuitGates gates =
+            new CircuitGates(store, LocalStore.bounded(16), 100, 100_000_000, UnaryOperator.identity());
+
+    @AfterEach
+    void backToRealTime() {
+        time.close();
+    }
+
+    @Test
+    void aStoreWithoutPartsHasOneGate() {
+        assertThat(gates.to(List.of())).isSameAs(gates.whole());
+        assertThat(gates.state()).isEqualTo(Breaker.CLOSED);
+        assertThat(gates.isAnyDeciding()).isTrue();
+        isGone(gates.whole(), "gone");
+        assertThat(gates.state()).isEqualTo(Breaker.OPEN);
+        assertThat(gates.problem()).isEqualTo("gone");
+        assertThat(gates.isAnyDeciding()).isFalse();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"a b", "b a"})
+    void theStateAndTheProblemAreThoseOfTheWorstPart(String names) {
+        CircuitGate limps = gates.to(names.substring(0, 1));
+        CircuitGate dies = gates.to(names.substring(2));
+        assertThat(dies).isNotSameAs(limps);
+        assertThat(gates.state()).isEqualTo(Breaker.CLOSED);
+        assertThat(gates.problem()).isNull();
+        limps.failed(0, new LimitStoreUnavailableException("it limps", null));
+        assertThat(gates.state()).isEqualTo(Breaker.CLOSED);
+        assertThat(gates.problem()).isEqualTo("it limps");
+        isGone(dies, "it has died");
+        assertThat(gates.state()).isEqualTo(Breaker.OPEN);
+        assertThat(gates.problem()).isEqualTo("it has died");
+        assertThat(gates.isAnyDeciding()).as("one part decides").isTrue();
+        isGone(limps, "it has died, too");
+        assertThat(gates.isAnyDeciding()).isFalse();
+    }
+
+    @Test
+    void aPartIsForgottenWhenNobodyHasAskedItForMoreThanTenSeconds() {
+        CircuitGate gate = gates.to("a");
+        isGone(gate, "gone");
+        for (int i = 0; i < 3; i++) {
+            time.pass(Duration.ofSeconds(10));
+            assertThat(gates.to("a")).isSameAs(gate);
+        }
+        time.pass(Duration.ofSeconds(10).plusNanos(1));
+        CircuitGate another = gates.to("a");
+        assertThat(another).isNotSameAs(gate);
+        assertThat(gates.to("a")).isSameAs(another);
+        assertThat(gates.state()).isEqualTo(Breaker.CLOSED);
+        assertThat(gates.problem()).isNull();
+    }
+
+    @Test
+    void aPartThatNobodyAsksIsNotToldOfAsLongAsOthersAreAsked() {
+        isGone(gates.to("gone"), "gone");
+        gates.to("asked");
+        time.pass(Duration.ofSeconds(6));
+        gates.to("asked");
+        assertThat(gates.state()).isEqualTo(Breaker.OPEN);
+        time.pass(Duration.ofSeconds(6));
+        assertThat(gates.state()).isEqualTo(Breaker.CLOSED);
+        assertThat(gates.problem()).isNull();
+    }
+
+    @Test
+    void whereNobodyAsksAnyPartWhatWasSoBeforeIsTold() {
+        isGone(gates.to("a"), "gone");
+        time.pass(Duration.ofMinutes(5));
+        assertThat(gates.state()).isEqualTo(Breaker.OPEN);
+        assertThat(gates.problem()).isEqualTo("gone");
+    }
+
+    @Test
+    void whatIsMoreThanAThousandPartsPassesTheGateToTheWholeUntilOthersAreForgotten() {
+        for (int i = 0; i < 1_000; i++) {
+            assertThat(gates.to("part-" + i)).isNotSameAs(gates.whole());
+        }
+        assertThat(gates.to("one more")).isSameAs(gates.whole());
+        time.pass(Duration.ofSeconds(11));
+        assertThat(gates.to("one more")).isNotSameAs(gates.whole());
+    }
+
+    private static void isGone(CircuitGate gate, String message) {
+        gate.failed(0, new LimitStoreUnreachableException(message, null));
+    }
+}

@@ -1,0 +1,247 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.Unprotected;
+import java.time.Duration;
+import java.time.InstantSource;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+
+/**
+ * A store whose answers a test controls: it answers at once, or after {@link #goOn()}, or fails. An operation takes
+ * effect when it is requested, as in a Redis that hangs after it has read the command.
+ */
+final class ControlledStore implements LimitStore {
+
+    private final LocalStore counts;
+    private final List<Held<?>> held = new ArrayList<>();
+    private final Set<String> settled = new HashSet<>();
+    private final List<List<Settlement>> batches = new ArrayList<>();
+    private Function<Supplier<Mono<?>>, Mono<?>> mood = ControlledStore::atOnce;
+    private boolean settles = true;
+    private int questions;
+    private int refusals;
+    private UnaryOperator<Mono<Decision>> settlesHow = UnaryOperator.identity();
+
+    ControlledStore(InstantSource clock) {
+        this.counts = LocalStore.bounded(10_000, clock);
+    }
+
+    void answers() {
+        mood = ControlledStore::atOnce;
+    }
+
+    /** Executes operations at once, and holds their answers until {@link #goOn()}. */
+    void hangs() {
+        mood = this::hold;
+    }
+
+    /** Executes nothing, and never answers. */
+    void isDeaf() {
+        mood = ignored -> Mono.never();
+    }
+
+    /** Executes operations at once, and answers this much later. */
+    void isLateBy(Duration time) {
+        mood = asked -> {
+            Mono<?> done = asked.get().cache();
+            done.subscribe(answer -> {}, error -> {});
+            return Mono.delay(time).then(done);
+        };
+    }
+
+    /** Executes nothing, and answers every operation with an error. */
+    void fails() {
+        mood = ignored -> Mono.error(new LimitStoreUnavailableException("told to fail", null));
+    }
+
+    /** Completes every operation without a value. */
+    void saysNothing() {
+        mood = ignored -> Mono.empty();
+    }
+
+    void failsWith(Throwable error) {
+        mood = ignored -> Mono.error(error);
+    }
+
+    void isNotThere() {
+        mood = ignored -> Mono.error(new LimitStoreUnreachableException("nothing listens there", null));
+    }
+
+    /** Executes operations, and answers them with this error. */
+    void losesAnswersWith(Throwable error) {
+        mood = asked -> asked.get().then(Mono.error(error));
+    }
+
+    /** Changes the replies to settlements, whatever the other operations answer. */
+    void settles(UnaryOperator<Mono<Decision>> how) {
+        settlesHow = how;
+    }
+
+    /** Rejects the next batches of settlements; a retry would not help. */
+    void refusesToSettle(int batches) {
+        refusals = batches;
+    }
+
+    void cannotSettle() {
+        settles = false;
+    }
+
+    /** Emits all answers that are held. */
+    void goOn() {
+        List<Held<?>> now = List.copyOf(held);
+        held.clear();
+        now.forEach(Held::answer);
+    }
+
+    /** Emits an error for every answer that is held. */
+    void failsToGoOn(Throwable error) {
+        List<Held<?>> now = List.copyOf(held);
+        held.clear();
+        now.forEach(one -> one.sink.tryEmitError(error));
+    }
+
+    int held() {
+        return held.size();
+    }
+
+    /** Returns the number of operations so far, settlements included. */
+    int questions() {
+        return questions;
+    }
+
+    List<List<Settlement>> batches() {
+        return batches;
+    }
+
+    /** Returns a limiter on the counts of this store. */
+    RateLimiter.Builder asItIs(String name) {
+        return RateLimiter.builder(name).store(new Unprotected(counts));
+    }
+
+    @Override
+    public Mono<Decision> take(List<Claim> claims) {
+        return ask(() -> counts.take(claims).map(decision -> remade(decision, true)));
+    }
+
+    @Override
+    public Mono<Decision> peek(List<Claim> claims) {
+        return ask(() -> counts.peek(claims).map(decision -> remade(decision, false)));
+    }
+
+    private static Decision remade(Decision decision, boolean taken) {
+        long at = decision.at().toEpochMilli();
+        return taken
+                ? Decision.ofTake(Source.OTHER, at, decision.stamp(), decision.limits())
+                : Decision.ofPeek(Source.OTHER, at, decision.limits());
+    }
+
+    @Override
+    public Mono<Void> refund(Decision decision) {
+        return ask(() -> counts.refund(
+                Decision.ofTake(Source.LOCAL, decision.at().toEpochMilli(), decision.stamp(), decision.limits())));
+    }
+
+    @Override
+    public Mono<Void> refund(List<Claim> claims) {
+        return ask(() -> counts.refund(claims));
+    }
+
+    @Override
+    public Mono<Void> reset(List<Claim> claims) {
+        return ask(() -> counts.reset(claims));
+    }
+
+    @Override
+    public Mono<Decision> settle(List<Settlement> settlements) {
+        return ask(() -> {
+            batches.add(settlements);
+            if (!settles) {
+                return Mono.<Decision>empty();
+            }
+            if (refusals > 0) {
+                refusals--;
+                return Mono.<Decision>error(new LimitStoreException("told to refuse", null));
+            }
+            return settlesHow.apply(Mono.defer(() -> charge(settlements)));
+        });
+    }
+
+    private Mono<Decision> charge(List<Settlement> settlements) {
+        for (Settlement one : settlements) {
+            if (settled.add(one.id())) {
+                charge(one);
+            }
+        }
+        return counts.peek(
+                        settlements.stream().map(one -> one.claim().asking(0)).toList())
+                .map(decision -> remade(decision, false));
+    }
+
+    /** Charges even far above the limit: the count does not depend on the number of permits. */
+    private void charge(Settlement one) {
+        Limit limit = one.claim().limit();
+        Limit higher = Limit.of(1_000 * limit.permits(), limit.window());
+        Charge charge = Charge.of(one.claim().key(), higher).permits(one.permits());
+        asItIs("api").build().tryAcquire(charge).block();
+    }
+
+    @Override
+    public StoreState state() {
+        return StoreState.of(Source.OTHER);
+    }
+
+    @Override
+    public String toString() {
+        return "ControlledStore";
+    }
+
+    @SuppressWarnings("unchecked") // every mood returns a Mono of the type it was given
+    private <T> Mono<T> ask(Supplier<Mono<T>> asked) {
+        return Mono.defer(() -> {
+            questions++;
+            return (Mono<T>) mood.apply(asked::get);
+        });
+    }
+
+    private static Mono<?> atOnce(Supplier<Mono<?>> asked) {
+        return asked.get();
+    }
+
+    private Mono<?> hold(Supplier<Mono<?>> asked) {
+        return hold(asked.get());
+    }
+
+    private <T> Mono<T> hold(Mono<T> answer) {
+        Mono<T> decided = answer.cache();
+        decided.subscribe(done -> {}, error -> {});
+        Held<T> one = new Held<>(decided, Sinks.one());
+        held.add(one);
+        return one.sink.asMono();
+    }
+
+    private record Held<T>(Mono<T> decided, Sinks.One<T> sink) {
+        void answer() {
+            decided.subscribe(sink::tryEmitValue, sink::tryEmitError, sink::tryEmitEmpty);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import java.time.Duration;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+import reactor.core.publisher.Mono;
+
+/** The fallbacks that count nothing, used as stores: a service may run without any other. */
+class FallbackTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+
+    static Stream<LimitStore> thoseThatDecide() {
+        return Stream.of(Fallback.allow(), Fallback.deny());
+    }
+
+    @ParameterizedTest
+    @MethodSource("thoseThatDecide")
+    void itCountsNothingSoNothingChanges(LimitStore fallback) {
+        RateLimiter limiter = limiter(fallback);
+        Decision before = limiter.peek("a").block(LONG);
+        for (int i = 0; i < 3; i++) {
+            limiter.tryAcquire("a").block(LONG);
+        }
+        limiter.refund("a", 1).block(LONG);
+        limiter.refund(Charge.of("a"), Charge.of("b")).block(LONG);
+        limiter.reset("a").block(LONG);
+        Decision after = limiter.peek("a").block(LONG);
+        assertThat(after.isAllowed()).isEqualTo(before.isAllowed());
+        assertThat(after.limits()).isEmpty();
+        assertThat(after.source()).isEqualTo(Source.FALLBACK);
+        assertThat(fallback.refund(after).blockOptional(LONG)).isEmpty();
+    }
+
+    @Test
+    void aDenialWithoutACountHoldsForASecond() {
+        Decision denied = limiter(Fallback.deny()).tryAcquire("a").block(LONG);
+        assertThat(denied.isAllowed()).isFalse();
+        assertThat(denied.retryAfter()).hasValue(Duration.ofSeconds(1));
+        assertThat(limiter(Fallback.allow()).tryAcquire("a").block(LONG).isAllowed())
+                .isTrue();
+    }
+
+    @Test
+    void whereThereIsNothingToFallBackOnEveryQuestionIsAnError() {
+        LimitStore nothing = Fallback.error();
+        RateLimiter limiter = limiter(nothing);
+        Decision decision = limiter(Fallback.allow()).tryAcquire("a").block(LONG);
+        for (Mono<?> question : List.of(
+                limiter.tryAcquire("a"),
+                limiter.peek("a"),
+                limiter.refund("a", 1),
+                nothing.refund(decision),
+                limiter.reset("a"))) {
+            assertThatExceptionOfType(LimitStoreUnavailableException.class)
+                    .isThrownBy(() -> question.block(LONG))
+                    .withMessage("the store does not answer, and there is nothing to fall back on");
+        }
+    }
+
+    @Test
+    void itAnswersInTimeByItself() {
+        for (LimitStore fallback : List.of(Fallback.allow(), Fallback.deny(), Fallback.error())) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> ResilientStore.of(fallback))
+                    .withMessageContaining("store " + fallback + " answers in time by itself");
+        }
+        assertThat(Fallback.allow()).hasToString("Fallback[allow]");
+        assertThat(Fallback.deny()).hasToString("Fallback[deny]");
+        assertThat(Fallback.error()).hasToString("Fallback[error]");
+    }
+
+    private static RateLimiter limiter(LimitStore store) {
+        return RateLimiter.builder("api").store(store).limit(Limit.perMinute(2)).build();
+    }
+}

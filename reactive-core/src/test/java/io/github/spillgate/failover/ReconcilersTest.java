@@ -1,0 +1,253 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.UnaryOperator;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Nested;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
+
+/** What settles the parts of a store: each for itself; and they end together. */
+class ReconcilersTest {
+
+    private static final int ROUNDS = 30;
+    private static final int KEYS = 200;
+    private static final Duration LONG = Duration.ofSeconds(30);
+
+    /** Whoever asks again once a second until it is charged would do so for ever, after its limiter has been closed. */
+    @Test
+    void nobodySettlesAnyMoreWhenAllHaveEndedAlsoIfSomebodyCameToBeMeanwhile() throws InterruptedException {
+        List<Parts> stores = new ArrayList<>();
+        for (int i = 0; i < ROUNDS; i++) {
+            Parts store = new Parts();
+            stores.add(store);
+            LocalStore local = LocalStore.bounded(10_000);
+            local.standInFor(store);
+            Reconcilers settlers = new Reconcilers(
+                    store,
+                    local,
+                    new CircuitGates(store, local, 1_000, 100_000_000, UnaryOperator.identity()),
+                    new UnansweredCalls());
+            List<Decision> granted = new ArrayList<>();
+            RateLimiter limiter = RateLimiter.builder("api")
+                    .store(new Unprotected(local))
+                    .limit(Limit.perHour(10))
+                    .build();
+            for (int key = 0; key < KEYS; key++) {
+                granted.add(limiter.tryAcquire("key-" + key).block(LONG));
+            }
+            assertThat(local.state().toReconcile()).isEqualTo(KEYS);
+            CountDownLatch halfway = new CountDownLatch(KEYS / 2);
+            Thread waking = new Thread(() -> granted.forEach(decision -> {
+                settlers.wake(decision);
+                halfway.countDown();
+            }));
+            waking.start();
+            halfway.await();
+            Mono<Void> end = settlers.end();
+            waking.join();
+            end.block(LONG);
+            store.hasEnded = true;
+        }
+        await().during(Duration.ofMillis(1_500))
+                .atMost(LONG)
+                .untilAsserted(() -> assertThat(stores)
+                        .allSatisfy(store -> assertThat(store.askedTooLate).hasValue(0)));
+    }
+
+    /** In a time that passes when it is told to. */
+    @Nested
+    class PartsOfWhichEachHasASettler {
+
+        private final VirtualTime time = new VirtualTime();
+        private final ControlledStore remote = new ControlledStore(time);
+        private final Map<String, String> parts = new HashMap<>();
+        private final Set<String> prepared = new HashSet<>();
+        private final RateLimiter limiter = RateLimiter.builder("api")
+                .store(ResilientStore.builder(new InParts())
+                        .fallback(LocalStore.bounded(10_000, time))
+                        .build())
+                .limit(Limit.perHour(10))
+                .build();
+
+        @AfterEach
+        void backToRealTime() {
+            time.close();
+        }
+
+        @Test
+        void eachIsSettledByItself() {
+            parts.putAll(Map.of("a", "one", "b", "one", "c", "other", "d", ""));
+            remote.fails();
+            for (String key : List.of("a", "b", "c", "d")) {
+                take(key);
+            }
+            remote.answers();
+            time.pass(Duration.ofSeconds(5));
+            assertThat(limiter.state().reconciled()).isEqualTo(4);
+            assertThat(remote.batches())
+                    .extracting(ReconcilersTest::keys)
+                    .containsExactlyInAnyOrder(Set.of("a", "b"), Set.of("c"), Set.of("d"));
+            assertThat(prepared).containsExactlyInAnyOrder("one", "other", "");
+        }
+
+        @ParameterizedTest
+        @ValueSource(strings = {"other", ""})
+        void whatHasMovedIsSettledByThePartThatHasItNow(String to) {
+            parts.put("a", "one");
+            remote.fails();
+            take("a");
+            parts.put("a", to);
+            remote.answers();
+            time.pass(Duration.ofSeconds(5));
+            assertThat(limiter.state().reconciled()).isEqualTo(1);
+            assertThat(prepared).contains(to);
+        }
+
+        @Test
+        void aPartThatHasNotGotTheSettlementDoesNotDecide() {
+            parts.putAll(Map.of("a", "one", "b", "other"));
+            remote.fails();
+            take("a");
+            remote.answers();
+            remote.settles(charged -> Mono.error(new LimitStoreUnavailableException("not yet", null)));
+            time.passMillis(1_010);
+            assertThat(remote.batches()).hasSize(1);
+            assertThat(take("a").source()).isEqualTo(Source.LOCAL);
+            assertThat(take("b").source()).isEqualTo(Source.OTHER);
+        }
+
+        @Test
+        void thoseThatAreMoreThanAThousandAreSettledTogether() {
+            remote.fails();
+            for (int i = 0; i < 1_005; i++) {
+                parts.put("key-" + i, "part-" + i);
+                take("key-" + i);
+            }
+            remote.answers();
+            time.pass(Duration.ofSeconds(5));
+            assertThat(limiter.state().reconciled()).isEqualTo(1_005);
+            assertThat(prepared).hasSize(1_001).contains("");
+            assertThat(remote.batches()).extracting(List::size).containsOnlyOnce(5);
+        }
+
+        private Decision take(String key) {
+            return limiter.tryAcquire(key).block(Duration.ZERO);
+        }
+
+        /** Another store, of which each count is in the part that is named for its key. */
+        private final class InParts extends Unprotected {
+
+            InParts() {
+                super(remote);
+            }
+
+            @Override
+            public String part(List<Claim> claims) {
+                return parts.get(claims.get(0).key());
+            }
+
+            @Override
+            public Mono<Void> prepare(String part) {
+                return Mono.fromRunnable(() -> prepared.add(part));
+            }
+
+            @Override
+            public Optional<Duration> deadline() {
+                return Optional.empty();
+            }
+        }
+    }
+
+    private static Set<String> keys(List<Settlement> batch) {
+        return batch.stream().map(one -> one.claim().key()).collect(Collectors.toSet());
+    }
+
+    /** A store of as many parts as there are counts, of which none can be reached. */
+    private static final class Parts implements LimitStore {
+
+        private final AtomicInteger askedTooLate = new AtomicInteger();
+        private volatile boolean hasEnded;
+
+        private <T> Mono<T> gone() {
+            return Mono.error(() -> {
+                if (hasEnded) {
+                    askedTooLate.incrementAndGet();
+                }
+                return new LimitStoreUnavailableException("gone", null);
+            });
+        }
+
+        @Override
+        public String part(List<Claim> claims) {
+            return claims.get(0).identity();
+        }
+
+        @Override
+        public Mono<Void> prepare() {
+            return gone();
+        }
+
+        @Override
+        public Mono<Decision> take(List<Claim> claims) {
+            return gone();
+        }
+
+        @Override
+        public Mono<Decision> peek(List<Claim> claims) {
+            return gone();
+        }
+
+        @Override
+        public Mono<Void> refund(List<Claim> claims) {
+            return gone();
+        }
+
+        @Override
+        public Mono<Void> refund(Decision decision) {
+            return gone();
+        }
+
+        @Override
+        public Mono<Void> reset(List<Claim> claims) {
+            return gone();
+        }
+
+        @Override
+        public Mono<Decision> settle(List<Settlement> settlements) {
+            return gone();
+        }
+
+        @Override
+        public StoreState state() {
+            return StoreState.of(Source.REDIS);
+        }
+    }
+}

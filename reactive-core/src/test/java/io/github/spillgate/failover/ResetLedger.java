@@ -1,0 +1,98 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.fail;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+
+/**
+ * A record of the grants, refunds and resets of one count. Where a grant and a reset overlap, it assumes that the reset
+ * removed the grant.
+ */
+final class ResetLedger {
+
+    private final Queue<Grant> grants = new ConcurrentLinkedQueue<>();
+    private final Queue<Reset> resets = new ConcurrentLinkedQueue<>();
+
+    void granted(Decision decision, long asked) {
+        grants.add(new Grant(decision, asked, System.nanoTime()));
+    }
+
+    /** Returns a decision that has not been refunded yet, and marks it as refunded; empty if there is none. */
+    List<Decision> giveBackOneOf(int which) {
+        List<Grant> left = grants.stream()
+                .filter(grant -> grant.givenBack == Long.MAX_VALUE)
+                .toList();
+        if (left.isEmpty()) {
+            return List.of();
+        }
+        Grant grant = left.get(which % left.size());
+        grant.givenBack = System.nanoTime();
+        return List.of(grant.decision);
+    }
+
+    Reset resetBegins() {
+        Reset reset = new Reset(System.nanoTime());
+        resets.add(reset);
+        return reset;
+    }
+
+    void assertNeverGrantedMoreThan(Limit limit) {
+        List<Grant> all =
+                grants.stream().sorted(Comparator.comparingLong(Grant::told)).toList();
+        for (Grant last : all) {
+            long since = resets.stream()
+                    .filter(reset -> reset.began < last.told)
+                    .mapToLong(reset -> reset.ended)
+                    .max()
+                    .orElse(Long.MIN_VALUE);
+            if (last.asked <= since) {
+                continue;
+            }
+            long counting = all.stream()
+                    .filter(grant -> grant.told <= last.told && grant.asked > since && grant.givenBack > last.told)
+                    .count();
+            if (counting > limit.permits()) {
+                fail(counting + " permits granted under " + limit + " by the time of " + last.decision + ", of "
+                        + all.size() + " in all, with " + resets.size() + " resets");
+            }
+        }
+    }
+
+    private static final class Grant {
+
+        private final Decision decision;
+        private final long asked;
+        private final long told;
+        private volatile long givenBack = Long.MAX_VALUE;
+
+        private Grant(Decision decision, long asked, long told) {
+            this.decision = decision;
+            this.asked = asked;
+            this.told = told;
+        }
+
+        private long told() {
+            return told;
+        }
+    }
+
+    /** A reset that begins when it is created. */
+    static final class Reset {
+
+        private final long began;
+        private volatile long ended = Long.MAX_VALUE;
+
+        private Reset(long began) {
+            this.began = began;
+        }
+
+        void ends() {
+            ended = System.nanoTime();
+        }
+    }
+}

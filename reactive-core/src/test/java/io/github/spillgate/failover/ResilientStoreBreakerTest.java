@@ -1,0 +1,310 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.ForeignValueException;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.testkit.Unprotected;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.Function;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+import reactor.core.publisher.Mono;
+
+/** When the breaker opens and closes, and the state that it reports. */
+class ResilientStoreBreakerTest extends ResilientStoreFixture {
+
+    @Test
+    void whatWasWrongAtTheStartIsNotToldForEver() {
+        LimitStore inParts = new Unprotected(remote) {
+            @Override
+            public String part(List<Claim> claims) {
+                return claims.isEmpty() ? "" : "node";
+            }
+
+            @Override
+            public Mono<Void> prepare() {
+                return Mono.error(new LimitStoreUnreachableException("another node is not there yet", null));
+            }
+
+            @Override
+            public Optional<Duration> deadline() {
+                return Optional.empty();
+            }
+        };
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(inParts)
+                .fallback(local)
+                .limit(LIMIT)
+                .build();
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        time.pass(Duration.ofSeconds(30));
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        assertThat(limiter.state().source()).isEqualTo(Source.OTHER);
+    }
+
+    @Test
+    void aStoreThatFailsIsNotAskedAnyMore() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.fails();
+        for (int i = 0; i < 10; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+        assertThat(limiter.state().isFallbackActive()).isTrue();
+        assertThat(limiter.state().source()).isEqualTo(Source.LOCAL);
+        assertThat(remote.questions()).isEqualTo(10);
+        now(limiter.tryAcquire("b"));
+        assertThat(remote.questions()).isEqualTo(10);
+    }
+
+    @Test
+    void aStoreThatCannotBeReachedIsNotAskedTwice() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isNotThere();
+        now(limiter.tryAcquire("a"));
+        now(limiter.tryAcquire("a"));
+        assertThat(remote.questions()).isEqualTo(1);
+        assertThat(limiter.state().problem()).hasValue("nothing listens there");
+    }
+
+    @Test
+    void aForeignValueSaysNothingAboutTheStore() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.failsWith(new ForeignValueException("not ours", null));
+        for (int i = 0; i < 50; i++) {
+            assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+    }
+
+    @Test
+    void theStoreIsTriedByAFewWhoDoNotWaitForIt() {
+        RateLimiter limiter = limiter(LIMIT);
+        open(limiter);
+        remote.hangs();
+        time.passMillis(1_400);
+        int before = remote.questions();
+        for (int i = 0; i < 8; i++) {
+            assertThat(now(limiter.peek("a")).source()).isEqualTo(Source.LOCAL);
+        }
+        assertThat(remote.questions() - before).isEqualTo(3);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.HALF_OPEN);
+        remote.goOn();
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        remote.answers();
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
+    }
+
+    @Test
+    void aStoreThatDoesNotAnswerThoseWhoTryItStaysGivenUp() {
+        RateLimiter limiter = limiter(LIMIT);
+        open(limiter);
+        remote.isDeaf();
+        for (int round = 0; round < 5; round++) {
+            time.passMillis(1_400);
+            for (int i = 0; i < 3; i++) {
+                assertThat(now(limiter.peek("b")).source()).isEqualTo(Source.LOCAL);
+            }
+            time.passMillis(100);
+            assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+        }
+    }
+
+    @Test
+    void whoTriesTheStoreDoesNotChargeTwice() {
+        RateLimiter limiter = limiter(LIMIT);
+        open(limiter);
+        remote.answers();
+        time.passMillis(1_400);
+        for (int i = 0; i < 3; i++) {
+            assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.LOCAL);
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        assertThat(limiter.state().toReconcile()).isZero();
+        assertThat(used("b")).isEqualTo(3);
+        assertThat(now(limiter.tryAcquire("b")).remaining()).isEqualTo(6);
+    }
+
+    /** The gate does not report every success to the breaker; the omitted ones must make no difference. */
+    @Test
+    void onlyTheLastTwentyAnswersCountHoweverManyWentWellBefore() {
+        RateLimiter limiter = limiter(LIMIT);
+        ask(limiter, 1_000);
+        for (int i = 0; i < 5; i++) {
+            remote.fails();
+            ask(limiter, 9);
+            assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+            remote.answers();
+            ask(limiter, 20 + i);
+        }
+        remote.fails();
+        ask(limiter, 9);
+        remote.answers();
+        ask(limiter, 10);
+        remote.fails();
+        ask(limiter, 1);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+    }
+
+    @Test
+    void whatIsHeardLateIsForgottenWithTheNextAnswer() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.hangs();
+        listen(limiter.tryAcquire("a"));
+        time.passMillis(100);
+        remote.answers();
+        ask(limiter, 30);
+        assertThat(limiter.state().problem()).isEmpty();
+        remote.failsToGoOn(new LimitStoreUnreachableException("nothing listens there", null));
+        ask(limiter, 30);
+        assertThat(limiter.state().problem()).isEmpty();
+    }
+
+    @Test
+    void slowAnswersCountHoweverManyWereFastBefore() {
+        RateLimiter limiter = on(ResilientStore.builder(remote)
+                .fallback(local)
+                .breaker(settings -> settings.slowCallDurationThreshold(Duration.ofMillis(20))
+                        .slowCallRateThreshold(50))
+                .build());
+        ask(limiter, 1_000);
+        remote.hangs();
+        for (int i = 0; i < 10; i++) {
+            assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+            listen(limiter.peek("a"));
+            time.passMillis(21);
+            remote.goOn();
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+    }
+
+    private void ask(RateLimiter limiter, int times) {
+        for (int i = 0; i < times; i++) {
+            now(limiter.peek("key-" + i));
+        }
+    }
+
+    @Test
+    void whoAsksIsAnsweredAlsoIfTheBreakerThrows() {
+        ResilientStore store = ResilientStore.builder(remote)
+                .fallback(local)
+                .breaker(settings -> settings.ignoreException(e -> {
+                    throw new IllegalStateException("broken");
+                }))
+                .build();
+        RateLimiter limiter = on(store);
+        int places = store.gate().freePlaces();
+        remote.hangs();
+        List<Decision> told = new ArrayList<>();
+        limiter.tryAcquire("a").subscribe(told::add);
+        remote.fails();
+        limiter.tryAcquire("b").onErrorComplete().subscribe(told::add);
+        time.passMillis(1_000);
+        assertThat(told).extracting(Decision::source).containsExactlyInAnyOrder(Source.LOCAL, Source.LOCAL);
+        assertThat(store.gate().freePlaces()).isGreaterThanOrEqualTo(places - 1);
+    }
+
+    static Stream<Function<RateLimiter, Mono<?>>> questionsThatAreAnswered() {
+        return Stream.of(
+                limiter -> limiter.tryAcquire("a").map(Decision::source),
+                limiter -> limiter.reset("a").thenReturn(Source.OTHER));
+    }
+
+    @ParameterizedTest
+    @MethodSource("questionsThatAreAnswered")
+    void whoAsksIsAnsweredAlsoIfTheBreakerThrowsAtASuccess(Function<RateLimiter, Mono<?>> question) {
+        ResilientStore store = throwsWhereItOpens(1);
+        RateLimiter limiter = on(store);
+        int places = store.gate().freePlaces();
+        remote.hangs();
+        listen(question.apply(limiter));
+        time.passMillis(2);
+        remote.goOn();
+        assertThat(signals).containsExactly(Source.OTHER);
+        assertThat(store.gate().freePlaces()).isEqualTo(places);
+    }
+
+    @Test
+    void alsoWhoGivesBackFindsOutThatTheStoreIsBack() {
+        RateLimiter limiter = limiter(LIMIT);
+        open(limiter);
+        time.passMillis(1_400);
+        remote.answers();
+        for (int i = 0; i < 3; i++) {
+            limiter.refund("a", 1).block();
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+    }
+
+    @Test
+    void whatIsAnsweredAtOnceIsNotSlowHoweverLongTheProcessHasRun() {
+        RateLimiter limiter = on(ResilientStore.builder(remote)
+                .fallback(local)
+                .breaker(settings -> settings.slowCallRateThreshold(10))
+                .build());
+        time.pass(Duration.ofHours(1));
+        for (int i = 0; i < 15; i++) {
+            limiter.refund("a", 1).block();
+        }
+        remote.fails();
+        now(limiter.peek("a"));
+        now(limiter.peek("a"));
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+    }
+
+    @Test
+    void theSettingsOfTheBreakerCanBeChanged() {
+        RateLimiter limiter = on(ResilientStore.builder(remote)
+                .fallback(local)
+                .breaker(settings -> settings.minimumNumberOfCalls(2).waitDurationInOpenState(Duration.ofSeconds(5)))
+                .build());
+        remote.fails();
+        now(limiter.tryAcquire("a"));
+        now(limiter.tryAcquire("b"));
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+        remote.answers();
+        time.pass(Duration.ofSeconds(4));
+        now(limiter.peek("c"));
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+        assertThat(limiter.state().problem()).hasValue("told to fail");
+    }
+
+    @Test
+    void aStoreThatIsBackIsFoundOutAlsoWhereAllPlacesAreTakenForGood() {
+        RateLimiter limiter = on(
+                ResilientStore.builder(remote).fallback(local).maxInFlight(20).build());
+        remote.isDeaf();
+        for (int i = 0; i < 30; i++) {
+            listen(limiter.tryAcquire("key-" + i));
+        }
+        time.passMillis(100);
+        remote.answers();
+        for (int i = 0; i < 50; i++) {
+            time.passMillis(100);
+            now(limiter.peek("other"));
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+    }
+
+    @Test
+    void anErrorWithoutAMessageIsNamed() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.failsWith(new IllegalStateException());
+        now(limiter.tryAcquire("a"));
+        assertThat(limiter.state().problem()).hasValue("java.lang.IllegalStateException");
+    }
+}

@@ -1,0 +1,321 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Thorough;
+import io.lettuce.core.KillArgs;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisCredentials;
+import io.lettuce.core.RedisCredentialsProvider;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.sync.RedisCommands;
+import java.time.Duration;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestInfo;
+
+/**
+ * Failures of Redis under the load of 200 callers. No caller gets an error or waits past the deadline, and afterwards
+ * Redis has been charged with all that was granted. The page on failures has a row for each test, with its display
+ * name.
+ */
+class ResilientStoreChaosTest {
+
+    /** Many times the deadline, and longer than the breaker waits, so that it tries a Redis that still fails. */
+    private static final Duration OUTAGE = Duration.ofMillis(Chaos.FULL ? 1_500 : 400);
+
+    private Chaos chaos;
+
+    @BeforeEach
+    void tell(TestInfo test) {
+        Chaos.tell("---", test.getDisplayName());
+    }
+
+    @AfterEach
+    void close() {
+        chaos.close();
+    }
+
+    @Test
+    @DisplayName("crashes and restarts without its data")
+    void crashAndEmptyRestart() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos.kill();
+        chaos.restart();
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertTheNewRedisHoldsWhatWasGranted();
+    }
+
+    @Test
+    @Thorough
+    @DisplayName("is down for a while")
+    void downForAWhile() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos.kill();
+        chaos.awaitOutage(OUTAGE);
+        chaos.restart();
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertTheNewRedisHoldsWhatWasGranted();
+    }
+
+    @Test
+    @Thorough
+    @DisplayName("crashes after reconciliation and restarts without its data")
+    void crashAfterReconciliation() {
+        RedisForTests redis = RedisForTests.startOwn();
+        redis.kill();
+        chaos = new Chaos(redis).beginWithoutRedis();
+        chaos.awaitOutage(OUTAGE);
+        redis.restart();
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.awaitNothingToSettle();
+        chaos.kill();
+        chaos.awaitOutage(Duration.ZERO);
+        chaos.restart();
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertTheNewRedisHoldsWhatWasGranted();
+    }
+
+    @Test
+    @Thorough
+    @DisplayName("hangs for less than the deadline")
+    void hangShorterThanTheDeadline() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        for (int i = 0; i < 20; i++) {
+            chaos.redis().pause();
+            chaos.redis().resume();
+            chaos.awaitMoreFrom(Source.REDIS, 500);
+        }
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    @DisplayName("hangs for longer than the deadline")
+    void hangLongerThanTheDeadline() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos.redis().pause();
+        chaos.awaitOutage(OUTAGE);
+        chaos.redis().resume();
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    @DisplayName("is slower than the deadline")
+    void slowerThanTheDeadline() {
+        RedisForTests redis = RedisForTests.startOwn();
+        BadNetwork network = new BadNetwork(redis.uri().getPort());
+        chaos = new Chaos(redis, network).begin();
+        network.delayReplies(() -> 150);
+        chaos.awaitOutage(OUTAGE);
+        network.delayReplies(() -> 0);
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    @Thorough
+    @DisplayName("is sometimes slower than the deadline")
+    void sometimesSlowerThanTheDeadline() {
+        RedisForTests redis = RedisForTests.startOwn();
+        BadNetwork network = new BadNetwork(redis.uri().getPort());
+        chaos = new Chaos(redis, network).begin();
+        // The delay must rise slowly: replies stay in order, so each is at least as late as those before it.
+        network.delayReplies(() -> 60 + TimeUnit.NANOSECONDS.toMillis(System.nanoTime()) / 8 % 60);
+        chaos.awaitMoreFrom(Source.LOCAL, 1_000);
+        chaos.awaitMoreFrom(Source.REDIS, 200);
+        chaos.awaitMoreFrom(Source.LOCAL, 1_000);
+        network.delayReplies(() -> 0);
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    @Thorough
+    @DisplayName("is unreachable because the network drops packets")
+    void networkDropsPackets() {
+        RedisForTests redis = RedisForTests.startOwn();
+        BadNetwork network = new BadNetwork(redis.uri().getPort());
+        chaos = new Chaos(redis, network).begin();
+        network.swallow();
+        chaos.awaitOutage(OUTAGE);
+        network.passOn();
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    @Thorough
+    @DisplayName("is reachable only on new connections")
+    void reachableOnlyOnNewConnections() {
+        RedisForTests redis = RedisForTests.startOwn();
+        BadNetwork network = new BadNetwork(redis.uri().getPort());
+        chaos = new Chaos(redis, network).begin();
+        network.swallow();
+        network.passOnWhatIsNew();
+        chaos.awaitOutage(Duration.ZERO);
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsAtLeastWhatWasGranted();
+    }
+
+    @Test
+    @DisplayName("is down when the application starts")
+    void downWhenTheApplicationStarts() {
+        RedisForTests redis = RedisForTests.startOwn();
+        redis.kill();
+        chaos = new Chaos(redis).beginWithoutRedis();
+        chaos.awaitOutage(OUTAGE);
+        assertThat(chaos.state().source()).isEqualTo(Source.LOCAL);
+        assertThat(chaos.state().problem()).get().asString().contains("no connection");
+        redis.restart();
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        assertThat(chaos.state().problem()).isEmpty();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    @DisplayName("becomes read-only")
+    void readOnly() {
+        try (RedisForTests primary = RedisForTests.startOwn()) {
+            // A replica of one that never answers keeps what it has.
+            primary.pause();
+            chaos = new Chaos(RedisForTests.startOwn()).begin();
+            RedisURI uri = primary.uri();
+            chaos.command(redis -> redis.replicaof(uri.getHost(), uri.getPort()));
+            chaos.awaitOutage(OUTAGE);
+            // As it says of a write, and a moment later of a new connection.
+            await().until(() -> chaos.state()
+                    .problem()
+                    .filter(problem -> problem.contains("READONLY") || problem.contains("is a replica of"))
+                    .isPresent());
+            chaos.command(RedisCommands::replicaofNoOne);
+            chaos.repaired();
+            chaos.awaitRedisDecides();
+            chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+        }
+    }
+
+    @Test
+    @Thorough
+    @DisplayName("is out of memory")
+    void outOfMemory() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos.command(redis -> redis.configSet("maxmemory", "1"));
+        chaos.awaitMoreFrom(Source.LOCAL, 5_000);
+        await().until(() -> chaos.state().problem().orElse("none").contains("OOM"));
+        chaos.command(redis -> redis.configSet("maxmemory", "0"));
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    @Thorough
+    @DisplayName("is paused with CLIENT PAUSE")
+    void paused() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos.command(redis -> redis.clientPause(Chaos.FULL ? 2_000 : 600));
+        chaos.awaitOutage(OUTAGE);
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    @DisplayName("loses its scripts to SCRIPT FLUSH")
+    void scriptsFlushed() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        for (int i = 0; i < 100; i++) {
+            chaos.command(RedisCommands::scriptFlush);
+            chaos.awaitMoreFrom(Source.REDIS, 100);
+        }
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    @DisplayName("closes its connections")
+    void connectionsKilled() {
+        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        for (int i = 0; i < 2; i++) {
+            chaos.command(
+                    redis -> redis.clientKill(KillArgs.Builder.typeNormal().skipme()));
+            chaos.repaired();
+            chaos.awaitMoreFrom(Source.LOCAL, 1_000);
+            chaos.awaitRedisDecides();
+        }
+        chaos.end().assertNobodyNoticed().assertRedisHoldsAtLeastWhatWasGranted();
+    }
+
+    @Test
+    @Thorough
+    @DisplayName("closes a connection before it replies")
+    void repliesLost() {
+        RedisForTests redis = RedisForTests.startOwn();
+        BadNetwork network = new BadNetwork(redis.uri().getPort());
+        chaos = new Chaos(redis, network).begin();
+        for (int i = 0; i < 2; i++) {
+            network.loseTheNextReply();
+            await().until(network::hasLostIt);
+            chaos.repaired();
+            chaos.awaitMoreFrom(Source.LOCAL, 1_000);
+            chaos.awaitRedisDecides();
+        }
+        chaos.end().assertNobodyNoticed().assertRedisHoldsAtLeastWhatWasGranted();
+    }
+
+    @Test
+    @Thorough
+    @DisplayName("rejects the password")
+    void wrongPassword() {
+        RedisForTests redis = RedisForTests.startOwn();
+        RedisURI asked = redis.uri();
+        asked.setCredentialsProvider(RedisCredentialsProvider.from(() -> RedisCredentials.just(null, "wrong")));
+        // Before the limiter is made, which connects at once.
+        RedisClient administrator = RedisClient.create(redis.uri());
+        RedisCommands<String, String> commands = administrator.connect().sync();
+        commands.configSet("requirepass", "right");
+        chaos = new Chaos(redis, asked);
+        chaos.beginWithoutRedis().awaitOutage(OUTAGE);
+        await().untilAsserted(() -> assertThat(chaos.state().problem())
+                .get()
+                .asString()
+                .contains("WRONGPASS")
+                .contains("valid user and password"));
+        commands.configSet("requirepass", "wrong");
+        chaos.repaired();
+        chaos.awaitRedisDecides();
+        commands.configSet("requirepass", "");
+        administrator.shutdown();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    @Test
+    @Thorough
+    @DisplayName("is down and four instances have a quarter each")
+    void downWithFourInstances() {
+        RedisForTests redis = RedisForTests.startOwn();
+        redis.kill();
+        chaos = new Chaos(redis, 0.25).beginWithoutRedis();
+        chaos.awaitOutage(OUTAGE);
+        chaos.repaired();
+        redis.restart();
+        chaos.awaitRedisDecides();
+        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+    }
+}

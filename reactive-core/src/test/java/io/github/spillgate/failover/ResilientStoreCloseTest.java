@@ -1,0 +1,66 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.RateLimiter;
+import java.time.Duration;
+import org.junit.jupiter.api.Test;
+
+/** The last settlement, and the end, when a limiter is closed. */
+class ResilientStoreCloseTest extends ResilientStoreFixture {
+
+    @Test
+    void whatIsLeftHasALastChanceWhenTheLimiterCloses() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.fails();
+        now(limiter.tryAcquire("a", 4));
+        remote.answers();
+        listen(limiter.closeLater().thenReturn("closed"));
+        time.passMillis(100);
+        assertThat(signals).containsExactly("closed");
+        assertThat(used("a")).isEqualTo(4);
+    }
+
+    @Test
+    void theLastChanceIsShort() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.fails();
+        now(limiter.tryAcquire("a", 4));
+        remote.isDeaf();
+        listen(limiter.closeLater().thenReturn("closed"));
+        time.passMillis(999);
+        assertThat(signals).isEmpty();
+        time.passMillis(1);
+        assertThat(signals).containsExactly("closed");
+        int before = remote.questions();
+        time.pass(Duration.ofMinutes(5));
+        assertThat(remote.questions()).as("questions after the end").isEqualTo(before);
+    }
+
+    @Test
+    void whatHasEndedDoesNotGoOn() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isNotThere();
+        for (int i = 0; i < 900; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        remote.answers();
+        remote.settles(charged -> charged.delayElement(Duration.ofMillis(100)));
+        time.passMillis(2_500);
+        listen(limiter.closeLater().thenReturn("closed"));
+        time.passMillis(1_000);
+        assertThat(signals).containsExactly("closed");
+        int batches = remote.batches().size();
+        time.pass(Duration.ofSeconds(10));
+        assertThat(remote.batches()).hasSize(batches);
+    }
+
+    @Test
+    void closingTwiceIsClosingOnce() {
+        RateLimiter limiter = limiter(LIMIT);
+        limiter.close();
+        listen(limiter.closeLater().thenReturn("closed"));
+        time.pass(Duration.ofSeconds(1));
+        assertThat(signals).containsExactly("closed");
+    }
+}

@@ -1,0 +1,180 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.RedisBinary;
+import io.github.spillgate.testkit.RedisClusterForTests;
+import io.github.spillgate.testkit.RedisNode;
+import io.github.spillgate.testkit.Thorough;
+import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.cluster.SlotHash;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** Nodes of a cluster hang, die or forget their cluster: which keys the fallback decides on, and for how long. */
+@Thorough
+class ResilientStoreClusterOutageTest {
+
+    private static final Duration LONG = Duration.ofSeconds(60);
+    private static final Limit LIMIT = Limit.perHour(100_000);
+    private static final AtomicInteger KEYS = new AtomicInteger();
+
+    private @Nullable RedisClusterForTests cluster;
+    private @Nullable RedisClusterClient client;
+    private @Nullable RedisStore store;
+    private @Nullable RateLimiter limiter;
+
+    private RateLimiter limiter(RedisClusterForTests nodes) {
+        return limiter(nodes, LocalStore.bounded(10_000));
+    }
+
+    private RateLimiter limiter(RedisClusterForTests nodes, LimitStore fallback) {
+        cluster = nodes;
+        client = RedisClusterClient.create(nodes.uris().subList(0, 1));
+        store = RedisStore.create(client);
+        limiter = RateLimiter.builder("api")
+                .store(store)
+                .fallback(fallback)
+                .limit(LIMIT)
+                .build();
+        return limiter;
+    }
+
+    @AfterEach
+    void close() {
+        if (limiter != null) {
+            limiter.close();
+        }
+        if (store != null) {
+            store.close();
+        }
+        if (client != null) {
+            client.shutdown(0, 1, TimeUnit.SECONDS);
+        }
+        if (cluster != null) {
+            cluster.close();
+        }
+    }
+
+    private static Source sourceOf(RateLimiter limiter, String key) {
+        return limiter.tryAcquire(key).block(LONG).source();
+    }
+
+    private static long used(RateLimiter limiter, String key) {
+        return limiter.peek(key).block(LONG).limits().get(0).used();
+    }
+
+    /** A key of each of three nodes. */
+    private static List<String> keys() {
+        return List.of(newKey(0), newKey(1), newKey(2));
+    }
+
+    /** One that nobody has asked about, in the slots that this node began with. */
+    private static String newKey(int node) {
+        String key;
+        do {
+            key = "key-" + KEYS.incrementAndGet();
+        } while (SlotHash.getSlot(key) * 3 / SlotHash.SLOT_COUNT != node);
+        return key;
+    }
+
+    @Test
+    void aNodeThatHasGoneForGoodKeepsNoOthersFromBeingSettledAndDecidingAgain() {
+        RateLimiter limiter =
+                limiter(RedisClusterForTests.start(RedisBinary.first(), 3, 0, "--cluster-require-full-coverage", "no"));
+        List<String> keys = keys();
+        for (String key : keys) {
+            await().atMost(LONG).until(() -> sourceOf(limiter, key) == Source.REDIS);
+        }
+        List<RedisNode> nodes = cluster.nodes();
+        nodes.forEach(RedisNode::pause);
+        // Until all three breakers are open.
+        for (int node = 0; node < 3; node++) {
+            for (int i = 0; i < 12; i++) {
+                assertThat(sourceOf(limiter, newKey(node))).isEqualTo(Source.LOCAL);
+            }
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+        // These are not on their way to Redis, as some may be of those before.
+        for (String key : keys) {
+            IntStream.range(0, 50).forEach(i -> sourceOf(limiter, key));
+        }
+        nodes.get(2).kill();
+        nodes.get(0).resume();
+        nodes.get(1).resume();
+        for (String key : keys.subList(0, 2)) {
+            await().atMost(Duration.ofSeconds(15))
+                    .pollInterval(Duration.ofMillis(200))
+                    .until(() -> sourceOf(limiter, key) == Source.REDIS);
+        }
+        for (String key : keys.subList(0, 2)) {
+            assertThat(used(limiter, key)).isGreaterThan(50);
+        }
+        // Also what is admitted while the dead one goes on being dead.
+        IntStream.range(0, 5).forEach(i -> sourceOf(limiter, keys.get(2)));
+        for (String key : keys.subList(0, 2)) {
+            assertThat(IntStream.range(0, 20).mapToObj(i -> sourceOf(limiter, key)))
+                    .containsOnly(Source.REDIS);
+        }
+    }
+
+    @Test
+    void aPrimaryThatHasForgottenItsClusterIsNotAskedForEver() {
+        RateLimiter limiter = limiter(RedisClusterForTests.start(3, 1), Fallback.deny());
+        List<String> keys = keys();
+        for (String key : keys) {
+            await().atMost(LONG).until(() -> sourceOf(limiter, key) == Source.REDIS);
+        }
+        RedisNode empty = cluster.nodes().get(0);
+        empty.commands().flushall();
+        empty.commands().clusterReset(true);
+        String key = keys.get(0);
+        RedisNode replica = cluster.nodes().get(3);
+        await().atMost(LONG).until(() -> sourceOf(limiter, key) != Source.REDIS);
+        replica.commands().clusterFailover(false, true);
+        await().atMost(LONG).until(replica::isPrimary);
+        await().atMost(Duration.ofSeconds(15))
+                .pollInterval(Duration.ofMillis(200))
+                .until(() -> sourceOf(limiter, key) == Source.REDIS);
+    }
+
+    @Test
+    void whileTheTopologyCannotBeLookedUpANewPrimaryIsFoundAllTheSame() {
+        RateLimiter limiter = limiter(RedisClusterForTests.start(3, 1));
+        List<String> keys = keys();
+        for (String key : keys) {
+            await().atMost(LONG).until(() -> sourceOf(limiter, key) == Source.REDIS);
+        }
+        List<RedisNode> nodes = cluster.nodes();
+        nodes.forEach(RedisNode::pause);
+        long start = System.nanoTime();
+        await().atMost(LONG).pollInterval(Duration.ofMillis(100)).until(() -> {
+            IntStream.range(0, 3).forEach(node -> sourceOf(limiter, newKey(node)));
+            return System.nanoTime() - start > 5_000_000_000L;
+        });
+        nodes.subList(1, 6).forEach(RedisNode::resume);
+        await().atMost(LONG).until(nodes.get(3)::isPrimary);
+        long then = System.nanoTime();
+        for (int i = 0; i < 3; i++) {
+            int node = i;
+            await().atMost(Duration.ofSeconds(100))
+                    .pollInterval(Duration.ofMillis(100))
+                    .until(() -> sourceOf(limiter, newKey(node)) == Source.REDIS);
+        }
+        assertThat(System.nanoTime() - then).isLessThan(15_000_000_000L);
+    }
+}

@@ -1,0 +1,196 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitLookup;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Function;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Hooks;
+import reactor.core.publisher.Mono;
+
+/** The deadline of every operation: the store answers before it, or the fallback does. */
+class ResilientStoreDeadlineTest extends ResilientStoreFixture {
+
+    @Test
+    void whoIsAnsweredInTimeIsAnsweredByTheStore() {
+        RateLimiter limiter = limiter(LIMIT);
+        Decision decision = now(limiter.tryAcquire("a"));
+        assertThat(decision.source()).isEqualTo(Source.OTHER);
+        assertThat(decision.remaining()).isEqualTo(9);
+        assertThat(limiter.state().source()).isEqualTo(Source.OTHER);
+        assertThat(limiter.state().fallbacks()).isZero();
+    }
+
+    @Test
+    void whoIsNotAnsweredByTheDeadlineIsAnsweredByTheFallbackThen() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.hangs();
+        listen(limiter.tryAcquire("a"));
+        time.passMillis(99);
+        assertThat(signals).isEmpty();
+        time.pass(Duration.ofMillis(1));
+        assertThat(sources()).containsExactly(Source.LOCAL);
+        assertThat(limiter.state().fallbacks()).isEqualTo(1);
+        assertThat(limiter.state().problem()).hasValue("ControlledStore did not reply within 100 ms");
+    }
+
+    static Stream<Function<RateLimiter, Mono<?>>> everyQuestion() {
+        return Stream.of(
+                limiter -> limiter.tryAcquire("a", 3),
+                limiter -> limiter.peek("a"),
+                limiter -> limiter.acquire("a", Duration.ZERO),
+                limiter -> limiter.refund("a", 1).thenReturn("done"),
+                limiter -> limiter.reset("a").thenReturn("done"),
+                limiter -> Flux.just("element").transform(limiter.throttle("a")).next());
+    }
+
+    @ParameterizedTest
+    @MethodSource("everyQuestion")
+    void everyQuestionEndsByTheDeadline(Function<RateLimiter, Mono<?>> question) {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isDeaf();
+        listen(question.apply(limiter));
+        time.passMillis(99);
+        assertThat(signals).isEmpty();
+        time.pass(Duration.ofMillis(1));
+        assertThat(signals).hasSize(1).doesNotHaveAnyElementsOfTypes(Throwable.class);
+    }
+
+    @Test
+    void aRefundOfADecisionEndsByTheDeadline() {
+        RateLimiter limiter = limiter(LIMIT);
+        Decision decision = now(limiter.tryAcquire("a"));
+        remote.isDeaf();
+        listen(limiter.refund(decision).thenReturn("done"));
+        time.passMillis(100);
+        assertThat(signals).containsExactly("done");
+    }
+
+    @Test
+    void manyThatAreDueAtOnceAreAllAnswered() {
+        RateLimiter limiter = limiter(Limit.of(1_000, Duration.ofMinutes(1)));
+        remote.isDeaf();
+        for (int i = 0; i < 1_000; i++) {
+            listen(limiter.tryAcquire("a"));
+        }
+        time.passMillis(100);
+        assertThat(sources()).hasSize(1_000).containsOnly(Source.LOCAL);
+    }
+
+    @Test
+    void anErrorIsAnsweredByTheFallbackAtOnce() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.fails();
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        assertThat(limiter.state().problem()).hasValue("told to fail");
+        remote.answers();
+        assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
+        assertThat(limiter.state().problem()).isEmpty();
+    }
+
+    @Test
+    void aStoreThatThrowsIsAStoreThatFails() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.failsWith(new IllegalStateException("not one of ours"));
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        RateLimiter other = RateLimiter.builder("other")
+                .store(new WithoutDeadline(remote) {
+                    @Override
+                    public Mono<Decision> take(List<Claim> claims) {
+                        throw new IllegalStateException("thrown before there is anything to subscribe to");
+                    }
+                })
+                .limit(LIMIT)
+                .build();
+        assertThat(now(other.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+    }
+
+    @Test
+    void whoAsksIsAnsweredAlsoIfTheStoreCannotTellWhichPartDecides() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new WithoutDeadline(remote) {
+                    @Override
+                    public String part(List<Claim> claims) {
+                        throw new IllegalStateException("broken");
+                    }
+                })
+                .fallback(Fallback.deny())
+                .limit(LIMIT)
+                .build();
+        List<Throwable> dropped = new ArrayList<>();
+        Hooks.onErrorDropped(dropped::add);
+        try {
+            assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.FALLBACK);
+        } finally {
+            Hooks.resetOnErrorDropped();
+        }
+        assertThat(dropped).singleElement().satisfies(error -> assertThat(error).hasMessage("broken"));
+        assertThat(remote.questions()).isZero();
+    }
+
+    @Test
+    void theTimeOfALookupIsInsideTheDeadline() {
+        remote.hangs();
+        // The clock is far from zero.
+        time.pass(Duration.ofHours(1));
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(remote)
+                .fallback(local)
+                .lookup(LimitLookup.of(key -> Mono.delay(Duration.ofMillis(40)).thenReturn(List.of(LIMIT)))
+                        .whenEmpty(LimitLookup.Otherwise.deny())
+                        .whenFailed(LimitLookup.Otherwise.deny())
+                        .whenTimedOut(LimitLookup.Otherwise.deny()))
+                .build();
+        listen(limiter.tryAcquire("a"));
+        time.passMillis(99);
+        assertThat(signals).isEmpty();
+        time.pass(Duration.ofMillis(1));
+        assertThat(sources()).containsExactly(Source.LOCAL);
+        // The store has had 60 ms of its 100 ms: no failure yet.
+        assertThat(limiter.state().problem()).isEmpty();
+        time.passMillis(40);
+        assertThat(limiter.state().problem()).isPresent();
+    }
+
+    @Test
+    void aLookupThatMayTakeTheWholeDeadlineIsRefused() {
+        RateLimiter.Builder builder = RateLimiter.builder("api")
+                .store(remote)
+                .deadline(Duration.ofMillis(50))
+                .limit(LIMIT)
+                .lookup(LimitLookup.of(key -> Mono.empty()));
+        assertThatIllegalStateException()
+                .isThrownBy(builder::build)
+                .withMessageContaining("deadline of PT0.05S")
+                .withMessageContaining(".timeout(Duration.ofMillis(25))");
+    }
+
+    @Test
+    void whoWaitsInALineHasTheWholeDeadlineWhenHisTurnComes() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(remote)
+                .fallback(local)
+                .lookup(LimitLookup.of(key -> Mono.delay(Duration.ofMillis(40)).thenReturn(List.of(Limit.perSecond(1))))
+                        .whenEmpty(LimitLookup.Otherwise.deny())
+                        .whenFailed(LimitLookup.Otherwise.deny())
+                        .whenTimedOut(LimitLookup.Otherwise.deny()))
+                .build();
+        listen(limiter.acquire("a", Duration.ofSeconds(5)));
+        listen(limiter.acquire("a", Duration.ofSeconds(5)));
+        time.passMillis(1_200);
+        assertThat(sources()).containsExactly(Source.OTHER, Source.OTHER);
+    }
+}

@@ -1,0 +1,342 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.Unprotected;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+
+/** The fallbacks there are to choose from, and the usage that a local fallback starts from. */
+class ResilientStoreFallbackTest extends ResilientStoreFixture {
+
+    @Test
+    void allowLetsEverythingThrough() {
+        RateLimiter limiter = limiterWith(Fallback.allow());
+        remote.isNotThere();
+        for (int i = 0; i < 30; i++) {
+            Decision decision = now(limiter.tryAcquire("a"));
+            assertThat(decision.isAllowed()).isTrue();
+            assertThat(decision.isCharged()).isFalse();
+            assertThat(decision.source()).isEqualTo(Source.FALLBACK);
+        }
+        assertThat(limiter.state().source()).isEqualTo(Source.FALLBACK);
+        assertThat(limiter.state().lost()).isZero();
+    }
+
+    @Test
+    void denyTurnsEverythingAwayForASecond() {
+        RateLimiter limiter = limiterWith(Fallback.deny());
+        remote.isNotThere();
+        Decision decision = now(limiter.tryAcquire("a"));
+        assertThat(decision.isAllowed()).isFalse();
+        assertThat(decision.retryAfter()).hasValue(Duration.ofSeconds(1));
+        assertThat(decision.remaining()).isZero();
+        assertThat(decision.violated()).isEmpty();
+    }
+
+    @Test
+    void errorSaysWhatTheStoreHasSaid() {
+        RateLimiter limiter = limiterWith(Fallback.error());
+        remote.fails();
+        assertThatExceptionOfType(LimitStoreUnavailableException.class)
+                .isThrownBy(() -> limiter.tryAcquire("a").block())
+                .withMessage("told to fail");
+        remote.isNotThere();
+        assertThatExceptionOfType(LimitStoreUnavailableException.class)
+                .isThrownBy(() -> limiter.tryAcquire("a").block())
+                .withMessage("nothing listens there");
+        assertThatExceptionOfType(LimitStoreUnavailableException.class)
+                .isThrownBy(() -> limiter.tryAcquire("a").block())
+                .withMessage(
+                        "ControlledStore is not asked for now, because it did not answer well: nothing listens there");
+    }
+
+    @Test
+    void whereThereIsNothingToFallBackOnAlsoThoseWhoTryTheStoreWaitForIt() {
+        RateLimiter limiter = limiterWith(Fallback.error());
+        remote.isNotThere();
+        listen(limiter.tryAcquire("a"));
+        signals.clear();
+        time.passMillis(1_400);
+        remote.hangs();
+        listen(limiter.tryAcquire("a"));
+        time.passMillis(99);
+        assertThat(signals).isEmpty();
+        time.passMillis(1);
+        assertThat(signals).hasSize(1).hasOnlyElementsOfType(LimitStoreUnansweredException.class);
+    }
+
+    @Test
+    void aFallbackOfTheUsersOwnDecidesButNothingOfItIsSettled() {
+        RateLimiter limiter = limiterWith(new Unprotected(local));
+        remote.isNotThere();
+        assertThat(now(limiter.tryAcquire("a", 4)).source()).isEqualTo(Source.LOCAL);
+        assertThat(limiter.state().lost()).isEqualTo(4);
+    }
+
+    @Test
+    void aFallbackOfTheUsersOwnThatThrowsHasFailed() {
+        RateLimiter limiter = limiterWith(new Unprotected(local) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                throw new IllegalStateException("thrown by the fallback");
+            }
+        });
+        remote.isNotThere();
+        listen(limiter.tryAcquire("a"));
+        assertThat(signals).singleElement().isInstanceOf(IllegalStateException.class);
+    }
+
+    @Test
+    void whatAFallbackOfTheUsersOwnHasGrantedIsGivenBackToIt() {
+        RateLimiter limiter = limiterWith(new Unprotected(local));
+        remote.isNotThere();
+        Decision granted = now(limiter.tryAcquire("a", 4));
+        limiter.refund(granted).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void whatTheStoreHasChargedIsGivenBackThereAlsoWhereTheFallbackCountsNothing() {
+        RateLimiter limiter = limiterWith(Fallback.deny());
+        Decision taken = now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire("a", 3));
+        limiter.refund(taken).block();
+        assertThat(used("a")).isEqualTo(3);
+        limiter.reset("a").block();
+        assertThat(used("a")).isZero();
+    }
+
+    @Test
+    void acquireWaitsForADenialToPassAlsoWhereEverythingIsDenied() {
+        RateLimiter limiter = limiterWith(Fallback.deny());
+        remote.isNotThere();
+        listen(limiter.acquire("a", Duration.ofSeconds(10)));
+        time.passMillis(1_500);
+        remote.answers();
+        assertThat(signals).isEmpty();
+        time.pass(Duration.ofSeconds(8));
+        assertThat(sources()).containsExactly(Source.OTHER);
+    }
+
+    @Test
+    void theFallbackStartsFromWhatTheStoreHasSaid() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(limiter.tryAcquire("a", 7));
+        remote.isNotThere();
+        assertThat(now(limiter.tryAcquire("a", 4)).isAllowed()).isFalse();
+        Decision decision = now(limiter.tryAcquire("a", 2));
+        assertThat(decision.isAllowed()).isTrue();
+        assertThat(decision.remaining()).isEqualTo(1);
+        assertThat(decision.limits().get(0).used()).isEqualTo(9);
+        assertThat(now(limiter.tryAcquire("b")).remaining()).isEqualTo(9);
+    }
+
+    @Test
+    void whoWasAtHisLimitIsStillAtItUntilTheStoreWouldHaveLetHimIn() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(limiter.tryAcquire("a", 10));
+        time.passMillis(20_000);
+        remote.isNotThere();
+        Decision denied = now(limiter.tryAcquire("a"));
+        assertThat(denied.retryAfter()).hasValue(Duration.ofMillis(40_001));
+        time.passMillis(40_000);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        time.passMillis(1);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+    }
+
+    @Test
+    void eachInstanceGrantsItsShareAndTakesItsShareOfWhatWasUsed() {
+        Limit limit = Limit.of(100, Duration.ofMinutes(1));
+        local.share(0.25);
+        RateLimiter limiter = limiter(limit);
+        now(limiter.tryAcquire("a", 30));
+        remote.isNotThere();
+        // floor(100 × 0.25) − ceil(30 × 0.25)
+        Decision decision = now(limiter.peek("a"));
+        assertThat(decision.remaining()).isEqualTo(17);
+        assertThat(decision.limits().get(0).limit()).isEqualTo(limit);
+        assertThat(now(limiter.tryAcquire("a", 18)).isAllowed()).isFalse();
+        assertThat(now(limiter.tryAcquire("a", 17)).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void theShareMayBeSetWhileTheFallbackDecides() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isNotThere();
+        assertThat(now(limiter.tryAcquire("a", 4)).remaining()).isEqualTo(6);
+        local.share(0.5);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
+        local.share(0.01);
+        assertThat(now(limiter.peek("a")).remaining()).isZero();
+        // A share leaves at least one permit of every limit.
+        assertThat(now(limiter.tryAcquire("b")).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire("b")).isAllowed()).isFalse();
+        local.share(1);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
+    }
+
+    @Test
+    void aCostThatIsMoreThanTheShareIsDeniedUntilTheStoreMayBeBack() {
+        local.share(0.5);
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isNotThere();
+        Decision denied = now(limiter.tryAcquire("a", 6));
+        assertThat(denied.isAllowed()).isFalse();
+        assertThat(denied.retryAfter()).hasValue(Duration.ofSeconds(1));
+    }
+
+    @Test
+    void aRefundIsRememberedToo() {
+        RateLimiter limiter = limiter(LIMIT);
+        Decision first = now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire("a", 6));
+        remote.isNotThere();
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        limiter.refund(first).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(4);
+        limiter.refund("a", 3).block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(7);
+        limiter.reset("a").block();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void whatTheStoreHasGotBackIsRememberedToo() {
+        RateLimiter limiter = limiter(LIMIT);
+        Decision first = now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire("a", 6));
+        limiter.refund(first).block();
+        remote.isNotThere();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(4);
+    }
+
+    /** An answer that the store gives after a refund already contains the refund. */
+    @Test
+    void whatIsGivenBackIsForgottenOnceAlsoIfTheStoreHasAnsweredOthersMeanwhile() {
+        RateLimiter limiter = limiter(LIMIT);
+        Decision first = now(limiter.tryAcquire("a", 4));
+        remote.hangs();
+        listen(limiter.refund(first).thenReturn("given back"));
+        remote.answers();
+        assertThat(now(limiter.tryAcquire("a", 6)).limits().get(0).used()).isEqualTo(6);
+        remote.goOn();
+        assertThat(signals).containsExactly("given back");
+        remote.isNotThere();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(4);
+    }
+
+    /** It is unknown whether the store made the refund; its later answers may already contain it. */
+    @Test
+    void whatIsGivenBackToAKeyIsForgottenOnceAlsoIfTheAnswerIsLost() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(limiter.tryAcquire("a", 8));
+        remote.hangs();
+        listen(limiter.refund("a", 2).thenReturn("given back"));
+        remote.answers();
+        time.passMillis(1);
+        assertThat(now(limiter.tryAcquire("a", 1)).limits().get(0).used()).isEqualTo(7);
+        time.passMillis(99);
+        assertThat(signals).containsExactly("given back");
+        remote.isNotThere();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
+    }
+
+    @Test
+    void whatIsGivenBackAfterItWasSettledIsForgottenOnceAlsoIfTheAnswerIsLost() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.fails();
+        Decision granted = now(limiter.tryAcquire("a", 8));
+        remote.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(8);
+        remote.hangs();
+        listen(limiter.refund(granted).thenReturn("given back"));
+        remote.answers();
+        time.passMillis(1);
+        now(limiter.tryAcquire("a", 9));
+        assertThat(used("a")).isEqualTo(9);
+        time.passMillis(99);
+        assertThat(signals).containsExactly("given back");
+        remote.isNotThere();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
+    }
+
+    @Test
+    void whatIsGivenBackAfterAResetIsNotAmongWhatIsKnownSince() {
+        RateLimiter limiter = limiter(LIMIT);
+        Decision forgotten = now(limiter.tryAcquire("a", 3));
+        limiter.reset("a").block();
+        time.passMillis(10);
+        now(limiter.tryAcquire("a", 10));
+        limiter.refund(forgotten).block();
+        assertThat(used("a")).isEqualTo(10);
+        remote.isNotThere();
+        assertThat(now(limiter.peek("a")).remaining()).isZero();
+    }
+
+    /** The reset must not discard usage that was reported after it. */
+    @Test
+    void aResetOfWhichTheAnswerIsLostForgetsNothingThatHasComeAfterIt() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(limiter.tryAcquire("a", 10));
+        remote.hangs();
+        listen(limiter.reset("a").thenReturn("reset"));
+        remote.answers();
+        time.passMillis(1);
+        assertThat(now(limiter.tryAcquire("a", 4)).isAllowed()).isTrue();
+        remote.fails();
+        assertThat(now(limiter.tryAcquire("a", 6)).isAllowed()).isTrue();
+        time.passMillis(99);
+        assertThat(signals).containsExactly("reset");
+        assertThat(now(limiter.peek("a")).remaining()).isZero();
+        assertThat(limiter.state().toReconcile()).isEqualTo(6);
+    }
+
+    @Test
+    void theContextOfWhoeverAsksReachesBothStores() {
+        List<Optional<String>> seen = new ArrayList<>();
+        LimitStore watching = new Unprotected(local) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                return Mono.deferContextual(context -> {
+                    seen.add(context.getOrEmpty("who"));
+                    return super.take(claims);
+                });
+            }
+        };
+        RateLimiter limiter = limiterWith(watching);
+        remote.fails();
+        now(limiter.tryAcquire("a").contextWrite(context -> context.put("who", "me")));
+        assertThat(seen).containsExactly(Optional.of("me"));
+    }
+
+    @Test
+    void severalLimitsAreOneVerdictAlsoInTheFallback() {
+        RateLimiter limiter = limiter(LIMIT, Limit.of(3, Duration.ofHours(1)));
+        now(limiter.tryAcquire("a"));
+        remote.isNotThere();
+        assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isTrue();
+        Decision denied = now(limiter.tryAcquire("a"));
+        assertThat(denied.violated()).containsExactly(Limit.of(3, Duration.ofHours(1)));
+        assertThat(denied.limits().get(0).used()).isEqualTo(3);
+        assertThat(limiter.state().toReconcile()).isEqualTo(4);
+        assertThat(now(limiter.peek(Charge.of("a"))).isAllowed()).isFalse();
+    }
+}

@@ -1,0 +1,128 @@
+package io.github.spillgate.failover;
+
+import static java.util.Objects.requireNonNull;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import reactor.core.Disposable;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+
+/** A resilient store around a {@link ControlledStore}, in virtual time. */
+abstract class ResilientStoreFixture {
+
+    static final Limit LIMIT = Limit.of(10, Duration.ofMinutes(1));
+
+    final VirtualTime time = new VirtualTime();
+    final ControlledStore remote = new ControlledStore(time);
+    final LocalStore local = LocalStore.bounded(1_000, time);
+
+    /** The values and errors of {@link #listen}, in their order. */
+    final List<Object> signals = new ArrayList<>();
+
+    @AfterEach
+    void backToRealTime() {
+        time.close();
+    }
+
+    /** Delegates to a store and states no deadline of its own. */
+    static class WithoutDeadline extends Unprotected {
+
+        WithoutDeadline(LimitStore store) {
+            super(store);
+        }
+
+        @Override
+        public Optional<Duration> deadline() {
+            return Optional.empty();
+        }
+    }
+
+    /**
+     * Returns a store whose breaker throws when it should open: after this many answers, one of them slower than 1 ms.
+     */
+    ResilientStore throwsWhereItOpens(int calls) {
+        return ResilientStore.builder(remote)
+                .fallback(local)
+                .breaker(settings -> settings.slowCallDurationThreshold(Duration.ofMillis(1))
+                        .slowCallRateThreshold(1)
+                        .failureRateThreshold(100)
+                        .minimumNumberOfCalls(calls)
+                        .waitIntervalFunctionInOpenState(attempt -> {
+                            throw new IllegalStateException("broken");
+                        }))
+                .build();
+    }
+
+    /** Sends the settlement at once, by a peek that the fallback answers. */
+    void sendTheSettlement(RateLimiter limiter) {
+        time.passMillis(25);
+        assertThat(now(limiter.peek("a")).source()).isEqualTo(Source.LOCAL);
+        time.passMillis(1);
+        assertThat(remote.batches()).hasSize(1);
+    }
+
+    RateLimiter limiter(Limit... limits) {
+        RateLimiter.Builder builder = RateLimiter.builder("api").store(remote).fallback(local);
+        Stream.of(limits).forEach(builder::limit);
+        return builder.build();
+    }
+
+    static RateLimiter on(LimitStore store) {
+        return RateLimiter.builder("api").store(store).limit(LIMIT).build();
+    }
+
+    RateLimiter limiterWith(LimitStore fallback) {
+        return RateLimiter.builder("api")
+                .store(remote)
+                .fallback(fallback)
+                .limit(LIMIT)
+                .build();
+    }
+
+    void open(RateLimiter limiter) {
+        remote.isNotThere();
+        now(limiter.peek("open"));
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+    }
+
+    /** Returns the permits that the scripted store has counted. */
+    long used(String key) {
+        return now(remote.asItIs("api").limit(LIMIT).build().peek(key))
+                .limits()
+                .get(0)
+                .used();
+    }
+
+    Disposable listen(Mono<?> answer) {
+        return answer.subscribe(signals::add, signals::add);
+    }
+
+    List<Decision> decisions() {
+        return signals.stream().map(Decision.class::cast).toList();
+    }
+
+    List<Source> sources() {
+        return decisions().stream().map(Decision::source).toList();
+    }
+
+    static Decision now(Mono<Decision> decision) {
+        Sinks.One<Decision> answer = Sinks.one();
+        decision.subscribe(answer::tryEmitValue, answer::tryEmitError, answer::tryEmitEmpty);
+        return requireNonNull(answer.asMono().block(Duration.ZERO));
+    }
+}

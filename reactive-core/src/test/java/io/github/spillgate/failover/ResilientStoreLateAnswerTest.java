@@ -1,0 +1,401 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.Unprotected;
+import java.time.Duration;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+import reactor.core.Disposable;
+import reactor.core.publisher.Mono;
+
+/** Answers of the store that arrive after the fallback has decided, or while it begins to. */
+class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
+
+    @Test
+    void aLateAnswerThatAllowsCancelsTheSettlement() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.hangs();
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        assertThat(sources()).containsExactly(Source.LOCAL);
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
+        time.pass(Duration.ofSeconds(20));
+        assertThat(remote.batches()).as("what is in doubt is not settled").isEmpty();
+        remote.goOn();
+        remote.answers();
+        assertThat(limiter.state().toReconcile()).isZero();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(3);
+        assertThat(limiter.state().unknown()).isZero();
+        assertThat(limiter.state().reconciled()).isZero();
+    }
+
+    /** The permits that the store and the fallback grant together must not exceed the limit. */
+    @Test
+    void whatIsUnderWayWhenTheFallbackBeginsIsHeldAgainstWhatThatHasGranted() {
+        RateLimiter limiter = limiter(LIMIT);
+        beginToFallBackWithTenUnderWay(limiter);
+        // The first five time out, and the fallback, which knows of none of them, grants up to the limit.
+        take(limiter, 10);
+        assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(10);
+        remote.goOn();
+        assertThat(decisions()).hasSize(20);
+        assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(10);
+        assertThat(sources()).containsOnly(Source.LOCAL);
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().toReconcile()).isZero();
+        assertThat(limiter.state().reconciled()).isEqualTo(5);
+        assertThat(used("a")).isEqualTo(10);
+    }
+
+    @Test
+    void whatIsUnderWayWhenTheFallbackBeginsIsLetInAsFarAsThereIsRoom() {
+        RateLimiter limiter = limiter(LIMIT);
+        beginToFallBackWithTenUnderWay(limiter);
+        take(limiter, 2);
+        remote.goOn();
+        assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(10);
+        assertThat(sources()).filteredOn(source -> source == Source.OTHER).hasSize(3);
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(10);
+    }
+
+    @Test
+    void aVerdictOverSeveralCountsIsLetInUnderAllOfThemOrUnderNone() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.hangs();
+        listen(limiter.tryAcquire(Charge.of("a").permits(2), Charge.of("b").permits(2)));
+        remote.fails();
+        assertThat(now(limiter.tryAcquire("b", 9)).isAllowed()).isTrue();
+        remote.answers();
+        remote.goOn();
+        assertThat(decisions()).singleElement().satisfies(decision -> {
+            assertThat(decision.isAllowed()).isFalse();
+            assertThat(decision.source()).isEqualTo(Source.LOCAL);
+        });
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isZero();
+        assertThat(used("b")).isEqualTo(9);
+        assertThat(now(limiter.tryAcquire("a", 10)).isAllowed()).isTrue();
+    }
+
+    @Test
+    void eachInstanceHoldsAgainstTheStoreWhatItHasGrantedOfItsShare() {
+        local.share(0.5);
+        RateLimiter limiter = limiter(LIMIT);
+        remote.hangs();
+        take(limiter, 7);
+        remote.fails();
+        assertThat(now(limiter.tryAcquire("a", 5)).isAllowed()).isTrue();
+        remote.goOn();
+        assertThat(sources()).filteredOn(source -> source == Source.OTHER).hasSize(5);
+        assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(5);
+    }
+
+    /** Whether the settlement has been charged becomes known with its reply only. */
+    @Test
+    void whoIsAnsweredWhileASettlementIsOnItsWayWaitsUntilItsFateIsKnown() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.fails();
+        now(limiter.tryAcquire("a", 6));
+        remote.answers();
+        remote.settles(charged -> charged.delayElement(Duration.ofMillis(30)));
+        sendTheSettlement(limiter);
+        listen(limiter.tryAcquire("a", 4));
+        assertThat(signals).isEmpty();
+        time.passMillis(25);
+        assertThat(signals).isEmpty();
+        time.passMillis(6);
+        assertThat(decisions()).singleElement().satisfies(decision -> {
+            assertThat(decision.isAllowed()).isTrue();
+            assertThat(decision.source()).isEqualTo(Source.OTHER);
+        });
+        assertThat(used("a")).isEqualTo(10);
+    }
+
+    @Test
+    void whoIsAnsweredWhileASettlementIsOnItsWayWaitsNoLongerThanToTheDeadline() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.fails();
+        now(limiter.tryAcquire("a", 6));
+        remote.answers();
+        remote.settles(charged -> charged.delayElement(Duration.ofMillis(500)));
+        sendTheSettlement(limiter);
+        listen(limiter.tryAcquire("a", 4));
+        time.passMillis(99);
+        assertThat(signals).isEmpty();
+        time.passMillis(1);
+        assertThat(decisions()).singleElement().satisfies(decision -> {
+            assertThat(decision.isAllowed()).isFalse();
+            assertThat(decision.source()).isEqualTo(Source.LOCAL);
+        });
+        assertThat(limiter.state().isFallbackActive()).isFalse();
+        time.pass(Duration.ofSeconds(2));
+        assertThat(used("a")).isEqualTo(6);
+    }
+
+    @Test
+    void nobodyWaitsForTheFateOfASettlementThatIsNotOnItsWay() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.hangs();
+        listen(limiter.tryAcquire("a", 5));
+        remote.fails();
+        now(limiter.tryAcquire("a", 6));
+        remote.answers();
+        remote.settles(charged -> charged.then(Mono.error(new LimitStoreUnansweredException("lost", null))));
+        sendTheSettlement(limiter);
+        remote.goOn();
+        assertThat(decisions()).singleElement().satisfies(decision -> {
+            assertThat(decision.isAllowed()).isFalse();
+            assertThat(decision.source()).isEqualTo(Source.LOCAL);
+        });
+    }
+
+    @Test
+    void aSettlementThatComesBetweenTheStoresAnswerAndItsAskerIsNotOverlooked() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.hangs();
+        listen(limiter.tryAcquire("a", 5));
+        remote.fails();
+        now(limiter.tryAcquire("a", 6));
+        remote.answers();
+        sendTheSettlement(limiter);
+        assertThat(limiter.state().toReconcile()).isZero();
+        assertThat(used("a")).isEqualTo(11);
+        remote.goOn();
+        assertThat(decisions()).singleElement().matches(decision -> !decision.isAllowed());
+        assertThat(used("a")).isEqualTo(6);
+    }
+
+    /** Leaves five callers answered by the fallback and five waiting for the store. */
+    private void beginToFallBackWithTenUnderWay(RateLimiter limiter) {
+        remote.hangs();
+        take(limiter, 5);
+        time.passMillis(60);
+        take(limiter, 5);
+        time.passMillis(40);
+        remote.answers();
+    }
+
+    private void take(RateLimiter limiter, int times) {
+        for (int i = 0; i < times; i++) {
+            listen(limiter.tryAcquire("a"));
+        }
+    }
+
+    @Test
+    void aLateAnswerThatDeniesLeavesItToBeSettled() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(remote.asItIs("api").limit(LIMIT).build().tryAcquire("a", 9));
+        remote.hangs();
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        remote.goOn();
+        remote.answers();
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
+        now(limiter.peek("b"));
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().reconciled()).isEqualTo(3);
+    }
+
+    /** The reset has deleted the store's charge, so only the fallback knows of the grant. */
+    @Test
+    void aLateAnswerOfBeforeAResetCancelsNoSettlement() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.hangs();
+        listen(limiter.tryAcquire("a", 3));
+        limiter.tryAcquire("b", 3).subscribe();
+        limiter.reset("a").subscribe();
+        time.passMillis(100);
+        assertThat(decisions().get(0).isAllowed()).isTrue();
+        remote.answers();
+        remote.goOn();
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
+        now(limiter.peek("c"));
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().reconciled()).isEqualTo(3);
+        assertThat(used("a")).isEqualTo(3);
+        assertThat(used("b")).isEqualTo(3);
+    }
+
+    /** The store may execute the two in either order. */
+    @Test
+    void aResetIsOfTheMomentAtWhichItEnds() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.hangs();
+        limiter.reset("a").subscribe();
+        time.passMillis(50);
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        assertThat(decisions().get(0).isAllowed()).isTrue();
+        remote.answers();
+        remote.goOn();
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
+    }
+
+    /** The store executes the charge first and the reset second, and answers in that order. */
+    @Test
+    void aResetIsOfTheMomentAtWhichItBegins() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.hangs();
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(60);
+        limiter.reset("a").subscribe();
+        time.passMillis(60);
+        assertThat(decisions().get(0).isAllowed()).isTrue();
+        remote.answers();
+        remote.goOn();
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
+    }
+
+    @Test
+    void aResetThatNobodyWaitsForAnyMoreIsOfTheMomentAtWhichHeLeft() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.hangs();
+        Disposable leaves = limiter.reset("a").subscribe();
+        time.passMillis(50);
+        listen(limiter.tryAcquire("a", 3));
+        leaves.dispose();
+        time.passMillis(100);
+        assertThat(decisions().get(0).isAllowed()).isTrue();
+        remote.answers();
+        remote.goOn();
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
+    }
+
+    @Test
+    void aLateAnswerOfAfterAResetCancelsTheSettlement() {
+        RateLimiter limiter = limiter(LIMIT);
+        limiter.reset("a").block();
+        time.passMillis(1);
+        remote.hangs();
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        assertThat(decisions().get(0).isAllowed()).isTrue();
+        remote.answers();
+        remote.goOn();
+        assertThat(limiter.state().toReconcile()).isZero();
+        assertThat(used("a")).isEqualTo(3);
+    }
+
+    @Test
+    void whatTheStoreAllowsLateAndTheFallbackHasDeniedIsGivenBack() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(limiter.tryAcquire("a", 10));
+        remote.asItIs("api").limit(LIMIT).build().reset("a").block();
+        remote.hangs();
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        assertThat(decisions().get(0).isAllowed()).isFalse();
+        remote.answers();
+        remote.goOn();
+        assertThat(used("a")).isZero();
+    }
+
+    static Stream<LimitStore> fallbacksThatDecideNothing() {
+        return Stream.of(
+                Fallback.error(), deciding(Mono.empty()), deciding(Mono.error(new LimitStoreException("no", null))));
+    }
+
+    private static LimitStore deciding(Mono<Decision> what) {
+        return new Unprotected(LocalStore.bounded(16)) {
+            @Override
+            public Mono<Decision> take(List<Claim> claims) {
+                return what;
+            }
+        };
+    }
+
+    @ParameterizedTest
+    @MethodSource("fallbacksThatDecideNothing")
+    void whatTheStoreAllowsLateAndTheFallbackHasNotDecidedIsGivenBack(LimitStore fallback) {
+        ResilientStore store = ResilientStore.builder(remote).fallback(fallback).build();
+        RateLimiter limiter = on(store);
+        remote.hangs();
+        listen(limiter.tryAcquire("a", 3).switchIfEmpty(Mono.error(new LimitStoreException("nothing", null))));
+        time.passMillis(100);
+        assertThat(signals).hasSize(1).hasOnlyElementsOfType(LimitStoreException.class);
+        remote.answers();
+        remote.goOn();
+        assertThat(used("a")).isZero();
+        assertThat(store.doubts().size()).isZero();
+    }
+
+    @Test
+    void whatFailsLateIsSettled() {
+        ResilientStore store = ResilientStore.builder(remote).fallback(local).build();
+        RateLimiter limiter = on(store);
+        remote.hangs();
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        remote.answers();
+        remote.failsToGoOn(new LimitStoreUnavailableException("late", null));
+        assertThat(store.doubts().size()).isZero();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().reconciled()).isEqualTo(3);
+        assertThat(limiter.state().unknown()).isZero();
+    }
+
+    @Test
+    void whatIsNeverAnsweredIsSettledAndToldAsUnknown() {
+        RateLimiter limiter = limiter(Limit.of(10, Duration.ofMinutes(5)));
+        remote.isDeaf();
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        remote.answers();
+        time.pass(Duration.ofSeconds(50));
+        assertThat(limiter.state().unknown()).isZero();
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
+        time.pass(Duration.ofSeconds(15));
+        assertThat(limiter.state().unknown()).isEqualTo(3);
+        assertThat(limiter.state().reconciled()).isEqualTo(3);
+    }
+
+    @Test
+    void whatTheStoreIsNotAbleToDecideLateIsNotUnknown() {
+        RateLimiter limiter = limiter(LIMIT);
+        open(limiter);
+        time.passMillis(1_400);
+        remote.fails();
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        assertThat(limiter.state().toReconcile()).isEqualTo(1);
+        assertThat(limiter.state().unknown()).isZero();
+    }
+
+    @Test
+    void aStoreThatAnswersNothingHasFailed() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.saysNothing();
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        assertThat(now(limiter.peek("a")).source()).isEqualTo(Source.LOCAL);
+        assertThat(limiter.state().problem().orElseThrow()).contains("has answered nothing");
+    }
+
+    @Test
+    void anAnswerThatIsLostIsUnknownAtOnce() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.losesAnswersWith(new LimitStoreUnansweredException("the connection broke", null));
+        now(limiter.tryAcquire("a", 3));
+        assertThat(limiter.state().unknown()).isEqualTo(3);
+        remote.answers();
+        now(limiter.peek("a"));
+        time.pass(Duration.ofSeconds(3));
+        // At least the granted permits; this is the only case in which more may be charged.
+        assertThat(used("a")).isEqualTo(6);
+    }
+}

@@ -1,0 +1,149 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreRefusedException;
+import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/** A refund of a key's permits takes effect at most once, and frees no permit that was taken after it. */
+class ResilientStoreRefundTest {
+
+    private final VirtualTime time = new VirtualTime();
+    private final ControlledStore remote = new ControlledStore(time);
+
+    @AfterEach
+    void close() {
+        time.close();
+    }
+
+    @Test
+    void aRefundThatProbesTheStoreIsMadeOnce() {
+        RateLimiter limiter = limiter("10/1m");
+        assertThat(granted(limiter, 10)).isEqualTo(10);
+        remote.isNotThere();
+        limiter.peek("a").subscribe();
+        time.passMillis(2_000);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+        limiter.refund("a", 3).subscribe();
+        assertThat(granted(limiter, 10)).isEqualTo(3);
+    }
+
+    @Test
+    void aRefundThatIsRefusedLateIsNotMadeHere() {
+        RateLimiter limiter = limiter("10/1m");
+        assertThat(granted(limiter, 10)).isEqualTo(10);
+        remote.hangs();
+        limiter.refund("a", 3).subscribe();
+        time.passMillis(150);
+        remote.failsToGoOn(new LimitStoreRefusedException("NOPERM", null));
+        remote.isNotThere();
+        assertThat(granted(limiter, 10)).isZero();
+    }
+
+    @Test
+    void aRefundBeforeAResetFreesNothingThatWasTakenAfterIt() {
+        RateLimiter limiter = limiter("5/1m");
+        remote.hangs();
+        limiter.refund("a", 5).subscribe();
+        time.passMillis(150);
+        limiter.reset("a").subscribe();
+        time.passMillis(150);
+        granted(limiter, 5);
+        time.passMillis(150);
+        long before = limiter.state().toReconcile();
+        remote.failsToGoOn(new LimitStoreUnreachableException("no connection", null));
+        assertThat(before + granted(limiter, 10)).isLessThanOrEqualTo(5);
+    }
+
+    @Test
+    void whatIsNotGrantedHereIsRefundedInTheStore() {
+        RateLimiter other = remote.asItIs("api").limit(Limit.parse("100/1m")).build();
+        other.tryAcquire("a", 5).block();
+        RateLimiter limiter = limiter("100/1m");
+        remote.hangs();
+        granted(limiter, 1);
+        time.passMillis(150);
+        limiter.refund("a", 3).subscribe();
+        time.passMillis(150);
+        remote.answers();
+        remote.goOn();
+        time.passMillis(5_000);
+        assertThat(limiter.state().toReconcile()).isZero();
+        assertThat(other.peek("a").block().limits().get(0).used()).isEqualTo(3);
+    }
+
+    @Test
+    void aRefundKeepsTheDeadlineOfACallerThatHasWaitedBefore() {
+        RateLimiter limiter = limiter("5/1m");
+        remote.hangs();
+        granted(limiter, 1);
+        time.passMillis(1_000);
+        AtomicLong end = new AtomicLong();
+        long start = time.millis();
+        Mono.delay(Duration.ofMillis(90))
+                .then(Mono.defer(() -> limiter.refund("a", 1)))
+                .contextWrite(context -> context.put(
+                        LimitStore.WAITING_SINCE, Schedulers.parallel().now(TimeUnit.NANOSECONDS)))
+                .subscribe(null, null, () -> end.set(time.millis()));
+        time.passMillis(1_000);
+        assertThat(end.get() - start).isBetween(1L, 110L);
+    }
+
+    @Test
+    void eachSubscriptionIsARefundOfItsOwn() {
+        ResilientStore store = ResilientStore.builder(remote)
+                .fallback(LocalStore.bounded(1_000, time))
+                .build();
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(store)
+                .limit(Limit.parse("10/1m"))
+                .build();
+        assertThat(granted(limiter, 10)).isEqualTo(10);
+        List<Claim> claims = limiter.peek("a").block().limits().stream()
+                .map(Decision.Usage::claim)
+                .map(claim -> claim.asking(2))
+                .toList();
+        Mono<Void> refund = store.refund(claims);
+        remote.isDeaf();
+        refund.subscribe();
+        time.passMillis(150);
+        remote.isNotThere();
+        limiter.tryAcquire("x").subscribe();
+        refund.subscribe();
+        time.passMillis(1);
+        assertThat(granted(limiter, 10)).isEqualTo(2);
+    }
+
+    private RateLimiter limiter(String limit) {
+        return RateLimiter.builder("api")
+                .store(remote)
+                .fallback(LocalStore.bounded(1_000, time))
+                .limit(Limit.parse(limit))
+                .build();
+    }
+
+    private static int granted(RateLimiter limiter, int asked) {
+        AtomicInteger granted = new AtomicInteger();
+        for (int i = 0; i < asked; i++) {
+            limiter.tryAcquire("a").subscribe(decision -> granted.addAndGet(decision.isAllowed() ? 1 : 0));
+        }
+        return granted.get();
+    }
+}

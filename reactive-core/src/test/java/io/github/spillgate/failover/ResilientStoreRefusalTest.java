@@ -1,0 +1,172 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreRefusedException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.LogForTests;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.AclSetuserArgs;
+import io.lettuce.core.KillArgs;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisCredentials;
+import io.lettuce.core.RedisCredentialsProvider;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.protocol.CommandType;
+import java.time.Duration;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** The Redis user lacks a right that only some operations need: Redis refuses those, and goes on deciding. */
+class ResilientStoreRefusalTest {
+
+    private static final String KEY = "a";
+    private static final Duration PATIENCE = Duration.ofSeconds(30);
+
+    private final RedisForTests redis = RedisForTests.startOwn();
+    private final RedisClient administrator = RedisClient.create(redis.uri());
+    private final StatefulRedisConnection<String, String> admin = administrator.connect();
+    private RedisClient client;
+    private RedisStore store;
+    private RateLimiter limiter;
+    private Duration deadline = Duration.ofMillis(100);
+
+    @BeforeEach
+    void loadTheScripts() {
+        RedisStore loading = RedisStore.create(administrator);
+        loading.prepare().block();
+        loading.close();
+    }
+
+    @AfterEach
+    void close() {
+        if (limiter != null) {
+            limiter.close();
+            store.close();
+            client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        }
+        administrator.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        redis.close();
+    }
+
+    @Test
+    void aUserWhoMayNotLoadScriptsReturnsToRedisAndReconcilesIfRedisKnowsThem() {
+        connectWithout(CommandType.SCRIPT);
+        try (LogForTests log = LogForTests.listen()) {
+            redis.pause();
+            assertThat(limiter.tryAcquire(KEY).block().source()).isEqualTo(Source.LOCAL);
+            assertThat(limiter.tryAcquire(KEY).block().source()).isEqualTo(Source.LOCAL);
+            admin.reactive().clientKill(KillArgs.Builder.typeNormal().skipme()).subscribe();
+            redis.resume();
+            await().atMost(PATIENCE)
+                    .until(() -> limiter.tryAcquire(KEY).block().source() == Source.REDIS
+                            && limiter.state().toReconcile() == 0);
+            assertThat(log.lines("NOPERM")).isEmpty();
+        }
+    }
+
+    @Test
+    void aUserWhoMayNotLoadScriptsIsToldIfRedisDoesNotKnowThem() {
+        admin.sync().scriptFlush();
+        try (LogForTests log = LogForTests.listen()) {
+            connectWithoutDeciding(CommandType.SCRIPT);
+            await().atMost(PATIENCE)
+                    .until(() -> limiter.state().problem().orElse("none").contains("+script|load"));
+            assertThat(limiter.tryAcquire(KEY).block().source()).isEqualTo(Source.LOCAL);
+            assertThat(log.lines("Falling back to LocalStore")).hasSize(1);
+        }
+    }
+
+    @Test
+    void aRefusedResetIsAnErrorOfItsCallerAndNoOutage() {
+        // A busy machine is not under test.
+        deadline = Duration.ofSeconds(10);
+        connectWithout(CommandType.DEL);
+        try (LogForTests log = LogForTests.listen()) {
+            for (int i = 0; i < 30; i++) {
+                assertThatThrownBy(() -> limiter.reset(KEY).block())
+                        .isExactlyInstanceOf(LimitStoreRefusedException.class)
+                        .hasMessageContaining("expected a user with the rights that the store needs");
+                for (String key : List.of(KEY, "b")) {
+                    assertThat(limiter.tryAcquire(key).block().source()).as(key).isEqualTo(Source.REDIS);
+                }
+                assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+                assertThat(limiter.state().source()).isEqualTo(Source.REDIS);
+            }
+            assertThat(log.lines("Falling back")).isEmpty();
+            assertThat(log.lines("refuses an operation")).hasSize(1);
+        }
+    }
+
+    @Test
+    void aRefusedResetForgetsNothing() {
+        deadline = Duration.ofSeconds(1);
+        connectWithout(CommandType.DEL);
+        Charge charge = Charge.of("b", Limit.parse("5/1m"));
+        for (int i = 0; i < 5; i++) {
+            assertThat(limiter.tryAcquire(charge).block().isAllowed()).isTrue();
+        }
+        assertThatThrownBy(() -> limiter.reset(charge).block()).isInstanceOf(LimitStoreRefusedException.class);
+        redis.pause();
+        assertThat(limiter.tryAcquire(charge).block().isAllowed())
+                .as("Redis still has all five")
+                .isFalse();
+        redis.resume();
+    }
+
+    @Test
+    void aUserWhoLosesTheRightToRunScriptsIsToldSo() {
+        connectWithout(CommandType.DEL);
+        redis.pause();
+        for (int i = 0; i < 3; i++) {
+            limiter.tryAcquire(KEY).block();
+        }
+        admin.reactive()
+                .aclSetuser("app", AclSetuserArgs.Builder.removeCommand(CommandType.EVALSHA))
+                .subscribe();
+        redis.resume();
+        await().atMost(PATIENCE).until(() -> {
+            limiter.tryAcquire(KEY).block();
+            return limiter.state().isFallbackActive()
+                    && limiter.state().problem().orElse("none").contains("evalsha");
+        });
+    }
+
+    private void connectWithout(CommandType command) {
+        connectWithoutDeciding(command);
+        await().atMost(PATIENCE)
+                .until(() -> limiter.tryAcquire(KEY).block().source() == Source.REDIS
+                        && limiter.state().toReconcile() == 0);
+    }
+
+    private void connectWithoutDeciding(CommandType command) {
+        admin.sync()
+                .aclSetuser(
+                        "app",
+                        AclSetuserArgs.Builder.on()
+                                .addPassword("password")
+                                .allKeys()
+                                .allCommands()
+                                .removeCommand(command));
+        RedisURI uri = redis.uri();
+        uri.setCredentialsProvider(
+                RedisCredentialsProvider.from(() -> RedisCredentials.just("app", "password".toCharArray())));
+        client = RedisClient.create(uri);
+        store = RedisStore.create(client);
+        limiter = RateLimiter.builder("refused")
+                .store(store)
+                .limit(Limit.parse("10000/1m"))
+                .deadline(deadline)
+                .build();
+    }
+}

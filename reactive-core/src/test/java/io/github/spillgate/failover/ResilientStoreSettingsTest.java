@@ -1,0 +1,87 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
+
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.StoreState.Breaker;
+import java.time.Duration;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/** The ranges of the settings, and settings that contradict each other. */
+class ResilientStoreSettingsTest extends ResilientStoreFixture {
+
+    @Test
+    void aStoreThatAnswersInTimeNeedsNothingAroundIt() {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> ResilientStore.of(local))
+                .withMessageContaining("answers in time by itself")
+                .withMessageContaining("RedisStore.create(redisClient)");
+        RateLimiter limiter = on(local);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.NONE);
+    }
+
+    @Test
+    void aFallbackInTwoPlacesIsRefused() {
+        RateLimiter.Builder builder = RateLimiter.builder("api")
+                .store(ResilientStore.of(remote))
+                .fallback(local)
+                .limit(LIMIT);
+        assertThatIllegalStateException()
+                .isThrownBy(builder::build)
+                .withMessageContaining("limiter api has a fallback, a deadline or cached denials")
+                .withMessageContaining("ResilientStore.builder(redisStore)");
+    }
+
+    @Test
+    void aLocalStoreStandsInForOneStoreOnly() {
+        ResilientStore.builder(remote).fallback(local).build();
+        for (LimitStore store : List.of(remote, new ControlledStore(time))) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(
+                            () -> ResilientStore.builder(store).fallback(local).build())
+                    .withMessageContaining("stands in for ControlledStore already")
+                    .withMessageContaining("one ResilientStore that several limiters share");
+        }
+    }
+
+    @Test
+    void numbersOutOfRangeAreRefused() {
+        ResilientStore.Builder builder = ResilientStore.builder(remote);
+        for (Duration wrong : List.of(Duration.ZERO, Duration.ofMillis(-1), Duration.ofMinutes(2))) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> builder.deadline(wrong))
+                    .withMessageContaining(wrong.toString())
+                    .withMessageContaining("Duration.ofMillis(100)");
+        }
+        for (int wrong : List.of(0, -1, 1_000_001)) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> builder.maxInFlight(wrong))
+                    .withMessageContaining(Integer.toString(wrong));
+        }
+        for (double wrong : List.of(0.0, -0.1, 1.1, Double.NaN)) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> local.share(wrong))
+                    .withMessageContaining(Double.toString(wrong))
+                    .withMessageContaining("0.25");
+        }
+    }
+
+    @Test
+    void theLargestAndTheSmallestNumbersAreTaken() {
+        Duration minute = Duration.ofMinutes(1);
+        ResilientStore store = ResilientStore.builder(remote)
+                .cacheDenials(Duration.ZERO)
+                .cacheDenials(minute)
+                .maxInFlight(1_000_000)
+                .maxInFlight(1)
+                .deadline(Duration.ofNanos(1))
+                .deadline(minute)
+                .build();
+        assertThat(store.deadline()).hasValue(minute);
+        assertThat(store.gate().freePlaces()).isEqualTo(1);
+    }
+}

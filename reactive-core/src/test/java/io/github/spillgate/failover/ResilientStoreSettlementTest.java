@@ -1,0 +1,422 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState.Breaker;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
+
+/** What the fallback has granted is charged once when the store is back. */
+class ResilientStoreSettlementTest extends ResilientStoreFixture {
+
+    @Test
+    void whatWasGrantedInPlaceOfTheStoreIsChargedThereWhenItIsBack() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(limiter.tryAcquire("a", 2));
+        remote.isNotThere();
+        now(limiter.tryAcquire("a", 3));
+        now(limiter.tryAcquire("b", 5));
+        assertThat(limiter.state().toReconcile()).isEqualTo(8);
+        remote.answers();
+        time.pass(Duration.ofSeconds(5));
+        assertThat(limiter.state().toReconcile()).isZero();
+        assertThat(limiter.state().reconciled()).isEqualTo(8);
+        assertThat(limiter.state().lost()).isZero();
+        assertThat(limiter.state().unknown()).isZero();
+        assertThat(used("a")).isEqualTo(5);
+        assertThat(used("b")).isEqualTo(5);
+    }
+
+    @Test
+    void theStoreIsFoundToBeBackAlsoWhereNobodyAsks() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isNotThere();
+        now(limiter.tryAcquire("a"));
+        remote.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(1);
+    }
+
+    @Test
+    void nothingIsDoneWhereNothingIsToBeSettled() {
+        RateLimiter limiter = limiter(LIMIT);
+        now(limiter.tryAcquire("a"));
+        int before = remote.questions();
+        time.pass(Duration.ofMinutes(10));
+        assertThat(remote.questions()).isEqualTo(before);
+    }
+
+    @Test
+    void aBatchIsSmallAndTheNextIsSentWhenItIsAnswered() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isNotThere();
+        for (int i = 0; i < 100; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        remote.hangs();
+        while (remote.batches().isEmpty()) {
+            time.passMillis(100);
+        }
+        time.passMillis(500);
+        assertThat(remote.batches()).hasSize(1);
+        assertThat(remote.batches().get(0)).hasSize(Reconciler.BATCH);
+        remote.goOn();
+        remote.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(remote.batches().stream().mapToInt(List::size)).containsExactly(64, 36);
+        assertThat(limiter.state().reconciled()).isEqualTo(100);
+    }
+
+    @Test
+    void aSettlementWhoseAnswerIsLostIsSentAgainUnderItsIdAndChargedOnce() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isNotThere();
+        now(limiter.tryAcquire("a", 4));
+        remote.losesAnswersWith(new LimitStoreUnansweredException("the connection broke", null));
+        time.passMillis(2_500);
+        assertThat(remote.batches()).isNotEmpty();
+        assertThat(limiter.state().toReconcile()).isEqualTo(4);
+        remote.answers();
+        time.pass(Duration.ofSeconds(5));
+        assertThat(remote.batches().stream().flatMap(List::stream).map(Settlement::id))
+                .hasSizeGreaterThan(1)
+                .containsOnly(remote.batches().get(0).get(0).id());
+        assertThat(used("a")).isEqualTo(4);
+        assertThat(limiter.state().reconciled()).isEqualTo(4);
+    }
+
+    @Test
+    void whatIsOnItsWayToBeSettledStillCountsHere() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isNotThere();
+        now(limiter.tryAcquire("a", 10));
+        remote.isDeaf();
+        time.passMillis(2_500);
+        assertThat(remote.batches()).isEmpty();
+        assertThat(remote.questions()).isGreaterThan(1);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void whatHasLeftItsWindowIsNotSettled() {
+        RateLimiter limiter = limiter(Limit.of(10, Duration.ofSeconds(10)));
+        remote.isNotThere();
+        now(limiter.tryAcquire("a", 4));
+        time.pass(Duration.ofSeconds(11));
+        remote.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().toReconcile()).isZero();
+        assertThat(limiter.state().reconciled()).isZero();
+        assertThat(remote.batches()).isEmpty();
+    }
+
+    @Test
+    void whatWasGivenBackIsNotSettled() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isNotThere();
+        Decision first = now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire("a", 3));
+        limiter.refund(first).block();
+        assertThat(limiter.state().toReconcile()).isEqualTo(3);
+        remote.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(3);
+    }
+
+    @Test
+    void whatIsGivenBackAfterItWasSettledIsGivenBackInTheStore() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isNotThere();
+        Decision first = now(limiter.tryAcquire("a", 4));
+        remote.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(4);
+        now(limiter.tryAcquire("a", 2));
+        limiter.refund(first).block();
+        assertThat(used("a")).isEqualTo(2);
+        limiter.refund(first).block();
+        assertThat(used("a")).isEqualTo(2);
+    }
+
+    @Test
+    void aStoreThatCannotSettleHasLostIt() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isNotThere();
+        now(limiter.tryAcquire("a", 4));
+        remote.cannotSettle();
+        remote.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().toReconcile()).isZero();
+        assertThat(limiter.state().reconciled()).isZero();
+        assertThat(limiter.state().lost()).isEqualTo(4);
+    }
+
+    @Test
+    void theStoreGrantsNothingBeforeItKnowsWhatWasGrantedInItsPlace() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isNotThere();
+        now(limiter.tryAcquire("a", 10));
+        for (int i = 0; i < 200; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        remote.answers();
+        long granted = 10;
+        boolean decidedElsewhere = false;
+        for (int i = 0; i < 3_000; i++) {
+            time.passMillis(1);
+            Decision decision = now(limiter.tryAcquire("a"));
+            granted += decision.isAllowed() ? 1 : 0;
+            decidedElsewhere |= decision.source() == Source.OTHER;
+        }
+        assertThat(decidedElsewhere).isTrue();
+        assertThat(granted).isEqualTo(10);
+    }
+
+    @Test
+    void whatSomebodyAsksForIsSettledFirst() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.fails();
+        for (int i = 0; i < 300; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        remote.answers();
+        while (limiter.state().breaker() != Breaker.CLOSED) {
+            time.passMillis(100);
+            now(limiter.peek("other"));
+        }
+        for (int i = 0; i < 300 && now(limiter.tryAcquire("key-77")).source() != Source.OTHER; i++) {
+            assertThat(i).as("milliseconds until the store decides").isLessThan(30);
+            time.passMillis(1);
+        }
+        assertThat(used("key-77")).isGreaterThanOrEqualTo(2);
+    }
+
+    @Test
+    void aBatchThatTheStoreRefusesIsLostAndTheOthersAreNot() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isNotThere();
+        for (int i = 0; i < 80; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        remote.refusesToSettle(1);
+        remote.answers();
+        time.pass(Duration.ofSeconds(6));
+        assertThat(limiter.state().lost()).isEqualTo(64);
+        assertThat(limiter.state().reconciled()).isEqualTo(16);
+        assertThat(limiter.state().toReconcile()).isZero();
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {0, 50})
+    void aStoreThatHasNotGotTheSettlementDoesNotDecide(int failsAfter) {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.fails();
+        now(limiter.tryAcquire("a", 10));
+        remote.answers();
+        Mono<Decision> lost = Mono.error(new LimitStoreUnansweredException("the connection broke", null));
+        remote.settles(charged -> lost.delaySubscription(Duration.ofMillis(failsAfter)));
+        while (remote.batches().isEmpty()) {
+            time.passMillis(10);
+        }
+        time.passMillis(failsAfter + 10);
+        remote.settles(charged -> charged);
+        for (int i = 0; i < 40; i++) {
+            assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+            time.passMillis(25);
+        }
+        assertThat(limiter.state().reconciled()).isEqualTo(10);
+        assertThat(now(limiter.tryAcquire("a")).source()).isIn(Source.OTHER, Source.CACHED_DENIAL);
+    }
+
+    @Test
+    void eachOutageIsSettledAlsoWhereNobodyAsks() {
+        RateLimiter limiter = limiter(LIMIT);
+        for (int outage = 1; outage <= 3; outage++) {
+            remote.fails();
+            now(limiter.tryAcquire("a"));
+            remote.answers();
+            time.pass(Duration.ofSeconds(5));
+            assertThat(limiter.state().reconciled()).isEqualTo(outage);
+        }
+    }
+
+    @Test
+    void whoAsksHurriesEverySettlement() {
+        RateLimiter limiter = limiter(LIMIT);
+        for (int times = 1; times <= 3; times++) {
+            remote.fails();
+            now(limiter.tryAcquire("a"));
+            remote.answers();
+            time.passMillis(25);
+            now(limiter.peek("a"));
+            time.passMillis(1);
+            assertThat(limiter.state().reconciled()).isEqualTo(times);
+            time.pass(Duration.ofSeconds(2));
+        }
+    }
+
+    @Test
+    void nothingIsHandedOverBeforeTheStoreIsReadyForIt() {
+        List<String> prepared = new ArrayList<>();
+        LimitStore slowly = new WithoutDeadline(remote) {
+            @Override
+            public Mono<Void> prepare(String part) {
+                return Mono.defer(() -> {
+                    prepared.add(part);
+                    return prepared.size() > 1
+                            ? Mono.empty()
+                            : Mono.error(new LimitStoreUnavailableException("not yet", null));
+                });
+            }
+        };
+        // The breaker must stay closed: an open one would choose the time of the next attempt.
+        ResilientStore store = ResilientStore.builder(slowly)
+                .fallback(local)
+                .breaker(settings -> settings.slidingWindowSize(1_000).minimumNumberOfCalls(1_000))
+                .build();
+        RateLimiter limiter = on(store);
+        remote.fails();
+        for (int i = 0; i < 2 * Reconciler.BATCH; i++) {
+            now(limiter.tryAcquire("key-" + i));
+        }
+        remote.answers();
+        prepared.clear();
+        time.passMillis(1_500);
+        assertThat(prepared).hasSize(1);
+        assertThat(remote.batches()).isEmpty();
+        time.passMillis(1_000);
+        assertThat(prepared).hasSize(2);
+        assertThat(remote.batches()).hasSize(2);
+        assertThat(limiter.state().toReconcile()).isZero();
+    }
+
+    @Test
+    void whatHasLeftItsWindowIsNotSentAgain() {
+        RateLimiter limiter = limiter(Limit.of(10, Duration.ofSeconds(5)));
+        remote.fails();
+        now(limiter.tryAcquire("a"));
+        remote.answers();
+        remote.settles(charged -> Mono.error(new LimitStoreUnavailableException("told to fail", null)));
+        time.passMillis(1_500);
+        assertThat(remote.batches()).hasSize(1);
+        remote.fails();
+        time.passMillis(3_000);
+        now(limiter.tryAcquire("b"));
+        time.passMillis(1_000);
+        remote.answers();
+        remote.settles(charged -> charged);
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().reconciled()).isEqualTo(1);
+        assertThat(remote.batches()).hasSize(2);
+        assertThat(remote.batches().get(1))
+                .singleElement()
+                .satisfies(one -> assertThat(one.claim().key()).isEqualTo("b"));
+    }
+
+    @Test
+    void aSettlementThatFailsLeavesItsPlaceAndKeepsOthersFromNothing() {
+        ResilientStore store =
+                ResilientStore.builder(remote).fallback(local).maxInFlight(2).build();
+        RateLimiter limiter = on(store);
+        remote.fails();
+        now(limiter.tryAcquire("a"));
+        remote.answers();
+        remote.settles(charged -> charged.then(Mono.error(new LimitStoreUnansweredException("lost", null))));
+        sendTheSettlement(limiter);
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
+        assertThat(store.gate().freePlaces()).isEqualTo(2);
+    }
+
+    @Test
+    void whatIsOwedIsSettledAlsoIfTheBreakerThrows() {
+        ResilientStore store = throwsWhereItOpens(2);
+        RateLimiter limiter = on(store);
+        int places = store.gate().freePlaces();
+        remote.fails();
+        now(limiter.tryAcquire("a"));
+        remote.answers();
+        remote.settles(charged -> charged.delayElement(Duration.ofMillis(2)));
+        time.pass(Duration.ofSeconds(2));
+        assertThat(limiter.state().reconciled()).isEqualTo(1);
+        assertThat(store.gate().freePlaces()).isEqualTo(places);
+    }
+
+    @Test
+    void aStoreThatHasGotOnlyTheFirstPartDoesNotDecide() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.fails();
+        now(limiter.tryAcquire("a", 4));
+        remote.answers();
+        remote.settles(charged -> charged.delayElement(Duration.ofMillis(200)));
+        while (remote.batches().isEmpty()) {
+            time.passMillis(10);
+        }
+        // The first settlement is in flight, so the store may decide; then it fails, and the fallback decides again.
+        remote.fails();
+        now(limiter.tryAcquire("a", 6));
+        remote.answers();
+        for (int i = 0; i < 60; i++) {
+            assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+            time.passMillis(25);
+        }
+        assertThat(used("a")).isEqualTo(10);
+    }
+
+    @Test
+    void whoHasNothingToSendHasNotFoundTheStoreWell() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isDeaf();
+        listen(limiter.tryAcquire("hot"));
+        time.passMillis(100);
+        for (int i = 0; i < 200; i++) {
+            listen(limiter.tryAcquire("hot"));
+            listen(limiter.tryAcquire("key-" + i));
+            time.passMillis(20);
+        }
+        assertThat(limiter.state().isFallbackActive()).isTrue();
+        for (int second = 0; second < 30; second++) {
+            time.passMillis(1_000);
+            assertThat(limiter.state().isFallbackActive()).isTrue();
+        }
+        assertThat(limiter.state().problem()).isPresent();
+    }
+
+    @Test
+    void aPeekTellsWhatATakeWouldAnswer() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.fails();
+        now(limiter.tryAcquire("a", 10));
+        remote.answers();
+        assertThat(now(limiter.peek("a")).isAllowed()).isFalse();
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void aRefundOfWhatAResetHasForgottenGivesNothingBack() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isNotThere();
+        Decision forgotten = now(limiter.tryAcquire("a", 5));
+        limiter.reset("a").block();
+        time.passMillis(10);
+        now(limiter.tryAcquire("a", 10));
+        remote.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(10);
+        limiter.refund(forgotten).block();
+        assertThat(used("a")).isEqualTo(10);
+    }
+}

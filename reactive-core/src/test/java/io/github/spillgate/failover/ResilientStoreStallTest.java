@@ -1,0 +1,286 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.resilience4j.core.IntervalFunction;
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.Proof;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Thorough;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.RedisClient;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Queue;
+import java.util.Random;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Flux;
+import reactor.core.scheduler.Schedulers;
+
+/**
+ * Redis stalls for about as long as the deadline, again and again, so that it answers some of the concurrent callers in
+ * time and the fallback answers the others. One instance never grants more than the limit, even if counts are reset and
+ * decisions refunded during the stall.
+ *
+ * <p>Each round has a seed of its own, which a failure reports. {@code -Dspillgate.stops=1000} runs a thousand rounds.
+ */
+class ResilientStoreStallTest {
+
+    private static final int ROUNDS = Integer.getInteger("spillgate.stops", 25);
+    private static final int FEW_ROUNDS = 8;
+    private static final int ASKED = 150;
+    private static final int GIVEN_BACK = 60;
+    private static final int RESETS = 3;
+    private static final int MILLIS = 150;
+    private static final int DEADLINE = 40;
+    private static final Duration PATIENCE = Duration.ofSeconds(60);
+    private static final Limit LOG = Limit.perHour(30);
+    private static final Limit OTHER = Limit.perDay(50);
+    private static final Limit COUNTER = Limit.perHour(30).counter();
+    private static final Limit ALIGNED = Limit.perDay(30).counter().alignedToClock();
+    private static final List<Limit> RESET = Stream.of(
+                    "10/1d", "10/1d resolution=1m", "10/1d counter", "10/1d counter aligned")
+            .map(Limit::parse)
+            .toList();
+    private static final Limit SHORT = Limit.of(15, Duration.ofMillis(400));
+
+    private final RedisForTests redis = RedisForTests.startOwn();
+    private final RedisClient client = RedisClient.create(redis.uri());
+    private final RedisStore redisStore = RedisStore.create(client);
+    private final Ledger ledger = new Ledger();
+    private final Queue<Throwable> errors = new ConcurrentLinkedQueue<>();
+    private final Queue<Source> sources = new ConcurrentLinkedQueue<>();
+    private ResilientStore store;
+    private RateLimiter limiter;
+
+    @BeforeEach
+    void begin() {
+        store = ResilientStore.builder(redisStore)
+                .fallback(LocalStore.bounded(10_000))
+                .deadline(Duration.ofMillis(DEADLINE))
+                .breaker(settings -> settings.waitIntervalFunctionInOpenState(IntervalFunction.of(30)))
+                .build();
+        limiter = RateLimiter.builder("stops").store(store).build();
+        await().until(() -> limiter.peek(Charge.of("first", LOG)).block().source() == Source.REDIS);
+    }
+
+    @AfterEach
+    void end() {
+        limiter.closeLater().block(PATIENCE);
+        redisStore.close();
+        client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        redis.close();
+    }
+
+    @Test
+    void aFewStallsNeverLetOneInstanceGrantMoreThanTheLimit() throws InterruptedException {
+        for (int round = 0; round < FEW_ROUNDS || (round < ROUNDS && !sources.contains(Source.LOCAL)); round++) {
+            stopAndGo(round, round % 2 == 0 ? 1 : 4);
+        }
+        assertAllIsSettledAndCharged();
+    }
+
+    /** Decisions over one permit are batched on their way to Redis; decisions over several permits are not. */
+    @Thorough
+    @ParameterizedTest
+    @ValueSource(ints = {1, 4})
+    void oneInstanceLetsInNoMoreThanTheLimitHoweverOftenRedisStops(int mostPermits) throws InterruptedException {
+        for (int round = 0; round < ROUNDS; round++) {
+            stopAndGo(round, mostPermits);
+        }
+        assertAllIsSettledAndCharged();
+    }
+
+    private void stopAndGo(int round, int mostPermits) throws InterruptedException {
+        long seed = new Random().nextLong();
+        stopAndGo(new Random(seed), "-" + round, mostPermits);
+        assertThat(errors).as("seed %d", seed).isEmpty();
+        try {
+            ledger.assertTogetherTheyHaveNeverGrantedTooMuch();
+        } catch (AssertionError e) {
+            throw new AssertionError("seed " + seed, e);
+        }
+    }
+
+    private void assertAllIsSettledAndCharged() {
+        assertThat(sources).contains(Source.REDIS, Source.LOCAL);
+        awaitThatAllIsSettled();
+        assertThat(limiter.state().lost()).isZero();
+        assertThat(limiter.state().unknown()).isZero();
+        assertRedisHoldsExactlyWhatWasGranted();
+    }
+
+    /** An operation that Redis never answers holds up its settlement for a minute; then it is reported as unknown. */
+    private void awaitThatAllIsSettled() {
+        await().atMost(PATIENCE.plusSeconds(15))
+                .untilAsserted(() -> assertThat(limiter.state().toReconcile())
+                        .as(
+                                "%s, with %d in doubt",
+                                limiter.state(), store.doubts().size())
+                        .isZero());
+    }
+
+    @Test
+    void aFewStallsAndResetsNeverLetOneInstanceGrantMoreThanTheLimit() throws InterruptedException {
+        stopAndGoWithResets(FEW_ROUNDS);
+    }
+
+    @Test
+    @Thorough
+    void nobodyIsLetInForWhatAResetHasForgotten() throws InterruptedException {
+        stopAndGoWithResets(ROUNDS);
+    }
+
+    /** As many stalls as if each limit had its own. */
+    @Test
+    @Proof
+    void nobodyIsLetInForWhatAResetHasForgottenInManyStalls() throws InterruptedException {
+        stopAndGoWithResets(ROUNDS * RESET.size());
+    }
+
+    private void stopAndGoWithResets(int rounds) throws InterruptedException {
+        for (int round = 0; round < rounds; round++) {
+            long seed = new Random().nextLong();
+            Map<Limit, ResetLedger> counted = stopAndGoWithResets(new Random(seed), "reset-" + round);
+            assertThat(errors).as("seed %d", seed).isEmpty();
+            counted.forEach((limit, ledger) -> {
+                try {
+                    ledger.assertNeverGrantedMoreThan(limit);
+                } catch (AssertionError e) {
+                    throw new AssertionError("seed " + seed, e);
+                }
+            });
+        }
+    }
+
+    /** Asks about one key under each of {@link #RESET}, all during the same stall. */
+    private Map<Limit, ResetLedger> stopAndGoWithResets(Random random, String key) throws InterruptedException {
+        Map<Limit, ResetLedger> counted = new HashMap<>();
+        CountDownLatch open = new CountDownLatch(RESET.size() * (ASKED + GIVEN_BACK + RESETS) + 1);
+        stopAndGo(random, open);
+        for (Limit limit : RESET) {
+            ResetLedger grants = new ResetLedger();
+            counted.put(limit, grants);
+            askGiveBackAndReset(random, Charge.of(key, limit), grants, open);
+        }
+        assertThat(open.await(PATIENCE.toSeconds(), TimeUnit.SECONDS)).isTrue();
+        return counted;
+    }
+
+    private void askGiveBackAndReset(Random random, Charge charge, ResetLedger counted, CountDownLatch open) {
+        for (int i = 0; i < ASKED; i++) {
+            sometime(random, () -> {
+                long asked = System.nanoTime();
+                limiter.tryAcquire(charge)
+                        .filter(Decision::isCharged)
+                        .doFinally(end -> open.countDown())
+                        .subscribe(decision -> counted.granted(decision, asked), errors::add);
+            });
+        }
+        for (int i = 0; i < GIVEN_BACK; i++) {
+            int which = random.nextInt(Integer.MAX_VALUE);
+            sometime(
+                    random,
+                    () -> Flux.fromIterable(counted.giveBackOneOf(which))
+                            .flatMap(limiter::refund)
+                            .doFinally(end -> open.countDown())
+                            .subscribe(done -> {}, errors::add));
+        }
+        for (int i = 0; i < RESETS; i++) {
+            sometime(random, () -> {
+                ResetLedger.Reset reset = counted.resetBegins();
+                limiter.reset(charge)
+                        .doFinally(end -> {
+                            reset.ends();
+                            open.countDown();
+                        })
+                        .subscribe(done -> {}, errors::add);
+            });
+        }
+    }
+
+    /** Draws all times of a round from the random numbers before it starts. */
+    private void stopAndGo(Random random, String round, int mostPermits) throws InterruptedException {
+        CountDownLatch open = new CountDownLatch(ASKED + 1);
+        stopAndGo(random, open);
+        for (int i = 0; i < ASKED; i++) {
+            List<Charge> charges = charges(random, round, mostPermits);
+            sometime(random, () -> ask(charges, open));
+        }
+        assertThat(open.await(PATIENCE.toSeconds(), TimeUnit.SECONDS)).isTrue();
+    }
+
+    private static void sometime(Random random, Runnable what) {
+        Schedulers.parallel().schedule(what, random.nextInt(MILLIS), TimeUnit.MILLISECONDS);
+    }
+
+    private void stopAndGo(Random random, CountDownLatch open) {
+        int stop = random.nextInt(MILLIS / 2);
+        int go = stop + DEADLINE / 2 + random.nextInt(2 * DEADLINE);
+        Schedulers.boundedElastic().schedule(redis::pause, stop, TimeUnit.MILLISECONDS);
+        Schedulers.boundedElastic()
+                .schedule(
+                        () -> {
+                            redis.resume();
+                            open.countDown();
+                        },
+                        go,
+                        TimeUnit.MILLISECONDS);
+    }
+
+    private static List<Charge> charges(Random random, String round, int mostPermits) {
+        int permits = 1 + random.nextInt(mostPermits);
+        return switch (random.nextInt(6)) {
+            case 0, 1 -> List.of(Charge.of("log" + round, LOG).permits(permits));
+            case 2 -> List.of(Charge.of("counter" + round, COUNTER).permits(permits));
+            case 3 -> List.of(Charge.of("aligned" + round, ALIGNED).permits(permits));
+            case 4 -> List.of(Charge.of("short", SHORT).permits(permits));
+            default ->
+                List.of(
+                        Charge.of("log" + round, LOG, OTHER).permits(permits),
+                        Charge.of("counter" + round, COUNTER).permits(permits));
+        };
+    }
+
+    private void ask(List<Charge> charges, CountDownLatch open) {
+        long asked = System.nanoTime();
+        limiter.tryAcquire(charges)
+                .doFinally(end -> open.countDown())
+                .subscribe(decision -> enter(decision, asked), errors::add);
+    }
+
+    private void enter(Decision decision, long asked) {
+        sources.add(decision.source());
+        ledger.add(decision, asked, System.nanoTime());
+    }
+
+    private void assertRedisHoldsExactlyWhatWasGranted() {
+        RateLimiter exact =
+                RateLimiter.builder("stops").store(new Unprotected(redisStore)).build();
+        await().atMost(PATIENCE).untilAsserted(() -> {
+            for (Ledger.Page page : ledger.lasting()) {
+                Charge charge = Charge.of(page.claim().key(), page.claim().limit());
+                assertThat(exact.peek(charge).block(PATIENCE).limits().get(0).used())
+                        .as("used of %s", page)
+                        .isEqualTo(ledger.owedToRedis(page));
+            }
+        });
+    }
+}
