@@ -25,12 +25,11 @@ final class Throttle<T> extends FluxOperator<T, T> {
     // Design notes.
     //
     // A permit is of use at the moment at which it is granted. Were it taken before there is an element, or for one
-    // that
-    // nobody downstream has asked for, the element would go out later than the store believes, and more of them could
-    // go out in a window than the limit says. So the element comes first, and only one that is asked for; then its
-    // permit is waited for; then it goes out at once. What is in hand at any time is therefore bounded by the demand,
-    // and by what the last answer said there is room for: that many permits are asked for at the same time, and one
-    // where nothing remained.
+    // that nobody downstream has asked for, the element would go out later than the store believes, and more of them
+    // could go out in a window than the limit says. So the element comes first, and only one that is asked for; then
+    // its permit is waited for; then it goes out at once. What is in hand at any time is therefore bounded by the
+    // demand, and by what the last answer said there is room for: that many permits are asked for at the same time, and
+    // one where nothing remained.
     //
     // While the subscriber is busy with one element, the permits of those behind it grow old. One that is too old when
     // its turn comes is given back, and the element waits for another; and who is slow is not asked for more than one

@@ -51,6 +51,10 @@ abstract class CallProgress {
         return closed == 1;
     }
 
+    final boolean isJudged() {
+        return judged == 1;
+    }
+
     /** The gate is to be told by the caller of this. */
     final boolean judges() {
         return judged == 0 && JUDGED.compareAndSet(this, 0, 1);

@@ -21,8 +21,7 @@ final class DenialCache {
     // Design notes.
     //
     // What has to hold: nobody is denied here whom the store would have allowed, as long as nobody gives back, resets
-    // or
-    // raises anything elsewhere, and the store's clock does not jump.
+    // or raises anything elsewhere, and the store's clock does not jump.
     //
     // A claim fits if what is used is at most its limit's permits without its cost: its room. The store has said that a
     // claim does not fit before an instant, as long as nothing is given back; so no claim with as little room, or less,

@@ -276,9 +276,10 @@ class StoreCall<T> extends CallProgress implements CoreSubscriber<T>, Subscripti
         boolean isRefused = !needsAnswer && error instanceof LimitStoreRefusedException;
         try {
             if (error instanceof LimitStoreDeadlineException) {
-                // The store has answered, however late it received the question.
-                if (judges()) {
-                    gate.answered(Deadlines.now() - sentAt);
+                // The store has answered. If the deadline has passed, its timer tells whether this process stood still.
+                long took = Deadlines.now() - sentAt;
+                if (took < store.deadlineNanos() && judges()) {
+                    gate.answered(took);
                 }
             } else if (!judges()) {
                 if (!isRefused) {
@@ -308,12 +309,13 @@ class StoreCall<T> extends CallProgress implements CoreSubscriber<T>, Subscripti
 
     @Override
     public final boolean isAnswered() {
-        return isClosed();
+        return isClosed() && isJudged();
     }
 
     @Override
     public final void timeIsUp(boolean stoodStill) {
         if (isClosed()) {
+            judgeLateAnswer(stoodStill);
             return;
         }
         try {
@@ -325,6 +327,17 @@ class StoreCall<T> extends CallProgress implements CoreSubscriber<T>, Subscripti
         } finally {
             store.late().add(new LateTimer());
             losePatience();
+        }
+    }
+
+    private void judgeLateAnswer(boolean stoodStill) {
+        if (!judges()) {
+            return;
+        }
+        if (stoodStill) {
+            gate.answered(Deadlines.now() - sentAt);
+        } else {
+            gate.failed(store.deadlineNanos(), unanswered());
         }
     }
 
@@ -489,12 +502,16 @@ class StoreCall<T> extends CallProgress implements CoreSubscriber<T>, Subscripti
 
         @Override
         public boolean isAnswered() {
-            return isClosed();
+            return isClosed() && isJudged();
         }
 
         @Override
         public void timeIsUp(boolean stoodStill) {
-            judgeSilence();
+            if (isClosed()) {
+                judgeLateAnswer(true);
+            } else {
+                judgeSilence();
+            }
         }
     }
 }

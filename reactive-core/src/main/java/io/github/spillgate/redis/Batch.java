@@ -15,6 +15,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -49,6 +50,9 @@ final class Batch {
     private static final int FOREIGN = 2;
     private static final int UNWRITTEN = 3;
     private static final int LATE = 4;
+
+    /** How far the deadlines of equal decisions may be apart, in nanoseconds. */
+    private static final long NEAR = TimeUnit.MILLISECONDS.toNanos(10);
 
     private static final int TIME_LENGTH = 7;
     private static final int COUNT_LENGTH = 4 + 1 + 3 * 7;
@@ -197,7 +201,7 @@ final class Batch {
     /** Learns the server's time from a reply that has just arrived. */
     void heard(byte[] reply) {
         RedisClock server = clock;
-        if (server != null) {
+        if (server != null && reply.length >= TIME_LENGTH) {
             server.heard(Packed.take(reply, 0, TIME_LENGTH));
         }
     }
@@ -233,13 +237,6 @@ final class Batch {
         return questions.subList(number * piece / pieces(), number * (piece + 1) / pieces());
     }
 
-    private static long earlier(long one, long other) {
-        if (one == PendingDecision.NO_DEADLINE || other == PendingDecision.NO_DEADLINE) {
-            return one == PendingDecision.NO_DEADLINE ? other : one;
-        }
-        return one - other < 0 ? one : other;
-    }
-
     /** A count that decisions of this batch touch. */
     private static final class BatchKey {
 
@@ -273,7 +270,11 @@ final class Batch {
         }
 
         boolean canBeJoinedBy(PendingDecision asked, BatchKey[] counts) {
-            if (!first.takes() || !asked.takes() || times == MOST_OF_SAME || counts.length != touched.length) {
+            if (!first.takes()
+                    || !asked.takes()
+                    || times == MOST_OF_SAME
+                    || !isAbout(asked.deadline())
+                    || counts.length != touched.length) {
                 return false;
             }
             for (int i = 0; i < counts.length; i++) {
@@ -290,11 +291,19 @@ final class Batch {
             return true;
         }
 
+        /** Returns whether this deadline is near that of the group, which is refused if the earliest of them has passed. */
+        private boolean isAbout(long other) {
+            return other == deadline
+                    || (other != PendingDecision.NO_DEADLINE
+                            && deadline != PendingDecision.NO_DEADLINE
+                            && Math.abs(other - deadline) <= NEAR);
+        }
+
         void join(PendingDecision asked) {
             last.nextOfSame(asked);
             last = asked;
             times++;
-            deadline = earlier(deadline, asked.deadline());
+            deadline = asked.deadline() - deadline < 0 ? asked.deadline() : deadline;
         }
 
         void answer(byte[] reply) {
@@ -367,9 +376,12 @@ final class Batch {
         /** Redis has executed nothing. By its clock the earliest deadline had passed, or may have. */
         private void retryOrFail() {
             RedisClock server = clock;
-            for (PendingDecision asked = first; asked != null; asked = asked.takeNextOfSame()) {
+            PendingDecision next;
+            for (PendingDecision asked = first; asked != null; asked = next) {
+                // First, because a retry puts it into another group.
+                next = asked.takeNextOfSame();
                 try {
-                    if (server == null || server.isAfter(asked.deadline())) {
+                    if (server == null || server.isAfter(asked.deadline()) || !asked.mayRetry()) {
                         asked.fail(new LimitStoreDeadlineException(
                                 "Redis did not decide: it received the request after the deadline"));
                     } else {

@@ -24,6 +24,9 @@ final class PendingDecision implements Subscription {
     /** The deadline of a decision without one. */
     static final long NO_DEADLINE = Long.MAX_VALUE;
 
+    /** If the server's clock jumps with each reply, no retry helps. */
+    private static final int MOST_RETRIES = 3;
+
     private static final int NEW = 0;
     private static final int WAITS = 1;
     private static final int SENT = 2;
@@ -36,6 +39,9 @@ final class PendingDecision implements Subscription {
     private final Consumer<PendingDecision> begin;
     private final CoreSubscriber<? super Decision> asker;
     private volatile int stage;
+
+    /** How often it was sent again; written by the thread that has its reply. */
+    private int retries;
 
     /** The next who asks the very same, where they are decided together; each batch has its own, and asks once. */
     private @Nullable PendingDecision nextOfSame;
@@ -113,8 +119,14 @@ final class PendingDecision implements Subscription {
         return STAGE.compareAndSet(this, WAITS, SENT);
     }
 
-    /** Sends the decision once more, if its caller still waits: Redis has not executed it. */
+    /** Returns whether it may be sent again. */
+    boolean mayRetry() {
+        return retries < MOST_RETRIES;
+    }
+
+    /** Sends the decision again, if its caller still waits: Redis has not executed it. */
     void retry() {
+        retries++;
         if (STAGE.compareAndSet(this, SENT, WAITS)) {
             begin.accept(this);
         }

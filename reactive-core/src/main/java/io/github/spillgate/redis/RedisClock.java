@@ -7,51 +7,55 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A lower bound of the clock of one Redis server, from the times in its replies.
  *
- * <p>Translates a local deadline into a time on the server's clock that is not after the deadline. Thread-safe.
+ * <p>Translates a local deadline into a time on the server's clock that is not after the deadline. Replies are heard by
+ * one thread at a time; deadlines are translated by any.
  */
 final class RedisClock {
     // Design notes.
     //
     // A reply with the server's time T arrives at local time t. The server read its clock before t, so its clock shows
-    // T or more at t, and T + (d - t) or more at a later local time d. The bound is the offset T - t. The largest one
-    // of recent replies is the best: its reply was the fastest.
+    // T or more at t, and T + (d - t) or more at a later local time d. The offset T - t of the fastest reply is the
+    // best bound.
     //
-    // Clocks run at different speeds, by at most 500 ppm while NTP corrects one of them, so the bound is lowered by
-    // that much of its age. It is also forgotten after two periods in which there were newer replies, because a server
-    // whose clock is set back would otherwise accept late requests for as long as the step.
+    // Clocks run at different speeds, by at most 500 ppm while NTP corrects one of them, so an offset is lowered by
+    // that much of its age, but by no more than 5 ms: over a longer time NTP keeps the clocks of both hosts together.
+    // A server whose clock is set back would accept late requests for as long as the step, so the best offset is
+    // forgotten when there have been newer replies for one to two periods.
     //
-    // A bound that is too low, for example after a long pause, makes Redis refuse a request that is not late. The
-    // caller then sends it again, with the bound of that reply.
+    // A bound that is too low, for example after a slow reply, makes Redis refuse a request that is not late. The
+    // caller then retries, with the bound of that reply.
 
-    /** The time for which the largest offset is kept, in nanoseconds; it counts in the next period too. */
+    /** The time, in nanoseconds, in which the best offset is searched; it counts in the next period too. */
     private static final long PERIOD = TimeUnit.SECONDS.toNanos(1);
 
-    /** The age of a bound, divided by the error that the age may cause. */
+    /** The age of an offset, divided by the error that the age may cause. */
     private static final long DRIFT = 2_000;
 
-    private static final long UNKNOWN = Long.MIN_VALUE;
+    private static final long MOST_DRIFT = TimeUnit.MILLISECONDS.toNanos(5);
+
+    /** A deadline that is farther away is none. */
+    private static final long FARTHEST = TimeUnit.DAYS.toNanos(1);
 
     private final LongSupplier nanoTime;
-    private volatile long largest = UNKNOWN;
-    private volatile long largestBefore = UNKNOWN;
-    private volatile long periodStart;
+    private volatile @Nullable Bound bound;
 
     RedisClock(LongSupplier nanoTime) {
         this.nanoTime = nanoTime;
     }
 
-    /** Asks the server for its time, and waits for the reply. A server that refuses is asked by the first decision. */
+    /** Asks the server for its time, and waits for the reply. If the server refuses, the first decision brings it. */
     void ask(StatefulRedisConnection<byte[], byte[]> connection) {
         try {
             List<byte[]> time = LettuceFutures.awaitOrCancel(
                     connection.async().time(), connection.getTimeout().toNanos(), TimeUnit.NANOSECONDS);
             heard(number(time.get(0)) * 1_000_000 + number(time.get(1)));
         } catch (RedisCommandExecutionException e) {
-            // The first reply of the script brings the time.
+            // Of a user or a proxy without the command TIME.
         } catch (RuntimeException e) {
             OpenConnection.unobserved(connection.closeAsync());
             throw e;
@@ -62,36 +66,66 @@ final class RedisClock {
         return Long.parseLong(new String(digits, StandardCharsets.US_ASCII));
     }
 
-    /** Learns from a reply that has just arrived. Called by one thread at a time. */
+    /** Learns from a reply that has just arrived. */
     void heard(long micros) {
         long now = nanoTime.getAsLong();
-        long offset = TimeUnit.MICROSECONDS.toNanos(micros) - now;
-        if (largest == UNKNOWN || now - periodStart > PERIOD) {
-            largestBefore = now - periodStart > 2 * PERIOD ? UNKNOWN : largest;
-            largest = offset;
-            periodStart = now;
-        } else if (offset > largest) {
-            largest = offset;
+        Offset offset = new Offset(TimeUnit.MICROSECONDS.toNanos(micros) - now, now);
+        Bound known = bound;
+        if (known == null) {
+            bound = new Bound(offset, offset, now);
+        } else if (now - known.since > PERIOD) {
+            bound = new Bound(offset, now - known.since > 2 * PERIOD ? offset : known.best, now);
+        } else if (offset.nanos >= known.best.at(now)) {
+            bound = new Bound(offset, known.before, known.since);
         }
     }
 
-    /** Returns whether a local time has passed. */
-    boolean isAfter(long nanos) {
-        return nanoTime.getAsLong() - nanos > 0;
+    /** Returns whether a deadline has passed. */
+    boolean isAfter(long deadline) {
+        long now = nanoTime.getAsLong();
+        return !isFarAway(deadline, now) && now - deadline > 0;
     }
 
     /**
-     * Returns a time on the server's clock that is not after a local time.
+     * Returns a time on the server's clock that is not after a deadline.
      *
-     * @param nanos the local time
-     * @return the time in microseconds; 0 if nothing is known of the server's clock
+     * @param deadline the deadline, in local time
+     * @return the time in microseconds; 0 if there is no deadline, or if nothing is known of the server's clock
      */
-    long microsAt(long nanos) {
-        long offset = Math.max(largest, largestBefore);
-        if (offset == UNKNOWN) {
+    long microsAt(long deadline) {
+        Bound known = bound;
+        if (known == null || isFarAway(deadline, nanoTime.getAsLong())) {
             return 0;
         }
-        long age = Math.max(0, nanos - periodStart + PERIOD);
-        return Math.max(1, TimeUnit.NANOSECONDS.toMicros(offset + nanos - age / DRIFT));
+        long offset = Math.max(known.best.at(deadline), known.before.at(deadline));
+        return Math.max(1, TimeUnit.NANOSECONDS.toMicros(offset + deadline));
     }
+
+    /** The difference of the two would overflow. */
+    private static boolean isFarAway(long deadline, long now) {
+        return deadline > FARTHEST && deadline - FARTHEST > now;
+    }
+
+    /**
+     * A difference of the two clocks.
+     *
+     * @param nanos the server's time less the local time
+     * @param heardAt when it was measured, in local time
+     */
+    private record Offset(long nanos, long heardAt) {
+
+        /** Returns what is left of it at another time. */
+        long at(long time) {
+            return nanos - Math.min(MOST_DRIFT, Math.abs(time - heardAt) / DRIFT);
+        }
+    }
+
+    /**
+     * What is known of the server's clock.
+     *
+     * @param best the best offset of this period
+     * @param before that of the period before
+     * @param since when this period began
+     */
+    private record Bound(Offset best, Offset before, long since) {}
 }

@@ -83,6 +83,11 @@ final class ControlledStore implements LimitStore {
         mood = ignored -> Mono.error(error);
     }
 
+    /** Executes nothing, and answers every operation with an error this much later. */
+    void refusesLate(Duration time, Throwable error) {
+        mood = ignored -> Mono.delay(time).then(Mono.error(error));
+    }
+
     void isNotThere() {
         mood = ignored -> Mono.error(new LimitStoreUnreachableException("nothing listens there", null));
     }

@@ -7,11 +7,13 @@ import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
@@ -19,6 +21,7 @@ import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
@@ -43,6 +46,34 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         assertThat(used("a")).isEqualTo(3);
         assertThat(limiter.state().unknown()).isZero();
         assertThat(limiter.state().reconciled()).isZero();
+    }
+
+    @Test
+    void aRequestThatTheStoreRefusedAfterItsDeadlineIsReconciled() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.refusesLate(Duration.ofMillis(150), new LimitStoreDeadlineException("too late"));
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        assertThat(sources()).containsExactly(Source.LOCAL);
+        remote.answers();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(3);
+        assertThat(limiter.state().reconciled()).isEqualTo(3);
+        assertThat(limiter.state().unknown()).isZero();
+    }
+
+    /** For the breaker, a refusal at the deadline is a missed deadline, and one before it is an answer. */
+    @ParameterizedTest
+    @CsvSource({"100, OPEN", "99, CLOSED"})
+    void aRefusalAfterTheDeadlineIsAFailureWhicheverComesFirst(long millis, Breaker breaker) {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.refusesLate(Duration.ofMillis(millis), new LimitStoreDeadlineException("too late"));
+        for (int i = 0; i < 10; i++) {
+            listen(limiter.tryAcquire("key" + i));
+        }
+        time.passMillis(101);
+        assertThat(sources()).hasSize(10).containsOnly(Source.LOCAL);
+        assertThat(limiter.state().breaker()).isEqualTo(breaker);
     }
 
     /** The permits that the store and the fallback grant together must not exceed the limit. */

@@ -16,8 +16,10 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -25,6 +27,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
@@ -86,14 +89,13 @@ class RedisStoreDeadlineTest {
         assertThat(used(limits)).allMatch(used -> used == 1);
     }
 
-    /** Equal requests are one question to the script, with the earliest of their deadlines. */
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void ofEqualRequestsOnlyThoseAreRefusedWhoseDeadlineHasPassed(boolean lateFirst) throws Exception {
         List<Limit> limits = List.of(Limit.parse("10/1h"));
         assertThat(take(limits, in(LONG)).block(LONG).isAllowed()).isTrue();
         redis.pause();
-        // It is on its way, so the others are sent together when Redis has answered it.
+        // It is in flight, so the others are sent together when Redis has answered it.
         CompletableFuture<Decision> first = take(limits, in(LONG)).toFuture();
         long early = in(Duration.ofMillis(50));
         CompletableFuture<Decision> one =
@@ -107,6 +109,36 @@ class RedisStoreDeadlineTest {
         assertThat((lateFirst ? other : one).get(30, TimeUnit.SECONDS).isAllowed())
                 .isTrue();
         assertThat(used(limits)).containsExactly(3L);
+    }
+
+    /** Several threads ask about one key; the deadlines of some have nearly passed, or have. */
+    @Test
+    void everyRequestOnAHotKeyIsAnsweredOnceAndChargedIfAllowed() throws Exception {
+        List<Limit> limits = List.of(Limit.parse("1000000/1h"));
+        AtomicInteger answered = new AtomicInteger();
+        AtomicInteger allowed = new AtomicInteger();
+        int asked = 30_000;
+        CountDownLatch all = new CountDownLatch(asked);
+        Flux.range(0, asked)
+                .parallel(3)
+                .runOn(Schedulers.boundedElastic())
+                .flatMap(
+                        n -> take(limits, in(Duration.ofMillis(n % 20 == 0 ? -1 : n % 20 == 1 ? 1 : 8)))
+                                .doOnNext(decision -> allowed.incrementAndGet())
+                                .onErrorResume(LimitStoreDeadlineException.class, late -> Mono.empty())
+                                .doFinally(end -> {
+                                    answered.incrementAndGet();
+                                    all.countDown();
+                                }),
+                        false,
+                        200)
+                .subscribe();
+        assertThat(all.await(60, TimeUnit.SECONDS))
+                .as("%d answered", answered.get())
+                .isTrue();
+        assertThat(answered).hasValue(asked);
+        assertThat(allowed.get()).isPositive();
+        assertThat(used(limits)).containsExactly(allowed.longValue());
     }
 
     @Test

@@ -14,8 +14,7 @@ public final class EventLoopsMustNotBlock implements BlockHoundIntegration {
         // the last of them are on their way out. Left at that, it would never be closed.
         builder.allowBlockingCallsInside("io.vertx.core.internal.WorkerPool", "close");
         // An event loop hands the work of a worker verticle over: it waits for whoever puts something into the same
-        // queue
-        // just now. Without this, what it hands over would be lost.
+        // queue just now. Without this, what it hands over would be lost.
         builder.allowBlockingCallsInside("io.vertx.core.impl.TaskQueue", "execute");
     }
 }

@@ -91,8 +91,7 @@ final class Slot implements Answer, Runnable {
         if (answered()) {
             tally.fellBack++;
             // At once, it would be a million questions a second to the fallback, which nobody wants to know about, and
-            // which
-            // would keep the processors from what is measured.
+            // which would keep the processors from what is measured.
             later.execute(this);
         }
     }

@@ -1,6 +1,7 @@
 package io.github.spillgate.examples.benchmark.contender;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.examples.benchmark.measure.RedisServer;
 import io.github.spillgate.examples.benchmark.measure.Servers;
@@ -8,6 +9,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -34,13 +36,13 @@ final class EntrantTest {
     @EnumSource(
             mode = Mode.EXCLUDE,
             names = {"PING", "WEBFLUX", "VERTX"})
-    void threeAreAllowedAndTheFourthIsDenied(Entrant entrant) throws Exception {
+    void threeAreAllowedAndTheFourthIsDenied(Entrant entrant) {
         assertThat(decide(entrant, new Rate(3, Duration.ofHours(1)))).containsExactly(true, true, true, false, true);
     }
 
     @ParameterizedTest
     @EnumSource(names = {"EVALSHA", "BUCKET4J", "BUCKET4J_BATCHING", "LOG", "COUNTER"})
-    void theTightestOfThreeLimitsDenies(Entrant entrant) throws Exception {
+    void theTightestOfThreeLimitsDenies(Entrant entrant) {
         List<Boolean> answers = decide(
                 entrant,
                 new Rate(10, Duration.ofSeconds(1)),
@@ -49,8 +51,21 @@ final class EntrantTest {
         assertThat(answers).containsExactly(true, true, true, false, true);
     }
 
-    /** Four decisions on one key, and one on another. */
-    private static List<Boolean> decide(Entrant entrant, Rate... rates) throws Exception {
+    /**
+     * Four decisions on one key, and one on another, all by the contender itself. It has its ordinary deadline, which it
+     * may miss on a busy machine; what its fallback decides is not what is tested.
+     */
+    private static List<Boolean> decide(Entrant entrant, Rate... rates) {
+        return await().ignoreExceptionsMatching(EntrantTest::isOfTheFallback)
+                .until(() -> decideOnce(entrant, rates), answers -> true);
+    }
+
+    private static boolean isOfTheFallback(Throwable error) {
+        return error instanceof ExecutionException
+                && FutureAnswer.FELL_BACK.equals(error.getCause().getMessage());
+    }
+
+    private static List<Boolean> decideOnce(Entrant entrant, Rate... rates) throws Exception {
         List<RedisServer> home = servers.of(entrant.home());
         home.forEach(RedisServer::empty);
         List<Boolean> answers = new ArrayList<>();

@@ -5,6 +5,8 @@ import java.util.concurrent.CompletableFuture;
 /** An answer that a test can wait for. */
 public final class FutureAnswer extends CompletableFuture<Boolean> implements Answer {
 
+    static final String FELL_BACK = "the fallback has decided";
+
     @Override
     public void decided(boolean allowed) {
         complete(allowed);
@@ -12,7 +14,7 @@ public final class FutureAnswer extends CompletableFuture<Boolean> implements An
 
     @Override
     public void fellBack() {
-        completeExceptionally(new IllegalStateException("the fallback has decided"));
+        completeExceptionally(new IllegalStateException(FELL_BACK));
     }
 
     @Override

@@ -1,0 +1,140 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.local.LocalStore;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** A group of equal requests of which Redis replies that the earliest deadline has passed. */
+class BatchLateTest {
+
+    private static final long MILLI = TimeUnit.MILLISECONDS.toNanos(1);
+
+    private final AtomicLong now = new AtomicLong();
+    private final Batch batch = new Batch(new byte[0], 4);
+    private final List<PendingDecision> sent = new ArrayList<>();
+    private final List<PendingDecision> retried = new ArrayList<>();
+    private final List<Throwable> failures = new ArrayList<>();
+    private Consumer<PendingDecision> onRetry = asked -> {};
+    private List<Claim> claims;
+
+    @BeforeEach
+    void claims() {
+        claims = RateLimiter.builder("api")
+                .store(LocalStore.bounded(16))
+                .limit(Limit.perHour(10))
+                .build()
+                .peek("key")
+                .block()
+                .limits()
+                .stream()
+                .map(Decision.Usage::claim)
+                .toList();
+    }
+
+    @Test
+    void requestsBeforeTheirDeadlineAreRetriedAndTheOthersFail() {
+        ask(5 * MILLI);
+        ask(3 * MILLI);
+        ask(8 * MILLI);
+        sendAll();
+        now.set(6 * MILLI);
+        answerLate();
+        assertThat(retried).containsExactly(sent.get(2));
+        assertThat(failures).hasSize(2).allMatch(LimitStoreDeadlineException.class::isInstance);
+    }
+
+    /** A retry may be in another group before it returns. */
+    @Test
+    void allAreRetriedThoughTheFirstJoinsAnotherGroupAtOnce() {
+        Batch other = new Batch(new byte[0], 4);
+        PendingDecision stranger = ask(9 * MILLI);
+        sent.clear();
+        ask(9 * MILLI);
+        ask(9 * MILLI);
+        ask(9 * MILLI);
+        sendAll();
+        onRetry = asked -> {
+            if (asked == sent.get(0)) {
+                send(asked, other);
+                send(stranger, other);
+            }
+        };
+        answerLate();
+        assertThat(retried).containsExactlyElementsOf(sent);
+        assertThat(other.size()).isEqualTo(2);
+    }
+
+    /** If the server's clock jumps with each reply. */
+    @Test
+    void aRequestThatIsRefusedAgainAndAgainFails() {
+        ask(TimeUnit.HOURS.toNanos(1));
+        sendAll();
+        answerLate();
+        for (int tries = 1; tries <= 3; tries++) {
+            assertThat(retried).hasSize(tries);
+            assertThat(failures).isEmpty();
+            Batch again = new Batch(new byte[0], 1);
+            send(sent.get(0), again);
+            answerLate(again);
+        }
+        assertThat(retried).hasSize(3);
+        assertThat(failures).singleElement().isInstanceOf(LimitStoreDeadlineException.class);
+    }
+
+    @Test
+    void requestsWhoseDeadlinesAreFarApartAreNotInOneGroup() {
+        ask(5 * MILLI);
+        ask(16 * MILLI);
+        ask(PendingDecision.NO_DEADLINE);
+        ask(PendingDecision.NO_DEADLINE);
+        sendAll();
+        assertThat(batch.numberOfQuestions()).isEqualTo(3);
+    }
+
+    private PendingDecision ask(long deadline) {
+        PendingDecision.by(claims, 0, true, deadline, this::begin).subscribe(decision -> {}, failures::add);
+        return sent.get(sent.size() - 1);
+    }
+
+    private void begin(PendingDecision asked) {
+        if (sent.contains(asked)) {
+            retried.add(asked);
+            onRetry.accept(asked);
+        } else {
+            sent.add(asked);
+        }
+    }
+
+    private void sendAll() {
+        sent.forEach(asked -> send(asked, batch));
+    }
+
+    private static void send(PendingDecision asked, Batch batch) {
+        assertThat(asked.leaves()).isTrue();
+        batch.add(asked);
+    }
+
+    private void answerLate() {
+        answerLate(batch);
+    }
+
+    /** The reply has a time, and for each count four bytes before the verdict. */
+    private void answerLate(Batch late) {
+        late.argument(new RedisClock(now::get));
+        byte[] reply = new byte[7 + 26];
+        reply[7 + 4] = 4;
+        late.answer(reply, 0);
+    }
+}
