@@ -291,7 +291,7 @@ final class Batch {
             return true;
         }
 
-        /** Returns whether this deadline is near that of the group, which is refused if the earliest of them has passed. */
+        /** Returns whether this deadline is near that of the group. The group is refused with its earliest member. */
         private boolean isAbout(long other) {
             return other == deadline
                     || (other != PendingDecision.NO_DEADLINE

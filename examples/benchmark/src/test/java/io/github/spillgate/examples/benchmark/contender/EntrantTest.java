@@ -52,8 +52,8 @@ final class EntrantTest {
     }
 
     /**
-     * Four decisions on one key, and one on another, all by the contender itself. It has its ordinary deadline, which it
-     * may miss on a busy machine; what its fallback decides is not what is tested.
+     * Four decisions on one key, and one on another, all by the contender itself. It has its ordinary deadline, which
+     * it may miss on a busy machine; what its fallback decides is not what is tested.
      */
     private static List<Boolean> decide(Entrant entrant, Rate... rates) {
         return await().ignoreExceptionsMatching(EntrantTest::isOfTheFallback)
