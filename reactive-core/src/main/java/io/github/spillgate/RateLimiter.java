@@ -593,7 +593,7 @@ public final class RateLimiter implements AutoCloseable {
         }
 
         /**
-         * Sets the store that decides if the main one does not, {@code LocalStore.bounded(100_000)} by default. The
+         * Sets the store that decides if the main one does not, {@code Fallback.local(100_000)} by default. The
          * limiter does not close it.
          *
          * @param fallback a local store, {@code Fallback.allow()} (fail open), {@code Fallback.deny()} (fail closed),
@@ -601,7 +601,7 @@ public final class RateLimiter implements AutoCloseable {
          * @return this builder
          */
         public Builder fallback(LimitStore fallback) {
-            this.fallback = Checks.present(fallback, "fallback", "LocalStore.bounded(100_000)");
+            this.fallback = Checks.present(fallback, "fallback", "Fallback.local(100_000)");
             return this;
         }
 

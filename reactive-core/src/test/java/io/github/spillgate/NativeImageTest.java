@@ -7,6 +7,7 @@ import com.github.benmanes.caffeine.cache.Caffeine;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
 import io.github.spillgate.failover.ResilientStore;
 import io.github.spillgate.local.CachedLimits;
+import io.github.spillgate.local.CountTable;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.Unprotected;
 import java.io.IOException;
@@ -54,7 +55,7 @@ class NativeImageTest {
 
     @Test
     void whatIsLookedUpByNameIsKept() throws Exception {
-        afterUseOf(UseOfTheLocalStore.class, apart -> keepCachesOf(apart, LocalStore.class));
+        afterUseOf(UseOfTheLocalStore.class, apart -> keepCachesOf(apart, CountTable.class));
         afterUseOf(UseOfCachedLimits.class, apart -> keepCachesOf(apart, CachedLimits.class));
         afterUseOf(UseOfTheBreaker.class, apart -> {});
         try (InputStream file = getClass().getClassLoader().getResourceAsStream(FILE)) {
@@ -67,7 +68,7 @@ class NativeImageTest {
     void nobodyElseBuildsACache() {
         noClasses()
                 .that()
-                .doNotHaveFullyQualifiedName(LocalStore.class.getName())
+                .doNotHaveFullyQualifiedName(CountTable.class.getName())
                 .and()
                 .doNotHaveFullyQualifiedName(CachedLimits.class.getName())
                 .should()

@@ -11,6 +11,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
 
 /**
  * The denials that still hold: who asks for as much as has been denied lately is denied here, without a trip.
@@ -137,7 +138,18 @@ final class DenialCache {
         }
     }
 
-    /** What was denied before now may be allowed: something has been given back, or is about to be. */
+    /**
+     * Drops the cached denials of these counts: before a refund or reset, because of all that are cached then, and
+     * after it, because of those cached since; in any case before the caller is notified, which may retry at once.
+     */
+    Mono<Void> freeing(List<Claim> claims, Mono<Void> change) {
+        return Mono.defer(() -> {
+            freed(claims);
+            return change.doOnTerminate(() -> freed(claims)).doOnCancel(() -> freed(claims));
+        });
+    }
+
+    /** Drops the cached denials of these counts, because permits are refunded. */
     void freed(List<Claim> claims) {
         if (longest == 0) {
             return;

@@ -13,10 +13,11 @@ import java.util.Optional;
 import reactor.core.publisher.Mono;
 
 /**
- * Fallbacks that do not count: while the store does not answer, every request is allowed, denied or failed.
+ * What decides while the primary store does not answer.
  *
- * <p>They record nothing. What is allowed during the outage is not charged afterwards, and a refund or reset that does
- * not reach the store is lost.
+ * <p>{@link #local(int)}, the default, limits requests in this process and reconciles its grants afterwards. The others
+ * record nothing: what is allowed during the outage is not charged afterwards, and a refund or reset that does not
+ * reach the store is lost.
  */
 public final class Fallback {
 
@@ -26,6 +27,30 @@ public final class Fallback {
     private static final String ERROR = "error";
 
     private Fallback() {}
+
+    /**
+     * Returns a fallback that limits requests in the memory of this process, from the usage that the primary store last
+     * reported. What it grants is charged in the primary store afterwards.
+     *
+     * @param maximumCounts the highest number of counts, one for each key under each limit, 16 or more
+     * @return the fallback, which one store can use
+     * @throws IllegalArgumentException if the number is below 16
+     */
+    public static LocalFallback local(int maximumCounts) {
+        return local(maximumCounts, InstantSource.system());
+    }
+
+    /**
+     * Returns a fallback like {@link #local(int)}, on a clock.
+     *
+     * @param maximumCounts the highest number of counts, one for each key under each limit, 16 or more
+     * @param clock the clock, read in milliseconds; it may stand still, jump and go back
+     * @return the fallback, which one store can use
+     * @throws IllegalArgumentException if the number is below 16
+     */
+    public static LocalFallback local(int maximumCounts, InstantSource clock) {
+        return new LocalFallback(maximumCounts, clock);
+    }
 
     /**
      * Returns a fallback that allows every request (fail open).

@@ -2,7 +2,6 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
-import io.github.spillgate.FallbackStore;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
@@ -49,7 +48,7 @@ final class Reconciler {
     private static final Duration LAST_CHANCE = Duration.ofSeconds(1);
 
     private final LimitStore primary;
-    private final FallbackStore fallback;
+    private final LocalFallback fallback;
     private final String part;
     private final Supplier<CircuitGate> gates;
     private final Predicate<Claim> isOurs;
@@ -83,7 +82,7 @@ final class Reconciler {
      */
     Reconciler(
             LimitStore primary,
-            FallbackStore fallback,
+            LocalFallback fallback,
             String part,
             Supplier<CircuitGate> gates,
             Predicate<Claim> isOurs,
@@ -168,7 +167,7 @@ final class Reconciler {
         List<Settlement> batch = new ArrayList<>(sent);
         batch.removeIf(this::isOver);
         if (batch.isEmpty()) {
-            batch = fallback.toSettle(BATCH, this::isToBeLeft);
+            batch = fallback.handOver(BATCH, this::isToBeLeft);
         }
         List<Settlement> sending = batch;
         sent = sending;
@@ -237,7 +236,7 @@ final class Reconciler {
         if (settlement.counts()) {
             return false;
         }
-        fallback.settled(settlement, false);
+        fallback.reconciled(settlement, false);
         return true;
     }
 
@@ -276,13 +275,13 @@ final class Reconciler {
         List<Settlement> batch = sent;
         Set<String> charged = new HashSet<>();
         if (known != null) {
-            fallback.remember(known);
+            fallback.confirm(known);
             charged.addAll(known.limits().stream()
                     .map(usage -> usage.claim().identity())
                     .toList());
         }
         for (Settlement one : batch) {
-            fallback.settled(one, charged.contains(one.claim().identity()));
+            fallback.reconciled(one, charged.contains(one.claim().identity()));
         }
         held.removeAll(identities(batch));
         sent = List.of();

@@ -2,7 +2,6 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
-import io.github.spillgate.FallbackStore;
 import io.github.spillgate.LimitStore;
 import java.util.ArrayList;
 import java.util.List;
@@ -24,7 +23,7 @@ final class Reconcilers {
     private static final String REST = "";
 
     private final LimitStore primary;
-    private final FallbackStore fallback;
+    private final LocalFallback fallback;
     private final CircuitGates gates;
     private final UnansweredCalls doubts;
     private final ConcurrentMap<String, Reconciler> byPart = new ConcurrentHashMap<>();
@@ -33,7 +32,7 @@ final class Reconcilers {
     private boolean over;
     private @Nullable Mono<Void> end;
 
-    Reconcilers(LimitStore primary, FallbackStore fallback, CircuitGates gates, UnansweredCalls doubts) {
+    Reconcilers(LimitStore primary, LocalFallback fallback, CircuitGates gates, UnansweredCalls doubts) {
         this.primary = primary;
         this.fallback = fallback;
         this.gates = gates;

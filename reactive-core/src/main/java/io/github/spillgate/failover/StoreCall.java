@@ -1,7 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.Claim;
-import io.github.spillgate.FallbackStore.Fit;
+import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
@@ -9,9 +9,12 @@ import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.failover.Ledger.Fit;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import java.util.function.Function;
+import java.util.function.LongFunction;
 import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
@@ -23,122 +26,140 @@ import reactor.core.scheduler.Schedulers;
 import reactor.util.context.Context;
 
 /**
- * One question: it goes to the store if the gate lets it pass, and to the fallback if it does not, if the store fails,
- * or if the time is up.
+ * One call of the primary store, under its deadline and circuit breaker. The fallback takes over if the breaker is
+ * open, if the primary store fails, or at the deadline.
+ *
+ * @param <T> the type of the result
  */
-class StoreCall<T> extends CallProgress implements CoreSubscriber<T>, Subscription, Deadlines.Waiting {
+final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.Waiting {
     // Design notes.
     //
-    // Two things end, each on its own. Whoever asks is served once: by the store, by the fallback, or by leaving; that
-    // is "serves". The question to the store ends when it is answered, has failed, or is given up; that is "closes". It
-    // outlives the asker: what the store has been asked takes a place in it until it answers, so it keeps a place here
-    // too, or impatient callers would fill a store that hangs; and its answer, or its silence when the deadline comes,
-    // says how the store is, whether somebody waits for it or not. So nothing is cancelled upstream before a question
-    // is given up for good.
+    // Four things happen at most once each; a flag stands for each of them:
     //
-    // The gate is told once what came of it: at the answer, or at the deadline if that is sooner. Where this process
-    // has stood still meanwhile, the store may have answered long since; so there its silence says something only
-    // after as much time again. Whoever asks does not wait for that.
+    //   STARTED   The caller requests the result.
+    //   SERVED    The caller gets a result, from the primary store or the fallback, or cancels.
+    //   ENDED     The primary store has replied, failed, or is given up.
+    //   JUDGED    The breaker learns how the call went: at the reply, or at the deadline if that is sooner.
     //
-    // An answer that does not fit together with what the fallback has granted meanwhile is one that has come too
-    // late: the fallback decides. Where something is on its way to be settled, which the store may have known of when
-    // it answered, that is not certain at once; then the answer is looked at again in a moment, until the time is up.
+    // SERVED and ENDED are independent. A request that was sent takes a place in the primary store until that replies,
+    // so it also keeps its place in the gate, or callers that cancel would overload a store that hangs. The reply, or
+    // its absence at the deadline, says how the store is, whether a caller waits for it or not. So nothing is cancelled
+    // upstream before the call is given up.
+    //
+    // If this process stood still before the deadline, the store may have replied long ago. Its silence is then judged
+    // only after the same time again (GraceTimer). The caller does not wait for that.
+    //
+    // A reply that does not fit together with local grants (Ledger) is treated as if it were late: the fallback
+    // decides. If that depends on grants that are being reconciled, the reply is checked again shortly, until the
+    // deadline.
 
-    private static final long LOOK_AGAIN = TimeUnit.MILLISECONDS.toNanos(1);
+    private static final long CHECK_AGAIN = TimeUnit.MILLISECONDS.toNanos(1);
 
-    final ResilientStore store;
-    final List<Claim> claims;
-    private final Function<LimitStore, Mono<T>> what;
-    private final boolean needsAnswer;
+    private static final int STARTED = 1;
+    private static final int SERVED = 2;
+    private static final int ENDED = 4;
+    private static final int JUDGED = 8;
+
+    @SuppressWarnings("rawtypes")
+    private static final AtomicIntegerFieldUpdater<StoreCall> FLAGS =
+            AtomicIntegerFieldUpdater.newUpdater(StoreCall.class, "flags");
+
+    private final Failover failover;
+    private final List<Claim> claims;
+    private final Operation<T> operation;
     private final CoreSubscriber<? super T> actual;
 
+    /** Matches the results of both stores, if this call takes permits. */
+    private final @Nullable GrantPair pair;
+
     private CircuitGate gate;
-    private long sentAt;
-    private volatile @Nullable Subscription upstream;
     private CircuitGate.Passage passage = CircuitGate.Passage.NO;
-    private boolean heard;
-    private volatile boolean inTime;
+    private long sentAt;
+    private boolean replied;
+    private volatile @Nullable Subscription upstream;
+    private volatile @Nullable Disposable earlyDeadline;
+    private volatile boolean repliedInTime;
     private volatile boolean cancelled;
-    private volatile @Nullable Disposable patience;
+    private volatile int flags;
 
-    /**
-     * A question about these claims, to which the answer is a decision, if one is needed, or else nothing but its end.
-     */
-    StoreCall(
-            ResilientStore store,
-            List<Claim> claims,
-            Function<LimitStore, Mono<T>> what,
-            boolean needsAnswer,
-            CoreSubscriber<? super T> actual) {
-        this.store = store;
+    StoreCall(Failover failover, List<Claim> claims, Operation<T> operation, CoreSubscriber<? super T> actual) {
+        this.failover = failover;
         this.claims = claims;
-        this.gate = store.gate();
-        this.what = what;
-        this.needsAnswer = needsAnswer;
+        this.operation = operation;
         this.actual = actual;
+        this.gate = failover.gates().whole();
+        this.pair = operation.kind == Operation.Kind.TAKE ? new GrantPair(failover.grants(), claims) : null;
     }
 
-    // What a question that takes something has to care for besides.
-
-    /** Whether the fallback knows something that the store has to know before it decides this. */
-    boolean mustBeSettledFirst() {
-        return false;
+    private boolean first(int flag) {
+        while (true) {
+            int before = flags;
+            if ((before & flag) != 0) {
+                return false;
+            }
+            if (FLAGS.compareAndSet(this, before, before | flag)) {
+                return true;
+            }
+        }
     }
 
-    /** Asks the store, which may take something only until the deadline. */
-    Mono<T> ask(LimitStore primary, long deadline) {
-        return what.apply(primary);
+    private boolean has(int flag) {
+        return (flags & flag) != 0;
     }
 
-    /** The store has answered somebody who waits. */
-    void answered(@Nullable T answer) {}
-
-    /** The store has answered when nobody waited for it any more. */
-    void answeredLate(@Nullable T answer) {}
-
-    /** The store has failed when nobody waited for it any more, or has been given up. */
-    void failedLate(Throwable error) {}
-
-    /** The fallback is about to be asked while the question to the store is open. */
-    void inDoubt() {}
-
-    /** The fallback has answered, after the store had failed or while the question to it is open. */
-    void answeredInstead(@Nullable T answer, @Nullable Throwable storeFailed) {}
-
-    /** The fallback has failed, while the question to the store is open. */
-    void failedInstead() {}
+    // The caller.
 
     @Override
-    public final Context currentContext() {
+    public Context currentContext() {
         return actual.currentContext();
     }
 
-    /** When the store was asked. */
-    final long sentAt() {
-        return sentAt;
-    }
-
-    // He who asks.
-
     @Override
-    public final void request(long n) {
-        if (Operators.validate(n) && begins()) {
-            begin();
+    public void request(long n) {
+        if (Operators.validate(n) && first(STARTED) && !has(SERVED)) {
+            start();
         }
     }
 
     @Override
-    public final void cancel() {
+    public void cancel() {
         cancelled = true;
-        if (leaves()) {
-            stopPatience();
+        first(SERVED);
+        stopEarlyDeadline();
+    }
+
+    private void start() {
+        long timeLeft = failover.timeLeft(actual.currentContext());
+        passage = timeLeft > 0 ? pass() : CircuitGate.Passage.NO;
+        if (passage == CircuitGate.Passage.ASK
+                && operation.kind != Operation.Kind.CHANGE
+                && failover.grants().mustReconcileFirst(claims)) {
+            gate.turnBack(passage);
+            passage = CircuitGate.Passage.NO;
+        }
+        if (passage == CircuitGate.Passage.NO) {
+            first(ENDED);
+            if (first(SERVED)) {
+                fallBack(null);
+            }
+            return;
+        }
+        // A probe is answered by the fallback at once, unless there is none.
+        boolean waits = passage == CircuitGate.Passage.ASK || Fallback.isError(failover.fallback());
+        boolean fallsBack = !waits && first(SERVED);
+        if (fallsBack) {
+            openPair();
+        }
+        askPrimary(waits, timeLeft);
+        if (fallsBack) {
+            fallBack(null);
         }
     }
 
-    /** A gate that throws lets nobody pass; whoever asks is answered all the same. */
+    /** If the gate throws, the request does not pass, and the fallback decides. */
     private CircuitGate.Passage pass() {
         try {
-            gate = store.gateTo(claims);
+            gate = failover.gates().to(claims);
             return gate.pass();
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
@@ -147,48 +168,30 @@ class StoreCall<T> extends CallProgress implements CoreSubscriber<T>, Subscripti
         }
     }
 
-    private void begin() {
-        long patienceLeft = store.patienceLeft(actual.currentContext());
-        passage = patienceLeft > 0 ? pass() : CircuitGate.Passage.NO;
-        if (passage == CircuitGate.Passage.ASK && mustBeSettledFirst()) {
-            gate.turnBack(passage);
-            passage = CircuitGate.Passage.NO;
-        }
-        if (passage == CircuitGate.Passage.NO) {
-            closes();
-            if (serves()) {
-                fallBack(null);
-            }
-            return;
-        }
-        // Where there is nothing to fall back on, also who tries the store waits for it.
-        boolean waits = passage == CircuitGate.Passage.ASK || Fallback.isError(store.fallback());
-        boolean servedAtOnce = !waits && serves();
-        if (servedAtOnce) {
-            inDoubt();
-        }
+    // The primary store.
+
+    private void askPrimary(boolean waits, long timeLeft) {
         try {
-            sentAt = store.deadlines().add(this);
-            if (waits && patienceLeft < store.deadlineNanos()) {
-                patience = Schedulers.parallel().schedule(this::losePatience, patienceLeft, TimeUnit.NANOSECONDS);
+            sentAt = failover.timers().deadline().add(this);
+            if (pair != null) {
+                pair.askedPrimary(sentAt);
             }
-            ask(store.primary(), sentAt + Math.min(patienceLeft, store.deadlineNanos()))
-                    .subscribe(this);
+            if (waits && timeLeft < failover.deadlineNanos()) {
+                earlyDeadline =
+                        Schedulers.parallel().schedule(this::fallBackAtDeadline, timeLeft, TimeUnit.NANOSECONDS);
+            }
+            long deadline = sentAt + Math.min(timeLeft, failover.deadlineNanos());
+            operation.onPrimary.apply(deadline).subscribe(this);
         } catch (LinkageError e) {
             onError(e);
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
             onError(e);
         }
-        if (servedAtOnce) {
-            fallBack(null);
-        }
     }
 
-    // The store.
-
     @Override
-    public final void onSubscribe(Subscription s) {
+    public void onSubscribe(Subscription s) {
         if (Operators.validate(upstream, s)) {
             upstream = s;
             s.request(Long.MAX_VALUE);
@@ -196,235 +199,257 @@ class StoreCall<T> extends CallProgress implements CoreSubscriber<T>, Subscripti
     }
 
     @Override
-    public final void onNext(T answer) {
-        heard = true;
-        hear(answer);
+    public void onNext(T reply) {
+        replied = true;
+        check(reply);
     }
 
     @Override
-    public final void onComplete() {
-        if (heard) {
+    public void onComplete() {
+        if (replied) {
             return;
         }
-        if (needsAnswer && !isClosed()) {
+        if (operation.kind != Operation.Kind.CHANGE && !has(ENDED)) {
             onError(new LimitStoreException(
-                    store.primary() + " has answered nothing: expected a decision, for example one of Decision.ofTake",
+                    failover.primary()
+                            + " has answered nothing: expected a decision, for example one of Decision.ofTake",
                     null));
         } else {
             end(null, true);
         }
     }
 
-    private void hear(T answer) {
-        if (isClosed()) {
+    /** Records a reply, and ends the call unless the reply has to be checked again. */
+    private void check(T reply) {
+        if (has(ENDED)) {
             return;
         }
         Fit fit = Fit.YES;
         try {
-            fit = store.remember(answer);
-            if (judges()) {
-                inTime = true;
-                gate.answered(Deadlines.now() - sentAt);
-            }
+            fit = failover.grants().confirm(reply);
+            judgeReply();
         } finally {
-            // Whatever happens to those who look on, who asks is told.
-            if (fit == Fit.IF_SETTLED && isWaitedFor() && store.isOnItsWay(claims)) {
-                Schedulers.parallel().schedule(() -> hear(answer), LOOK_AGAIN, TimeUnit.NANOSECONDS);
+            // The caller gets a result even if a listener of the breaker throws.
+            if (fit == Fit.IF_RECONCILED && !has(SERVED) && failover.grants().isBeingReconciled(claims)) {
+                Schedulers.parallel().schedule(() -> check(reply), CHECK_AGAIN, TimeUnit.NANOSECONDS);
             } else {
-                end(answer, fit == Fit.YES);
+                end(reply, fit == Fit.YES);
             }
         }
     }
 
-    private void end(@Nullable T answer, boolean fits) {
-        if (!closes()) {
+    private void end(@Nullable T reply, boolean fits) {
+        if (!first(ENDED)) {
             return;
         }
         try {
-            if (judges()) {
-                inTime = true;
-                gate.answered(Deadlines.now() - sentAt);
-            }
+            judgeReply();
         } finally {
             gate.leave(passage);
-            if (!serves()) {
-                answeredLate(answer);
-                if (inTime && store.isReconciled()) {
+            if (pair != null && reply instanceof Decision decision) {
+                failover.denials().remember(decision, sentAt);
+            }
+            if (!first(SERVED)) {
+                if (pair != null) {
+                    pair.primaryReplied(reply);
+                }
+                if (repliedInTime && failover.grants().isReconciled()) {
                     gate.decided();
                 }
             } else if (fits) {
-                stopPatience();
+                stopEarlyDeadline();
                 gate.decided();
-                answered(answer);
-                serve(answer);
+                serve(reply);
             } else {
-                stopPatience();
-                inDoubt();
-                answeredLate(answer);
+                stopEarlyDeadline();
+                openPair();
+                if (pair != null) {
+                    pair.primaryReplied(reply);
+                }
                 fallBack(null);
             }
         }
     }
 
     @Override
-    public final void onError(Throwable signalled) {
-        if (!closes()) {
+    public void onError(Throwable signalled) {
+        if (!first(ENDED)) {
             return;
         }
         Throwable error = signalled instanceof LinkageError e ? unusable(e) : signalled;
-        // What is refused is not done elsewhere: the next answer of the store would undo it.
-        boolean isRefused = !needsAnswer && error instanceof LimitStoreRefusedException;
+        // A refused change is not made in the fallback either: the store's next reply would undo it.
+        boolean refused = operation.kind == Operation.Kind.CHANGE && error instanceof LimitStoreRefusedException;
         try {
-            if (error instanceof LimitStoreDeadlineException) {
-                // The store has answered. If the deadline has passed, its timer tells whether this process stood still.
-                long took = Deadlines.now() - sentAt;
-                if (took < store.deadlineNanos() && judges()) {
-                    gate.answered(took);
-                }
-            } else if (!judges()) {
-                if (!isRefused) {
-                    gate.failedLate(error);
-                }
-            } else if (isRefused) {
-                gate.refused(error);
-            } else {
-                gate.failed(Deadlines.now() - sentAt, error);
-            }
+            judgeError(error, refused);
         } finally {
             gate.leave(passage);
-            if (serves()) {
-                stopPatience();
-                if (isRefused) {
+            if (!first(SERVED)) {
+                if (pair != null) {
+                    pair.primaryFailed(error);
+                }
+            } else {
+                stopEarlyDeadline();
+                if (refused) {
                     fail(error);
                 } else {
                     fallBack(error);
                 }
-            } else {
-                failedLate(error);
             }
         }
     }
 
-    // Time.
-
-    @Override
-    public final boolean isAnswered() {
-        return isClosed() && isJudged();
+    /** Reactor treats such an error as fatal, and loses it on another thread. Here it makes the store unreachable. */
+    private LimitStoreUnreachableException unusable(LinkageError e) {
+        return new LimitStoreUnreachableException(
+                failover.primary() + " cannot run with the libraries on the class path: " + e, e);
     }
 
-    @Override
-    public final void timeIsUp(boolean stoodStill) {
-        if (isClosed()) {
-            judgeLateAnswer(stoodStill);
-            return;
-        }
-        try {
-            if (stoodStill) {
-                store.grace().add(new GraceTimer());
-            } else {
-                judgeSilence();
-            }
-        } finally {
-            store.late().add(new LateTimer());
-            losePatience();
-        }
-    }
+    // The breaker.
 
-    private void judgeLateAnswer(boolean stoodStill) {
-        if (!judges()) {
-            return;
-        }
-        if (stoodStill) {
+    private void judgeReply() {
+        if (first(JUDGED)) {
+            repliedInTime = true;
             gate.answered(Deadlines.now() - sentAt);
+        }
+    }
+
+    private void judgeError(Throwable error, boolean refused) {
+        if (error instanceof LimitStoreDeadlineException) {
+            // The store has replied. If the deadline has passed, its timer finds out whether this process stood still.
+            long took = Deadlines.now() - sentAt;
+            if (took < failover.deadlineNanos() && first(JUDGED)) {
+                gate.answered(took);
+            }
+        } else if (!first(JUDGED)) {
+            if (!refused) {
+                gate.failedLate(error);
+            }
+        } else if (refused) {
+            gate.refused(error);
         } else {
-            gate.failed(store.deadlineNanos(), unanswered());
+            gate.failed(Deadlines.now() - sentAt, error);
         }
     }
 
     private void judgeSilence() {
-        if (judges()) {
-            gate.failed(store.deadlineNanos(), unanswered());
+        if (first(JUDGED)) {
+            gate.failed(failover.deadlineNanos(), unanswered());
         }
     }
 
-    private void losePatience() {
-        if (serves()) {
-            inDoubt();
+    /** Judges a call that has ended without a judgement: Redis replied that the request was late. */
+    private void judgeLateRequest(boolean stoodStill) {
+        if (stoodStill && first(JUDGED)) {
+            gate.answered(Deadlines.now() - sentAt);
+        } else {
+            judgeSilence();
+        }
+    }
+
+    private LimitStoreUnansweredException unanswered() {
+        return new LimitStoreUnansweredException(
+                failover.primary() + " did not reply within " + failover.deadlineNanos() / 1_000_000 + " ms", null);
+    }
+
+    // The deadline.
+
+    @Override
+    public boolean isAnswered() {
+        return has(ENDED) && has(JUDGED);
+    }
+
+    @Override
+    public void timeIsUp(boolean stoodStill) {
+        if (has(ENDED)) {
+            judgeLateRequest(stoodStill);
+            return;
+        }
+        try {
+            if (stoodStill) {
+                failover.timers().grace().add(new GraceTimer());
+            } else {
+                judgeSilence();
+            }
+        } finally {
+            failover.timers().late().add(new LateTimer());
+            fallBackAtDeadline();
+        }
+    }
+
+    private void fallBackAtDeadline() {
+        if (first(SERVED)) {
+            openPair();
             fallBack(null);
         }
     }
 
-    private void stopPatience() {
-        Disposable timer = patience;
+    private void stopEarlyDeadline() {
+        Disposable timer = earlyDeadline;
         if (timer != null) {
             timer.dispose();
         }
     }
 
     private void giveUp() {
-        if (closes()) {
+        if (first(ENDED)) {
             Subscription asked = upstream;
             if (asked != null) {
                 asked.cancel();
             }
             gate.leave(passage);
-            failedLate(unanswered());
+            if (pair != null) {
+                pair.primaryFailed(unanswered());
+            }
         }
-    }
-
-    /**
-     * To Reactor such an error is fatal, and is lost on another thread; here it is the reason why the store cannot be
-     * asked.
-     */
-    private LimitStoreUnreachableException unusable(LinkageError e) {
-        return new LimitStoreUnreachableException(
-                store.primary() + " cannot run with the libraries on the class path: " + e, e);
-    }
-
-    private LimitStoreUnansweredException unanswered() {
-        return new LimitStoreUnansweredException(
-                store.primary() + " did not reply within " + store.deadlineNanos() / 1_000_000 + " ms", null);
     }
 
     // The fallback.
 
-    private void fallBack(@Nullable Throwable error) {
-        store.countFallBack();
+    private void openPair() {
+        if (pair != null) {
+            pair.open();
+        }
+    }
+
+    private void fallBack(@Nullable Throwable primaryError) {
+        failover.countFallback();
         gate.fellBack();
-        if (Fallback.isError(store.fallback())) {
-            failedInstead();
-            fail(error != null ? error : passage == CircuitGate.Passage.NO ? notAsked() : unanswered());
+        if (Fallback.isError(failover.fallback())) {
+            if (pair != null) {
+                pair.fallbackFailed();
+            }
+            fail(primaryError != null ? primaryError : passage == CircuitGate.Passage.NO ? notAsked() : unanswered());
             return;
         }
-        FallbackSubscriber hears = new FallbackSubscriber(error);
+        FallbackSubscriber subscriber = new FallbackSubscriber(primaryError);
         try {
-            what.apply(store.fallback()).subscribe(hears);
+            operation.onFallback.apply(failover.fallback()).subscribe(subscriber);
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
-            if (hears.done) {
-                // Thrown by whoever has been answered.
+            if (subscriber.done) {
+                // The caller threw it while it got the result.
                 throw e;
             }
-            hears.onError(e);
+            subscriber.onError(e);
         }
     }
 
     private LimitStoreUnavailableException notAsked() {
         String problem = gate.problem();
         return new LimitStoreUnavailableException(
-                store.primary() + " is not asked for now"
+                failover.primary() + " was not asked"
                         + (problem == null
-                                ? ", for too many questions are open, or no time is left"
-                                : ", because it did not answer well: " + problem),
+                                ? ": too many requests are in flight, or no time is left"
+                                : ", because it is unavailable: " + problem),
                 null);
     }
 
-    private void serve(@Nullable T answer) {
+    private void serve(@Nullable T result) {
         if (cancelled) {
             return;
         }
-        if (answer != null) {
-            actual.onNext(answer);
+        if (result != null) {
+            actual.onNext(result);
         }
         actual.onComplete();
     }
@@ -435,14 +460,51 @@ class StoreCall<T> extends CallProgress implements CoreSubscriber<T>, Subscripti
         }
     }
 
-    /** Hears what the fallback says. */
+    /**
+     * What a call does, on each of the two stores.
+     *
+     * @param <T> the type of the result
+     */
+    static final class Operation<T> {
+
+        /** What a call does to counts. */
+        enum Kind {
+            /** Takes permits. */
+            TAKE,
+
+            /** Only reads. */
+            PEEK,
+
+            /** Refunds or resets. There is no result. */
+            CHANGE
+        }
+
+        private final Kind kind;
+        private final LongFunction<Mono<T>> onPrimary;
+        private final Function<LimitStore, Mono<T>> onFallback;
+
+        /**
+         * Creates an operation.
+         *
+         * @param kind what it does to counts
+         * @param onPrimary asks the primary store, which may execute the request until a time of {@link Deadlines#now}
+         * @param onFallback asks the fallback
+         */
+        Operation(Kind kind, LongFunction<Mono<T>> onPrimary, Function<LimitStore, Mono<T>> onFallback) {
+            this.kind = kind;
+            this.onPrimary = onPrimary;
+            this.onFallback = onFallback;
+        }
+    }
+
+    /** Passes on the result of the fallback. */
     private final class FallbackSubscriber implements CoreSubscriber<T> {
 
-        private final @Nullable Throwable storeFailed;
+        private final @Nullable Throwable primaryError;
         private boolean done;
 
-        FallbackSubscriber(@Nullable Throwable storeFailed) {
-            this.storeFailed = storeFailed;
+        FallbackSubscriber(@Nullable Throwable primaryError) {
+            this.primaryError = primaryError;
         }
 
         @Override
@@ -456,20 +518,22 @@ class StoreCall<T> extends CallProgress implements CoreSubscriber<T>, Subscripti
         }
 
         @Override
-        public void onNext(T answer) {
-            if (!done) {
-                done = true;
-                answeredInstead(answer, storeFailed);
-                serve(answer);
-            }
+        public void onNext(T result) {
+            decided(result);
         }
 
         @Override
         public void onComplete() {
+            decided(null);
+        }
+
+        private void decided(@Nullable T result) {
             if (!done) {
                 done = true;
-                answeredInstead(null, storeFailed);
-                serve(null);
+                if (pair != null) {
+                    pair.fallbackDecided(result, primaryError);
+                }
+                serve(result);
             }
         }
 
@@ -477,18 +541,20 @@ class StoreCall<T> extends CallProgress implements CoreSubscriber<T>, Subscripti
         public void onError(Throwable error) {
             if (!done) {
                 done = true;
-                failedInstead();
+                if (pair != null) {
+                    pair.fallbackFailed();
+                }
                 fail(error);
             }
         }
     }
 
-    /** An answer that nobody waits for is waited for all the same, but not for ever. */
+    /** Gives up a call that is not answered long after its deadline. */
     private final class LateTimer implements Deadlines.Waiting {
 
         @Override
         public boolean isAnswered() {
-            return isClosed();
+            return has(ENDED);
         }
 
         @Override
@@ -497,18 +563,18 @@ class StoreCall<T> extends CallProgress implements CoreSubscriber<T>, Subscripti
         }
     }
 
-    /** The store is not blamed for what this process has slept through. */
+    /** Judges a call during which this process stood still, after a second deadline. */
     private final class GraceTimer implements Deadlines.Waiting {
 
         @Override
         public boolean isAnswered() {
-            return isClosed() && isJudged();
+            return has(ENDED) && has(JUDGED);
         }
 
         @Override
         public void timeIsUp(boolean stoodStill) {
-            if (isClosed()) {
-                judgeLateAnswer(true);
+            if (has(ENDED)) {
+                judgeLateRequest(true);
             } else {
                 judgeSilence();
             }

@@ -1,120 +1,185 @@
 package io.github.spillgate.local;
 
 import io.github.spillgate.Algorithm;
+import io.github.spillgate.Claim;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Settlement.Hits;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 
 /**
- * What is remembered under one identity. Not safe for threads by itself: whoever uses a count holds its monitor, for
- * the few nanoseconds that a step takes.
+ * The permits in use under one identity, in memory. An entry of a {@link CountTable}; for stores, not for applications.
  *
- * <p>A step starts with {@link #look(Limit, long)}; what the other methods say or do is of the time that it was given.
- * Looking drops nothing that has left, unless it is much; only changing does: so a denied request leaves no trace, and
- * the scripts in Redis, which write only when something changes, answer the same.
+ * <p>Not thread-safe: a thread holds the monitor of the count while it uses it, and the table sees to that.
+ *
+ * <p>Each step begins with {@link #advance}; the other methods refer to the time that it was given. Advancing writes
+ * nothing that a later step depends on: a denied request leaves no trace, and the scripts in Redis, which write only
+ * when something changes, return the same.
  */
-abstract sealed class Count permits LogCount, CounterCount {
+public abstract class Count {
 
-    /** Whether the store remembers a count, and where. */
+    /** Where the table keeps a count. */
     private enum Place {
-        ORDINARY,
-        APART,
-        FORGOTTEN
+        CACHE,
+        PROTECTED,
+        EVICTED
     }
 
     private static final AtomicReferenceFieldUpdater<Count, Place> PLACE =
             AtomicReferenceFieldUpdater.newUpdater(Count.class, Place.class, "place");
 
-    private volatile Place place = Place.ORDINARY;
-    private Carried carried = Carried.NOTHING;
+    private volatile Place place = Place.CACHE;
+    private long resetStamp;
 
-    static Count of(Limit limit) {
+    /** Creates an empty count. */
+    protected Count() {}
+
+    /**
+     * Returns an empty count for a limit.
+     *
+     * @param limit a limit
+     * @return a count of its algorithm
+     */
+    public static Count of(Limit limit) {
         return limit.algorithm() == Algorithm.LOG ? new LogCount() : new CounterCount();
     }
 
+    // Where it is.
+
+    /** Marks this count as evicted, unless it is protected; returns whether it is evicted now. */
+    final boolean evict() {
+        return PLACE.compareAndSet(this, Place.CACHE, Place.EVICTED);
+    }
+
     /**
-     * Says that the cache has forgotten this count. Unless it is kept apart, whoever still holds it must ask the store
-     * for its successor.
+     * Returns whether the table has evicted this count. What is recorded in it from then on is lost.
      *
-     * @return whether it is forgotten
+     * @return whether it is evicted
      */
-    final boolean retire() {
-        return PLACE.compareAndSet(this, Place.ORDINARY, Place.FORGOTTEN);
+    public final boolean isEvicted() {
+        return place == Place.EVICTED;
     }
 
-    final boolean isRetired() {
-        return place == Place.FORGOTTEN;
+    /** Protects this count from eviction; returns false if it is evicted already. */
+    final boolean protect() {
+        return PLACE.compareAndSet(this, Place.CACHE, Place.PROTECTED);
     }
 
-    /** Says that this count is kept apart, whatever the cache forgets; false if it is forgotten already. */
-    final boolean keepApart() {
-        return PLACE.compareAndSet(this, Place.ORDINARY, Place.APART);
+    final boolean isProtected() {
+        return place == Place.PROTECTED;
     }
 
-    final boolean isKeptApart() {
-        return place == Place.APART;
+    final void unprotect() {
+        PLACE.compareAndSet(this, Place.PROTECTED, Place.CACHE);
     }
 
-    /** Says that this count is one like all the others again. */
-    final void letGo() {
-        PLACE.compareAndSet(this, Place.APART, Place.ORDINARY);
-    }
+    // What it holds.
 
-    /** What weighs on this count besides its own hits, to read. */
-    final Carried carried() {
-        return carried;
-    }
+    /**
+     * Moves to a time. If the clock was set back, permits with a later time are moved to the new time.
+     *
+     * @param claim the claim to handle, with the limit in its present form
+     * @param now the time, in milliseconds
+     */
+    public abstract void advance(Claim claim, long now);
 
-    /** The same, to write. */
-    final Carried carrying() {
-        if (carried == Carried.NOTHING) {
-            carried = new Carried();
-        }
-        return carried;
+    /**
+     * Returns how many permits are in use.
+     *
+     * @return the number of permits
+     */
+    public abstract long used();
+
+    /**
+     * Returns whether a cost fits into the limit.
+     *
+     * @param limit the limit
+     * @param cost the permits
+     * @return whether they fit now
+     */
+    public abstract boolean fits(Limit limit, long cost);
+
+    /**
+     * Returns when a cost fits, if nothing else is taken.
+     *
+     * @param limit the limit
+     * @param cost the permits, at most those of the limit
+     * @return the time, in milliseconds
+     */
+    public abstract long fitsAt(Limit limit, long cost);
+
+    /**
+     * Returns when no permits are in use any more.
+     *
+     * @return the time, in milliseconds
+     */
+    public abstract long wholeAt();
+
+    /**
+     * Returns how many permits are recorded, whether they count in full or, in a counter, in part.
+     *
+     * @return the number of permits
+     */
+    public abstract long recorded();
+
+    /**
+     * Returns what is recorded, with the times at which it was taken.
+     *
+     * @return the hits, the oldest first
+     */
+    public abstract List<Hits> hits();
+
+    /**
+     * Takes a cost.
+     *
+     * @param cost the permits, at least one
+     */
+    public abstract void take(long cost);
+
+    /**
+     * Records a denied request, for a limit that counts them: as much of its cost as keeps the client out.
+     *
+     * @param limit the limit
+     * @param cost the permits, at least one
+     */
+    public abstract void recordDenied(Limit limit, long cost);
+
+    /**
+     * Refunds permits that were taken at a time, as far as they still count.
+     *
+     * @param limit the limit
+     * @param takenAt the time, in milliseconds
+     * @param permits the number of permits
+     */
+    public abstract void refund(Limit limit, long takenAt, long permits);
+
+    /**
+     * Refunds the oldest permits, as many as there are.
+     *
+     * @param permits the number of permits
+     */
+    public abstract void refundOldest(long permits);
+
+    /** Removes all hits. */
+    public abstract void clear();
+
+    /**
+     * Resets this count. Decisions with an older stamp took nothing that it still has.
+     *
+     * @param stamp the stamp of the reset
+     */
+    public void reset(long stamp) {
+        resetStamp = stamp;
+        clear();
     }
 
     /**
-     * Looks at this count at a time, in milliseconds. Where the clock has stepped back, what lies ahead is pulled to
-     * now.
+     * Returns whether the count was reset after a decision.
+     *
+     * @param stamp the stamp of the decision
+     * @return whether a reset has removed its permits
      */
-    abstract void look(Limit limit, long now);
-
-    /** How many permits count as used. */
-    abstract long used();
-
-    /** Whether so many more fit, at most the limit's permits. */
-    abstract boolean fits(Limit limit, long cost);
-
-    /** When so many fit, at most the limit's permits. */
-    abstract long fitsAt(Limit limit, long cost);
-
-    /** When nothing is used any more. */
-    abstract long wholeAt();
-
-    /** How many permits are recorded that have not left, be they faded or not. */
-    abstract long recorded();
-
-    /** What is recorded and has not left, by when it was taken, the oldest first. */
-    abstract List<Hits> hits();
-
-    /** Takes a cost, at least 1. */
-    abstract void take(long cost);
-
-    /** Records as much of a denied cost, at least 1, as keeps the client out. */
-    abstract void recordDenied(Limit limit, long cost);
-
-    /** Gives back so many of the permits that were taken at a time, if they have not left. */
-    abstract void refund(Limit limit, long takenAt, long permits);
-
-    /** Gives back so many of the oldest permits. */
-    abstract void refundOldest(long permits);
-
-    abstract void clear();
-
-    /** Forgets also what weighs on this count; what was decided with an older stamp than this, it never has again. */
-    final void forgetAll(long stamp, long now) {
-        clear();
-        carried = Carried.afterReset(stamp, now);
+    public final boolean isResetSince(long stamp) {
+        return stamp < resetStamp;
     }
 }

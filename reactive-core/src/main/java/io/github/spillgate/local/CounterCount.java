@@ -1,16 +1,16 @@
 package io.github.spillgate.local;
 
+import io.github.spillgate.Claim;
 import io.github.spillgate.CounterState;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Settlement.Hits;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The count of a counter: the arithmetic is that of {@link CounterState}, here is only its memory. */
+/** The count of a counter. {@link CounterState} has the arithmetic; this class only stores the state. */
 final class CounterCount extends Count {
 
-    // Longs instead of two states, which would be made anew by every decision, and lie elsewhere in memory than the
-    // count.
+    // Longs in place of two CounterState objects, which each decision would allocate apart from the count.
 
     private long storedStart;
     private long storedPrevious;
@@ -26,8 +26,8 @@ final class CounterCount extends Count {
     private long now;
 
     @Override
-    void look(Limit limit, long now) {
-        this.limit = limit;
+    public void advance(Claim claim, long now) {
+        limit = claim.limit();
         this.now = now;
         CounterState stored = new CounterState(storedStart, storedPrevious, storedCurrent);
         if (stored.isEmpty()) {
@@ -41,32 +41,32 @@ final class CounterCount extends Count {
     }
 
     @Override
-    long used() {
+    public long used() {
         return seen().used(limit, now);
     }
 
     @Override
-    boolean fits(Limit limit, long cost) {
+    public boolean fits(Limit limit, long cost) {
         return seen().used(limit, now) + cost <= limit.permits();
     }
 
     @Override
-    long fitsAt(Limit limit, long cost) {
+    public long fitsAt(Limit limit, long cost) {
         return seen().fitsAt(limit, cost, now);
     }
 
     @Override
-    long wholeAt() {
+    public long wholeAt() {
         return seen().wholeAt(limit, now);
     }
 
     @Override
-    long recorded() {
+    public long recorded() {
         return seen().previous() + seen().current();
     }
 
     @Override
-    List<Hits> hits() {
+    public List<Hits> hits() {
         List<Hits> hits = new ArrayList<>(2);
         if (seen().previous() > 0) {
             long start = Math.max(0, seen().start() - limit.window().toMillis());
@@ -79,29 +79,29 @@ final class CounterCount extends Count {
     }
 
     @Override
-    void take(long cost) {
+    public void take(long cost) {
         store(seen().plus(cost));
         lastTaken = now;
     }
 
     @Override
-    void recordDenied(Limit limit, long cost) {
+    public void recordDenied(Limit limit, long cost) {
         store(seen().plusDenied(limit, cost));
         lastTaken = now;
     }
 
     @Override
-    void refund(Limit limit, long takenAt, long permits) {
+    public void refund(Limit limit, long takenAt, long permits) {
         storeIfChanged(seen().minus(limit, takenAt, permits));
     }
 
     @Override
-    void refundOldest(long permits) {
+    public void refundOldest(long permits) {
         storeIfChanged(seen().minusOldest(permits));
     }
 
     @Override
-    void clear() {
+    public void clear() {
         storedPrevious = 0;
         storedCurrent = 0;
     }

@@ -9,43 +9,50 @@ import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The counts of those who are being denied, apart from all others: no flood of fresh keys washes them out, for a cache
- * that goes by how often and how lately a key was seen may be wrong about one that asks once a second.
+ * The counts of clients that are being denied. A flood of new keys cannot evict them: a cache that judges by frequency
+ * and recency may evict a key that is asked for once a second.
  *
- * <p>A count stays for as long as something of it counts. There is place for so many, and a newcomer finds one when one
- * of the two that have stayed longest has had its time, or has not been asked for {@value #PATIENCE} milliseconds. Else
- * it is left to the cache: those who came before and still ask are not driven out.
+ * <p>A count keeps its place while some of its permits are in use. If all places are taken, a new one gets the place of
+ * one of the two oldest, if that is fully replenished or has not been denied for {@value #PATIENCE} milliseconds;
+ * otherwise it stays in the cache. So clients that came first and still retry keep their places.
+ *
+ * @param <C> the type of the counts
  */
-final class DeniedCounts {
+final class DeniedCounts<C extends Count> {
 
     private static final long PATIENCE = 10_000;
-    private static final int LOOKED_AT = 2;
+    private static final int EXAMINED = 2;
 
-    private final ConcurrentMap<Object, Kept> counts = new ConcurrentHashMap<>();
-    private final Queue<Kept> inTurn = new ConcurrentLinkedQueue<>();
+    private final ConcurrentMap<Object, Kept<C>> counts = new ConcurrentHashMap<>();
+    private final Queue<Kept<C>> byAge = new ConcurrentLinkedQueue<>();
     private final AtomicInteger size = new AtomicInteger();
     private final int most;
-    private final BiConsumer<Object, Count> back;
+    private final BiConsumer<Object, C> release;
 
-    /** Lets counts go to {@code back}, which puts them where all others are. */
-    DeniedCounts(int most, BiConsumer<Object, Count> back) {
+    /**
+     * Creates an empty set.
+     *
+     * @param most the highest number of counts
+     * @param release puts a count back into the cache
+     */
+    DeniedCounts(int most, BiConsumer<Object, C> release) {
         this.most = most;
-        this.back = back;
+        this.release = release;
     }
 
     @Nullable
-    Count get(Object handle) {
+    C get(Object handle) {
         if (size.get() == 0) {
-            // Who is in the map has been counted before, and is until he is out of it.
+            // An entry of the map is counted before it is added, until after it is removed.
             return null;
         }
-        Kept kept = counts.get(handle);
+        Kept<C> kept = counts.get(handle);
         return kept == null ? null : kept.count;
     }
 
-    /** Keeps a count that has been denied now, if there is a place; something of it counts until then. */
-    void keep(Object handle, Count count, long until, long now) {
-        Kept there = counts.get(handle);
+    /** Keeps a count that was denied now, if there is a place; some of its permits are in use until that time. */
+    void keep(Object handle, C count, long until, long now) {
+        Kept<C> there = counts.get(handle);
         if (there != null) {
             there.until = until;
             there.deniedAt = now;
@@ -54,12 +61,12 @@ final class DeniedCounts {
         if (!takePlace(now)) {
             return;
         }
-        Kept kept = new Kept(handle, count, until, now);
-        // First to be found here, then kept: whoever misses it in the cache looks here once more.
+        Kept<C> kept = new Kept<>(handle, count, until, now);
+        // First to be found here, then protected: a lookup that misses it in the cache looks here again.
         if (counts.putIfAbsent(handle, kept) != null) {
             size.decrementAndGet();
-        } else if (count.keepApart()) {
-            inTurn.add(kept);
+        } else if (count.protect()) {
+            byAge.add(kept);
         } else {
             counts.remove(handle, kept);
             size.decrementAndGet();
@@ -67,42 +74,41 @@ final class DeniedCounts {
     }
 
     private boolean takePlace(long now) {
-        for (int looked = 0; size.get() >= most; looked++) {
-            Kept oldest = looked < LOOKED_AT ? inTurn.poll() : null;
+        for (int examined = 0; size.get() >= most; examined++) {
+            Kept<C> oldest = examined < EXAMINED ? byAge.poll() : null;
             if (oldest == null) {
                 return false;
             }
             if (oldest.isWanted(now)) {
-                inTurn.add(oldest);
+                byAge.add(oldest);
             } else {
-                letGo(oldest);
+                release(oldest);
             }
         }
-        // As many as come at this instant may be too many; they are few, and the next ones find no place.
+        // Threads that arrive here at the same time may exceed the bound by their number.
         size.incrementAndGet();
         return true;
     }
 
-    private void letGo(Kept kept) {
-        back.accept(kept.handle, kept.count);
-        kept.count.letGo();
+    private void release(Kept<C> kept) {
+        release.accept(kept.handle, kept.count);
+        kept.count.unprotect();
         counts.remove(kept.handle, kept);
         size.decrementAndGet();
     }
 
-    /** How many are kept, for tests to look at. */
     int size() {
         return size.get();
     }
 
-    private static final class Kept {
+    private static final class Kept<C> {
 
         private final Object handle;
-        private final Count count;
+        private final C count;
         private volatile long until;
         private volatile long deniedAt;
 
-        Kept(Object handle, Count count, long until, long deniedAt) {
+        Kept(Object handle, C count, long until, long deniedAt) {
             this.handle = handle;
             this.count = count;
             this.until = until;

@@ -9,29 +9,26 @@ import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
 
-/**
- * Decides in this process for each of its subscribers, on the thread that requests: {@code Mono.fromCallable}, with
- * less in between.
- */
+/** Decides for each subscriber on the thread that requests: {@code Mono.fromCallable} with fewer steps. */
 final class LocalDecisionMono extends Mono<Decision> {
 
-    private final LocalStore store;
+    private final CountTable<?> table;
     private final List<Claim> claims;
     private final boolean charging;
 
-    private LocalDecisionMono(LocalStore store, List<Claim> claims, boolean charging) {
-        this.store = store;
+    private LocalDecisionMono(CountTable<?> table, List<Claim> claims, boolean charging) {
+        this.table = table;
         this.claims = claims;
         this.charging = charging;
     }
 
-    static Mono<Decision> of(LocalStore store, List<Claim> claims, boolean charging) {
-        return onAssembly(new LocalDecisionMono(store, claims, charging));
+    static Mono<Decision> of(CountTable<?> table, List<Claim> claims, boolean charging) {
+        return onAssembly(new LocalDecisionMono(table, claims, charging));
     }
 
     @Override
     public void subscribe(CoreSubscriber<? super Decision> actual) {
-        actual.onSubscribe(new LocalDecisionSubscription(store, claims, charging, actual));
+        actual.onSubscribe(new LocalDecisionSubscription(table, claims, charging, actual));
     }
 
     private static final class LocalDecisionSubscription implements Subscription {
@@ -43,15 +40,15 @@ final class LocalDecisionMono extends Mono<Decision> {
         private static final int REQUESTED = 1;
         private static final int CANCELLED = 2;
 
-        private final LocalStore store;
+        private final CountTable<?> table;
         private final List<Claim> claims;
         private final boolean charging;
         private final CoreSubscriber<? super Decision> actual;
         private volatile int state;
 
         LocalDecisionSubscription(
-                LocalStore store, List<Claim> claims, boolean charging, CoreSubscriber<? super Decision> actual) {
-            this.store = store;
+                CountTable<?> table, List<Claim> claims, boolean charging, CoreSubscriber<? super Decision> actual) {
+            this.table = table;
             this.claims = claims;
             this.charging = charging;
             this.actual = actual;
@@ -64,7 +61,7 @@ final class LocalDecisionMono extends Mono<Decision> {
             }
             Decision decision;
             try {
-                decision = store.decide(claims, charging);
+                decision = table.decide(claims, charging);
             } catch (Throwable e) {
                 if (state == CANCELLED) {
                     Operators.onErrorDropped(e, actual.currentContext());

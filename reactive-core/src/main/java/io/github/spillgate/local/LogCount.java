@@ -1,5 +1,6 @@
 package io.github.spillgate.local;
 
+import io.github.spillgate.Claim;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Settlement.Hits;
 import java.util.ArrayList;
@@ -7,22 +8,21 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * The count of a log: its hits in a ring, oldest first, those of one slot as one entry.
+ * The count of a log: a ring of entries, the oldest first, one for each slot that has hits.
  *
- * <p>An entry is two longs that lie together: its slot and how many permits were taken in it, at least one. The first
- * {@code left} entries have left by the time that was looked at, but are dropped only by the next change, or if they
- * are more than {@value #MOST_LEFT}.
+ * <p>An entry is two adjacent longs: its slot, and the number of permits taken in it, at least one. The first {@code
+ * expired} entries no longer count at the present time. They are removed by the next change, or when there are more
+ * than {@value #MOST_EXPIRED}.
  */
 final class LogCount extends Count {
     // Design notes.
     //
-    // With many keys, a decision waits for memory more than for anything else. Both ends of the ring are found with
-    // what lies in the count itself, the mask, so that the processor can fetch them at the same time; if the ring were
-    // asked for its length first, each look would wait twice. Copies of the oldest and the newest slot in the count, so
-    // as to look at the ring less often, made decisions slower: who takes needs both ends all the same, only later.
+    // With many keys, a decision mostly waits for memory. Both ends of the ring are found with the mask, which is in
+    // the count itself, so the processor can fetch them at the same time; with the array's length it would wait twice.
+    // Copies of the oldest and the newest slot in the count made decisions slower: a take needs both ends anyway.
 
     private static final int SMALLEST = 4;
-    private static final int MOST_LEFT = 64;
+    private static final int MOST_EXPIRED = 64;
     private static final int MOST_HITS = 64;
     private static final long[] NONE = {};
 
@@ -36,33 +36,34 @@ final class LogCount extends Count {
     private long slotOfNow;
     private long window;
     private long resolution;
-    private int left;
+    private int expired;
     private long used;
 
     @Override
-    void look(Limit limit, long now) {
+    public void advance(Claim claim, long now) {
+        Limit limit = claim.limit();
         this.now = now;
         window = limit.window().toMillis();
         resolution = limit.resolution().toMillis();
         slotOfNow = resolution == 1 ? now : now / resolution; // a division takes long
         pull(slotOfNow);
-        if (size > 0 && leavesAt(slot(size - 1)) <= now) {
-            left = size;
+        if (size > 0 && expiresAt(slot(size - 1)) <= now) {
+            expired = size;
             used = 0;
             return;
         }
-        left = 0;
+        expired = 0;
         used = total;
-        while (left < size && leavesAt(slot(left)) <= now) {
-            used -= hits(left);
-            left++;
+        while (expired < size && expiresAt(slot(expired)) <= now) {
+            used -= hits(expired);
+            expired++;
         }
-        if (left > MOST_LEFT) {
-            dropLeft();
+        if (expired > MOST_EXPIRED) {
+            dropExpired();
         }
     }
 
-    /** Makes one entry of everything that is stamped later than the slot of now, if anything is. */
+    /** Merges all entries that are later than the present slot into one of that slot. */
     private void pull(long slot) {
         if (size == 0 || slot(size - 1) <= slot) {
             return;
@@ -76,13 +77,13 @@ final class LogCount extends Count {
     }
 
     @Override
-    boolean fits(Limit limit, long cost) {
+    public boolean fits(Limit limit, long cost) {
         return used + cost <= limit.permits();
     }
 
     @Override
-    void take(long cost) {
-        dropLeft();
+    public void take(long cost) {
+        dropExpired();
         if (size > 0 && slot(size - 1) == slotOfNow) {
             setHits(size - 1, hits(size - 1) + cost);
         } else {
@@ -93,16 +94,16 @@ final class LogCount extends Count {
     }
 
     @Override
-    void recordDenied(Limit limit, long cost) {
+    public void recordDenied(Limit limit, long cost) {
         long most = Math.max(used, limit.permits());
         take(cost);
         trim(used - most);
     }
 
     @Override
-    void refund(Limit limit, long takenAt, long permits) {
+    public void refund(Limit limit, long takenAt, long permits) {
         long slot = takenAt / resolution;
-        for (int i = size - 1; i >= left && slot(i) >= slot; i--) {
+        for (int i = size - 1; i >= expired && slot(i) >= slot; i--) {
             if (slot(i) == slot) {
                 long given = Math.min(permits, hits(i));
                 used -= given;
@@ -110,16 +111,16 @@ final class LogCount extends Count {
                 if (hits(i) == 0) {
                     remove(i);
                 }
-                dropLeft();
+                dropExpired();
                 return;
             }
         }
     }
 
     @Override
-    void refundOldest(long permits) {
+    public void refundOldest(long permits) {
         if (used > 0) {
-            dropLeft();
+            dropExpired();
             trim(permits);
         }
     }
@@ -140,51 +141,48 @@ final class LogCount extends Count {
     }
 
     @Override
-    void clear() {
+    public void clear() {
         ring = NONE;
         mask = 0;
         head = 0;
         size = 0;
         total = 0;
-        left = 0;
+        expired = 0;
         used = 0;
     }
 
     @Override
-    long used() {
+    public long used() {
         return used;
     }
 
     @Override
-    long recorded() {
+    public long recorded() {
         return used;
     }
 
     @Override
-    long wholeAt() {
-        return used == 0 ? now : leavesAt(slot(size - 1));
+    public long wholeAt() {
+        return used == 0 ? now : expiresAt(slot(size - 1));
     }
 
     @Override
-    long fitsAt(Limit limit, long cost) {
+    public long fitsAt(Limit limit, long cost) {
         long missing = used + cost - limit.permits();
         long fitsAt = now;
-        for (int i = left; missing > 0; i++) {
+        for (int i = expired; missing > 0; i++) {
             missing -= hits(i);
-            fitsAt = leavesAt(slot(i));
+            fitsAt = expiresAt(slot(i));
         }
         return fitsAt;
     }
 
-    /**
-     * What has much to tell tells it coarser: hits that lie together are told as if they had all come with the last of
-     * them.
-     */
+    /** Merges neighbours if there are many entries: all of them then count from the last one. */
     @Override
-    List<Hits> hits() {
-        int together = (size - left + MOST_HITS - 1) / MOST_HITS;
+    public List<Hits> hits() {
+        int together = (size - expired + MOST_HITS - 1) / MOST_HITS;
         List<Hits> all = new ArrayList<>();
-        for (int i = left; i < size; i += together) {
+        for (int i = expired; i < size; i += together) {
             int last = Math.min(i + together, size) - 1;
             long permits = 0;
             for (int j = i; j <= last; j++) {
@@ -195,15 +193,15 @@ final class LogCount extends Count {
         return all;
     }
 
-    /** A hit leaves when the end of its slot is one window old. */
-    private long leavesAt(long slot) {
+    /** A hit counts until the end of its slot is one window ago. */
+    private long expiresAt(long slot) {
         return (slot + 1) * resolution + window;
     }
 
-    private void dropLeft() {
-        head = index(left);
-        size -= left;
-        left = 0;
+    private void dropExpired() {
+        head = index(expired);
+        size -= expired;
+        expired = 0;
         total = used;
         int capacity = mask + 1;
         if (capacity > SMALLEST && size <= capacity / 4) {

@@ -9,7 +9,6 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.StoreState.Breaker;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -55,10 +54,10 @@ final class Chaos implements AutoCloseable {
     private final RedisClient client;
     private final RedisClient ofTheTest;
     private final RedisStore redisStore;
-    private final LocalStore local;
+    private final LocalFallback local;
     private final ResilientStore store;
     private final RateLimiter limiter;
-    private final Ledger ledger = new Ledger();
+    private final Admissions ledger = new Admissions();
     private final LoadGenerator traffic;
     private final StallMeter stalls = StallMeter.start();
     private @Nullable StatefulRedisConnection<String, String> connection;
@@ -94,7 +93,7 @@ final class Chaos implements AutoCloseable {
         this.client = RedisClient.create(asked);
         this.ofTheTest = RedisClient.create(redis == null ? asked : redis.uri());
         this.redisStore = RedisStore.create(client);
-        this.local = LocalStore.bounded(100_000).share(share);
+        this.local = Fallback.local(100_000).share(share);
         this.store = ResilientStore.builder(redisStore)
                 .fallback(local)
                 .breaker(settings -> FULL || TELLS ? settings : settings.waitIntervalFunctionInOpenState(SHORT_WAIT))
@@ -107,7 +106,7 @@ final class Chaos implements AutoCloseable {
         return Objects.requireNonNull(redis, "of several the test knows which one it means");
     }
 
-    Ledger ledger() {
+    Admissions ledger() {
         return ledger;
     }
 
@@ -212,7 +211,9 @@ final class Chaos implements AutoCloseable {
 
     /** How many questions are open, or leave something in doubt; none, when all is over. */
     int openQuestions() {
-        return 10_000 - store.gate().freePlaces() + store.doubts().size();
+        return 10_000
+                - store.failover().gates().whole().freePlaces()
+                + store.failover().grants().unanswered().size();
     }
 
     /** Every decision has ended, none with an error, none late, and nobody has got too much. */
@@ -249,7 +250,7 @@ final class Chaos implements AutoCloseable {
     void assertRedisHoldsExactlyWhatWasGranted() {
         assertThat(state().unknown()).as("unknown").isZero();
         withUnprotected(exact -> await().atMost(PATIENCE).untilAsserted(() -> {
-            for (Ledger.Page page : ledger.lasting()) {
+            for (Admissions.Page page : ledger.lasting()) {
                 assertThat(used(exact, page)).as("used of %s", page).isEqualTo(ledger.owedToRedis(page));
             }
         }));
@@ -258,7 +259,7 @@ final class Chaos implements AutoCloseable {
     /** Redis holds what callers were granted since it was started, and nothing but what they were granted. */
     void assertTheNewRedisHoldsWhatWasGranted() {
         withUnprotected(exact -> await().atMost(PATIENCE).untilAsserted(() -> {
-            for (Ledger.Page page : ledger.lasting()) {
+            for (Admissions.Page page : ledger.lasting()) {
                 assertThat(used(exact, page))
                         .as("used of %s", page)
                         .isBetween(ledger.owedToRedis(page), ledger.grantedAtMost(page));
@@ -269,7 +270,7 @@ final class Chaos implements AutoCloseable {
     /** Redis holds what callers were granted, and perhaps what it has granted to nobody who heard of it. */
     void assertRedisHoldsAtLeastWhatWasGranted() {
         withUnprotected(exact -> {
-            for (Ledger.Page page : ledger.lasting()) {
+            for (Admissions.Page page : ledger.lasting()) {
                 assertThat(used(exact, page)).as("used of %s", page).isGreaterThanOrEqualTo(ledger.owedToRedis(page));
             }
         });
@@ -282,7 +283,7 @@ final class Chaos implements AutoCloseable {
         }
     }
 
-    private static long used(RateLimiter exact, Ledger.Page page) {
+    private static long used(RateLimiter exact, Admissions.Page page) {
         Charge charge = Charge.of(page.claim().key(), page.claim().limit());
         return exact.peek(charge).block(PATIENCE).limits().get(0).used();
     }

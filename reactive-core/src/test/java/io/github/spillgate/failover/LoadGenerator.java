@@ -41,7 +41,7 @@ final class LoadGenerator {
             List.of(Limit.perHour(3_000), Limit.perDay(5_000).counter(), Limit.of(200, Duration.ofMillis(500)));
 
     private final RateLimiter limiter;
-    private final Ledger ledger;
+    private final Admissions ledger;
     private final AtomicInteger callers = new AtomicInteger();
     private final Map<Source, LongAdder> decisions = new ConcurrentHashMap<>();
     private final LatencyHistogram open = new LatencyHistogram();
@@ -52,7 +52,7 @@ final class LoadGenerator {
     private final Queue<Throwable> errors = new ConcurrentLinkedQueue<>();
     private volatile boolean stopping;
 
-    LoadGenerator(RateLimiter limiter, Ledger ledger) {
+    LoadGenerator(RateLimiter limiter, Admissions ledger) {
         this.limiter = limiter;
         this.ledger = ledger;
     }

@@ -12,7 +12,6 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Settlement;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
@@ -48,8 +47,8 @@ class ReconcilersTest {
         for (int i = 0; i < ROUNDS; i++) {
             Parts store = new Parts();
             stores.add(store);
-            LocalStore local = LocalStore.bounded(10_000);
-            local.standInFor(store);
+            LocalFallback local = Fallback.local(10_000);
+            local.bindTo(store);
             Reconcilers settlers = new Reconcilers(
                     store,
                     local,
@@ -92,7 +91,7 @@ class ReconcilersTest {
         private final Set<String> prepared = new HashSet<>();
         private final RateLimiter limiter = RateLimiter.builder("api")
                 .store(ResilientStore.builder(new InParts())
-                        .fallback(LocalStore.bounded(10_000, time))
+                        .fallback(Fallback.local(10_000, time))
                         .build())
                 .limit(Limit.perHour(10))
                 .build();

@@ -207,7 +207,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
                 }))
                 .build();
         RateLimiter limiter = on(store);
-        int places = store.gate().freePlaces();
+        int places = store.failover().gates().whole().freePlaces();
         remote.hangs();
         List<Decision> told = new ArrayList<>();
         limiter.tryAcquire("a").subscribe(told::add);
@@ -215,7 +215,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         limiter.tryAcquire("b").onErrorComplete().subscribe(told::add);
         time.passMillis(1_000);
         assertThat(told).extracting(Decision::source).containsExactlyInAnyOrder(Source.LOCAL, Source.LOCAL);
-        assertThat(store.gate().freePlaces()).isGreaterThanOrEqualTo(places - 1);
+        assertThat(store.failover().gates().whole().freePlaces()).isGreaterThanOrEqualTo(places - 1);
     }
 
     static Stream<Function<RateLimiter, Mono<?>>> questionsThatAreAnswered() {
@@ -229,13 +229,13 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     void whoAsksIsAnsweredAlsoIfTheBreakerThrowsAtASuccess(Function<RateLimiter, Mono<?>> question) {
         ResilientStore store = throwsWhereItOpens(1);
         RateLimiter limiter = on(store);
-        int places = store.gate().freePlaces();
+        int places = store.failover().gates().whole().freePlaces();
         remote.hangs();
         listen(question.apply(limiter));
         time.passMillis(2);
         remote.goOn();
         assertThat(signals).containsExactly(Source.OTHER);
-        assertThat(store.gate().freePlaces()).isEqualTo(places);
+        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(places);
     }
 
     @Test

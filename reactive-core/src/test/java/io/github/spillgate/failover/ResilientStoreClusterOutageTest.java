@@ -8,7 +8,6 @@ import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisClusterForTests;
@@ -39,7 +38,7 @@ class ResilientStoreClusterOutageTest {
     private @Nullable RateLimiter limiter;
 
     private RateLimiter limiter(RedisClusterForTests nodes) {
-        return limiter(nodes, LocalStore.bounded(10_000));
+        return limiter(nodes, Fallback.local(10_000));
     }
 
     private RateLimiter limiter(RedisClusterForTests nodes, LimitStore fallback) {

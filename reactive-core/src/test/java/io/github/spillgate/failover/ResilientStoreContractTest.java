@@ -5,7 +5,6 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.Settlement;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.LimitStoreContract;
 import io.github.spillgate.testkit.ManualClock;
@@ -65,7 +64,7 @@ class ResilientStoreContractTest {
         private final ManualClock clock = new ManualClock();
         private final RedisStore redis = RedisStore.create(refused);
         private final ResilientStore store = ResilientStore.builder(redis)
-                .fallback(LocalStore.bounded(10_000, clock))
+                .fallback(Fallback.local(10_000, clock))
                 .build();
 
         @AfterEach
@@ -90,7 +89,7 @@ class ResilientStoreContractTest {
 
         private final ManualClock clock = new ManualClock();
         private final ResilientStore store = ResilientStore.builder(new Hanging())
-                .fallback(LocalStore.bounded(10_000, clock))
+                .fallback(Fallback.local(10_000, clock))
                 .deadline(Duration.ofMillis(1))
                 .build();
 

@@ -61,8 +61,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
                 .withMessage("nothing listens there");
         assertThatExceptionOfType(LimitStoreUnavailableException.class)
                 .isThrownBy(() -> limiter.tryAcquire("a").block())
-                .withMessage(
-                        "ControlledStore is not asked for now, because it did not answer well: nothing listens there");
+                .withMessage("ControlledStore was not asked, because it is unavailable: nothing listens there");
     }
 
     @Test

@@ -9,7 +9,6 @@ import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
@@ -29,7 +28,7 @@ abstract class ResilientStoreFixture {
 
     final VirtualTime time = new VirtualTime();
     final ControlledStore remote = new ControlledStore(time);
-    final LocalStore local = LocalStore.bounded(1_000, time);
+    final LocalFallback local = Fallback.local(1_000, time);
 
     /** The values and errors of {@link #listen}, in their order. */
     final List<Object> signals = new ArrayList<>();

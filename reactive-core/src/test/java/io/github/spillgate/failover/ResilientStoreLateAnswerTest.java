@@ -364,7 +364,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         remote.answers();
         remote.goOn();
         assertThat(used("a")).isZero();
-        assertThat(store.doubts().size()).isZero();
+        assertThat(store.failover().grants().unanswered().size()).isZero();
     }
 
     @Test
@@ -376,7 +376,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         time.passMillis(100);
         remote.answers();
         remote.failsToGoOn(new LimitStoreUnavailableException("late", null));
-        assertThat(store.doubts().size()).isZero();
+        assertThat(store.failover().grants().unanswered().size()).isZero();
         time.pass(Duration.ofSeconds(3));
         assertThat(limiter.state().reconciled()).isEqualTo(3);
         assertThat(limiter.state().unknown()).isZero();

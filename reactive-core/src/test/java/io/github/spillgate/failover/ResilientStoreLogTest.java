@@ -8,7 +8,6 @@ import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.VirtualTime;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
@@ -28,7 +27,7 @@ class ResilientStoreLogTest {
     private final ControlledStore remote = new ControlledStore(time);
     private final RateLimiter limiter = RateLimiter.builder("api")
             .store(remote)
-            .fallback(LocalStore.bounded(1_000, time))
+            .fallback(Fallback.local(1_000, time))
             .limit(Limit.perMinute(10_000))
             .build();
 
@@ -57,8 +56,8 @@ class ResilientStoreLogTest {
         }
         assertThat(lines())
                 .containsExactly(
-                        "WARN Falling back to LocalStore; ControlledStore is unavailable: nothing listens there",
-                        "INFO ControlledStore is available again; LocalStore no longer decides");
+                        "WARN Falling back to LocalFallback; ControlledStore is unavailable: nothing listens there",
+                        "INFO ControlledStore is available again; LocalFallback no longer decides");
     }
 
     @Test
@@ -108,14 +107,14 @@ class ResilientStoreLogTest {
         }
         assertThat(lines())
                 .containsExactly(
-                        "WARN Falling back to LocalStore; ControlledStore is unavailable: ControlledStore did not "
+                        "WARN Falling back to LocalFallback; ControlledStore is unavailable: ControlledStore did not "
                                 + "reply within 100 ms",
                         "WARN ControlledStore cannot be reached: WRONGPASS",
-                        "INFO ControlledStore is available again; LocalStore no longer decides",
-                        "WARN Falling back to LocalStore; ControlledStore is unavailable: ControlledStore did not "
+                        "INFO ControlledStore is available again; LocalFallback no longer decides",
+                        "WARN Falling back to LocalFallback; ControlledStore is unavailable: ControlledStore did not "
                                 + "reply within 100 ms",
                         "WARN ControlledStore cannot be reached: WRONGPASS",
-                        "INFO ControlledStore is available again; LocalStore no longer decides");
+                        "INFO ControlledStore is available again; LocalFallback no longer decides");
     }
 
     @Test
@@ -130,7 +129,7 @@ class ResilientStoreLogTest {
         remote.failsToGoOn(new LimitStoreUnreachableException("nothing listens there", null));
         assertThat(lines())
                 .containsExactly(
-                        "WARN Falling back to LocalStore; ControlledStore is unavailable: nothing listens there");
+                        "WARN Falling back to LocalFallback; ControlledStore is unavailable: nothing listens there");
     }
 
     @Test
@@ -142,7 +141,7 @@ class ResilientStoreLogTest {
         remote.answers();
         limiter.tryAcquire("other").subscribe();
         assertThat(lines())
-                .containsExactly("WARN Falling back to LocalStore; ControlledStore is unavailable: told to fail");
+                .containsExactly("WARN Falling back to LocalFallback; ControlledStore is unavailable: told to fail");
         assertThat(limiter.state().problem()).hasValue("told to fail");
     }
 
@@ -152,7 +151,7 @@ class ResilientStoreLogTest {
         ask(100);
         assertThat(lines())
                 .containsExactly(
-                        "WARN ControlledStore cannot decide on a key; falling back to LocalStore for it: the value "
+                        "WARN ControlledStore cannot decide on a key; falling back to LocalFallback for it: the value "
                                 + "under a key is not ours");
     }
 
@@ -164,7 +163,7 @@ class ResilientStoreLogTest {
         time.passMillis(2_000);
         assertThat(lines()).hasSize(2);
         assertThat(lines().get(1))
-                .isEqualTo("WARN 4 permits that LocalStore has granted will not be charged in ControlledStore");
+                .isEqualTo("WARN 4 permits that LocalFallback has granted will not be charged in ControlledStore");
     }
 
     @Test
@@ -187,7 +186,7 @@ class ResilientStoreLogTest {
         askForTenths(9);
         assertThat(lines())
                 .containsExactly(
-                        "WARN Falling back to LocalStore; ControlledStore is unavailable: ControlledStore did not "
+                        "WARN Falling back to LocalFallback; ControlledStore is unavailable: ControlledStore did not "
                                 + "reply within 100 ms");
         assertThat(limiter.state().breaker()).as("it has heard of one question").isEqualTo(Breaker.CLOSED);
         assertThat(limiter.state().source()).isEqualTo(Source.LOCAL);
@@ -197,7 +196,8 @@ class ResilientStoreLogTest {
         remote.goOn();
         askForTenths(50);
         assertThat(lines()).hasSize(2);
-        assertThat(lines().get(1)).isEqualTo("INFO ControlledStore is available again; LocalStore no longer decides");
+        assertThat(lines().get(1))
+                .isEqualTo("INFO ControlledStore is available again; LocalFallback no longer decides");
         assertThat(limiter.state().source()).isEqualTo(Source.OTHER);
         assertThat(limiter.state().isFallbackActive()).isFalse();
         assertThat(limiter.state().problem()).isEmpty();

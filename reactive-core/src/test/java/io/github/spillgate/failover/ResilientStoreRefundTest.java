@@ -10,7 +10,6 @@ import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState.Breaker;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.List;
@@ -109,7 +108,7 @@ class ResilientStoreRefundTest {
     @Test
     void eachSubscriptionIsARefundOfItsOwn() {
         ResilientStore store = ResilientStore.builder(remote)
-                .fallback(LocalStore.bounded(1_000, time))
+                .fallback(Fallback.local(1_000, time))
                 .build();
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(store)
@@ -134,7 +133,7 @@ class ResilientStoreRefundTest {
     private RateLimiter limiter(String limit) {
         return RateLimiter.builder("api")
                 .store(remote)
-                .fallback(LocalStore.bounded(1_000, time))
+                .fallback(Fallback.local(1_000, time))
                 .limit(Limit.parse(limit))
                 .build();
     }

@@ -83,7 +83,7 @@ class ResilientStoreRefusalTest {
             await().atMost(PATIENCE)
                     .until(() -> limiter.state().problem().orElse("none").contains("+script|load"));
             assertThat(limiter.tryAcquire(KEY).block().source()).isEqualTo(Source.LOCAL);
-            assertThat(log.lines("Falling back to LocalStore")).hasSize(1);
+            assertThat(log.lines("Falling back to LocalFallback")).hasSize(1);
         }
     }
 

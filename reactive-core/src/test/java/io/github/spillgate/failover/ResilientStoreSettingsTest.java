@@ -43,7 +43,7 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
             assertThatIllegalArgumentException()
                     .isThrownBy(
                             () -> ResilientStore.builder(store).fallback(local).build())
-                    .withMessageContaining("stands in for ControlledStore already")
+                    .withMessageContaining("already in use for ControlledStore")
                     .withMessageContaining("one ResilientStore that several limiters share");
         }
     }
@@ -82,6 +82,6 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
                 .deadline(minute)
                 .build();
         assertThat(store.deadline()).hasValue(minute);
-        assertThat(store.gate().freePlaces()).isEqualTo(1);
+        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(1);
     }
 }

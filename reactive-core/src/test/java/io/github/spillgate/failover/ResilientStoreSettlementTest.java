@@ -338,21 +338,21 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         sendTheSettlement(limiter);
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
         assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
-        assertThat(store.gate().freePlaces()).isEqualTo(2);
+        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(2);
     }
 
     @Test
     void whatIsOwedIsSettledAlsoIfTheBreakerThrows() {
         ResilientStore store = throwsWhereItOpens(2);
         RateLimiter limiter = on(store);
-        int places = store.gate().freePlaces();
+        int places = store.failover().gates().whole().freePlaces();
         remote.fails();
         now(limiter.tryAcquire("a"));
         remote.answers();
         remote.settles(charged -> charged.delayElement(Duration.ofMillis(2)));
         time.pass(Duration.ofSeconds(2));
         assertThat(limiter.state().reconciled()).isEqualTo(1);
-        assertThat(store.gate().freePlaces()).isEqualTo(places);
+        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(places);
     }
 
     @Test

@@ -79,12 +79,14 @@ class ResilientStoreSoakTest {
         ResilientStore store = chaos.store();
         await().atMost(Chaos.PATIENCE).untilAsserted(() -> {
             assertThat(chaos.openQuestions()).as("open questions").isZero();
-            assertThat(store.deadlines().size()).as("deadlines").isZero();
+            assertThat(store.failover().timers().deadline().size())
+                    .as("deadlines")
+                    .isZero();
             assertThat(network.connections()).as("connections").isEqualTo(1);
             assertThat(threads()).as("threads").hasSizeLessThanOrEqualTo(threads.size() + A_FEW);
         });
         // Those who have been answered late leave when the next one comes, or after a minute.
-        assertThat(store.late().size()).as("late answers").isLessThan(20_000);
+        assertThat(store.failover().timers().late().size()).as("late answers").isLessThan(20_000);
         assertThat(usedAfterCollection()).as("bytes used").isLessThan(used + 32 * MEGABYTE);
     }
 

@@ -9,7 +9,6 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.RedisForTests;
@@ -64,7 +63,7 @@ class ResilientStoreStallTest {
     private final RedisForTests redis = RedisForTests.startOwn();
     private final RedisClient client = RedisClient.create(redis.uri());
     private final RedisStore redisStore = RedisStore.create(client);
-    private final Ledger ledger = new Ledger();
+    private final Admissions ledger = new Admissions();
     private final Queue<Throwable> errors = new ConcurrentLinkedQueue<>();
     private final Queue<Source> sources = new ConcurrentLinkedQueue<>();
     private ResilientStore store;
@@ -73,7 +72,7 @@ class ResilientStoreStallTest {
     @BeforeEach
     void begin() {
         store = ResilientStore.builder(redisStore)
-                .fallback(LocalStore.bounded(10_000))
+                .fallback(Fallback.local(10_000))
                 .deadline(Duration.ofMillis(DEADLINE))
                 .breaker(settings -> settings.waitIntervalFunctionInOpenState(IntervalFunction.of(30)))
                 .build();
@@ -133,7 +132,8 @@ class ResilientStoreStallTest {
                 .untilAsserted(() -> assertThat(limiter.state().toReconcile())
                         .as(
                                 "%s, with %d in doubt",
-                                limiter.state(), store.doubts().size())
+                                limiter.state(),
+                                store.failover().grants().unanswered().size())
                         .isZero());
     }
 
@@ -275,7 +275,7 @@ class ResilientStoreStallTest {
         RateLimiter exact =
                 RateLimiter.builder("stops").store(new Unprotected(redisStore)).build();
         await().atMost(PATIENCE).untilAsserted(() -> {
-            for (Ledger.Page page : ledger.lasting()) {
+            for (Admissions.Page page : ledger.lasting()) {
                 Charge charge = Charge.of(page.claim().key(), page.claim().limit());
                 assertThat(exact.peek(charge).block(PATIENCE).limits().get(0).used())
                         .as("used of %s", page)

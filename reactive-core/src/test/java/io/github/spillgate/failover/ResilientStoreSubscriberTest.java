@@ -149,18 +149,18 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
         for (int i = 0; i < 100; i++) {
             now(limiter.tryAcquire("a"));
         }
-        assertThat(store.deadlines().size()).isLessThanOrEqualTo(1);
+        assertThat(store.failover().timers().deadline().size()).isLessThanOrEqualTo(1);
         remote.hangs();
         for (int i = 0; i < 100; i++) {
             listen(limiter.peek("a"));
         }
         time.passMillis(100);
-        assertThat(store.late().size()).isEqualTo(100);
+        assertThat(store.failover().timers().late().size()).isEqualTo(100);
         remote.goOn();
         time.pass(Duration.ofSeconds(2));
         listen(limiter.peek("a"));
         time.passMillis(100);
-        assertThat(store.late().size()).isEqualTo(1);
+        assertThat(store.failover().timers().late().size()).isEqualTo(1);
     }
 
     @Test
@@ -187,14 +187,14 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
         remote.isDeaf();
         listen(limiter.tryAcquire("a"));
         time.passMillis(100);
-        assertThat(store.gate().freePlaces()).isZero();
-        assertThat(store.doubts().size()).isEqualTo(1);
+        assertThat(store.failover().gates().whole().freePlaces()).isZero();
+        assertThat(store.failover().grants().unanswered().size()).isEqualTo(1);
         remote.answers();
         time.pass(Duration.ofMinutes(1));
-        assertThat(store.gate().freePlaces()).isEqualTo(1);
-        assertThat(store.doubts().size()).isZero();
-        assertThat(store.deadlines().size()).isZero();
-        assertThat(store.late().size()).isZero();
+        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(1);
+        assertThat(store.failover().grants().unanswered().size()).isZero();
+        assertThat(store.failover().timers().deadline().size()).isZero();
+        assertThat(store.failover().timers().late().size()).isZero();
     }
 
     /** A place released twice would let ever more operations through to a store that hangs. */
@@ -218,12 +218,12 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
         RateLimiter limiter = on(store);
         listen(limiter.tryAcquire("a"));
         listen(limiter.tryAcquire("a"));
-        assertThat(store.gate().freePlaces()).isZero();
+        assertThat(store.failover().gates().whole().freePlaces()).isZero();
         time.pass(Duration.ofSeconds(61));
-        assertThat(store.gate().freePlaces()).isEqualTo(2);
+        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(2);
         asked.get(0).onError(new LimitStoreUnavailableException("late", null));
         asked.get(1).onComplete();
-        assertThat(store.gate().freePlaces()).isEqualTo(2);
+        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(2);
     }
 
     @Test
@@ -243,8 +243,8 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
         assertThat(limiter.state().toReconcile()).isEqualTo(1);
         remote.answers();
         time.pass(Duration.ofSeconds(90));
-        assertThat(store.doubts().size()).isZero();
-        assertThat(store.gate().freePlaces()).isEqualTo(10_000);
+        assertThat(store.failover().grants().unanswered().size()).isZero();
+        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(10_000);
     }
 
     private static final class Throwing extends BaseSubscriber<Decision> {

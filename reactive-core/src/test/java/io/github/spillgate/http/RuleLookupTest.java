@@ -177,7 +177,7 @@ class RuleLookupTest {
         try (RedisStore redis = RedisStore.create(client);
                 RateLimiter onRedis = RateLimiter.builder("test-" + UUID.randomUUID())
                         .store(redis)
-                        .fallback(isStrict ? Fallback.error() : LocalStore.bounded(100))
+                        .fallback(isStrict ? Fallback.error() : Fallback.local(100))
                         .deadline(Duration.ofSeconds(2))
                         .build()) {
             // A connection may take longer than the deadline of the first decision.

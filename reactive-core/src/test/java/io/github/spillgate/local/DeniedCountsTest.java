@@ -17,7 +17,7 @@ class DeniedCountsTest {
     private static final long PATIENCE = 10_000;
 
     private final List<Object> back = new ArrayList<>();
-    private final DeniedCounts apart = new DeniedCounts(3, (handle, count) -> back.add(handle));
+    private final DeniedCounts<Count> apart = new DeniedCounts<>(3, (handle, count) -> back.add(handle));
 
     @Test
     void whoIsKeptIsFoundUnderHisHandleAndNobodyElseIs() {
@@ -26,7 +26,7 @@ class DeniedCountsTest {
         assertThat(apart.get("a")).isSameAs(a);
         assertThat(apart.get("b")).isNull();
         assertThat(apart.size()).isEqualTo(1);
-        assertThat(a.isKeptApart()).isTrue();
+        assertThat(a.isProtected()).isTrue();
     }
 
     @Test
@@ -45,7 +45,7 @@ class DeniedCountsTest {
         fill(NOW + AN_HOUR);
         Count late = keep("late", NOW + AN_HOUR, NOW + PATIENCE - 1);
         assertThat(apart.get("late")).isNull();
-        assertThat(late.isKeptApart()).isFalse();
+        assertThat(late.isProtected()).isFalse();
         assertThat(apart.size()).isEqualTo(3);
         assertThat(back).isEmpty();
     }
@@ -65,8 +65,8 @@ class DeniedCountsTest {
         assertThat(apart.get("late")).isNotNull();
         assertThat(back).containsExactly("a");
         assertThat(apart.get("a")).isNull();
-        assertThat(before.get(0).isKeptApart()).isFalse();
-        assertThat(before.get(0).isRetired()).isFalse();
+        assertThat(before.get(0).isProtected()).isFalse();
+        assertThat(before.get(0).isEvicted()).isFalse();
         assertThat(apart.size()).isEqualTo(3);
     }
 
@@ -123,7 +123,7 @@ class DeniedCountsTest {
     @Test
     void aCountThatIsForgottenAlreadyIsNotKept() {
         Count forgotten = Count.of(Limit.perHour(1));
-        assertThat(forgotten.retire()).isTrue();
+        assertThat(forgotten.evict()).isTrue();
         apart.keep("a", forgotten, NOW + AN_HOUR, NOW);
         assertThat(apart.get("a")).isNull();
         assertThat(apart.size()).isZero();

@@ -9,6 +9,9 @@ import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.failover.Fallback;
+import io.github.spillgate.failover.LocalFallback;
+import io.github.spillgate.failover.LocalFallbacks;
 import io.github.spillgate.failover.ResilientStore;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
@@ -72,15 +75,16 @@ class LocalStoreFloodTest {
                         .as("after %d s", second)
                         .isFalse());
         assertThat(remembered()).isLessThanOrEqualTo(bound + bound / 4);
-        assertThat(store.apart().size()).isEqualTo(bound / 4);
+        assertThat(store.counts().denied().size()).isEqualTo(bound / 4);
     }
 
     /** The other store has denied the key, and then does not answer any more. */
     @Test
     void whomTheOtherStoreHasDeniedIsNotFreed() {
         Breakable other = new Breakable(LocalStore.bounded(bound, clock));
+        LocalFallback fallback = Fallback.local(bound, clock);
         try (ResilientStore resilient = ResilientStore.builder(other)
-                .fallback(store)
+                .fallback(fallback)
                 .deadline(Duration.ofSeconds(30))
                 .cacheDenials(Duration.ZERO)
                 .build()) {
@@ -99,7 +103,7 @@ class LocalStoreFloodTest {
                             .as("after %d s", second)
                             .isFalse());
             assertThat(protectedLimiter.tryAcquire("denied").block().source()).isEqualTo(Source.LOCAL);
-            assertThat(remembered()).isLessThanOrEqualTo(bound + bound / 4);
+            assertThat(LocalFallbacks.counts(fallback)).isLessThanOrEqualTo(bound + bound / 4);
         }
     }
 
@@ -108,7 +112,7 @@ class LocalStoreFloodTest {
         for (int i = 0; i < bound / 4; i++) {
             exhaustSmall("early-" + i);
         }
-        assertThat(store.apart().size()).isEqualTo(bound / 4);
+        assertThat(store.counts().denied().size()).isEqualTo(bound / 4);
         clock.advance(SMALL.window());
         exhaust("denied");
         flood(
@@ -117,7 +121,7 @@ class LocalStoreFloodTest {
                 second -> assertThat(ask("denied").isAllowed())
                         .as("after %d s", second)
                         .isFalse());
-        assertThat(store.apart().size()).isLessThanOrEqualTo(bound / 4);
+        assertThat(store.counts().denied().size()).isLessThanOrEqualTo(bound / 4);
     }
 
     /**
@@ -153,8 +157,8 @@ class LocalStoreFloodTest {
     }
 
     private long remembered() {
-        store.counts().cleanUp();
-        return store.counts().estimatedSize() + store.apart().size();
+        store.counts().cache().cleanUp();
+        return store.counts().cache().estimatedSize() + store.counts().denied().size();
     }
 
     private static RateLimiter limiter(LimitStore store, Limit limit) {

@@ -52,9 +52,9 @@ class LocalStoreTest {
         LocalStore store = LocalStore.bounded(100, clock);
         RateLimiter one = limiter(store, Limit.perHour(1));
         one.tryAcquire("a").block();
-        assertThat(store.apart().size()).isZero();
+        assertThat(store.counts().denied().size()).isZero();
         one.tryAcquire("a").block();
-        assertThat(store.apart().size()).isEqualTo(1);
+        assertThat(store.counts().denied().size()).isEqualTo(1);
 
         RateLimiter several = RateLimiter.builder("several")
                 .store(store)
@@ -63,9 +63,9 @@ class LocalStoreTest {
                 .limit(Limit.perSecond(1))
                 .build();
         several.tryAcquire("a").block();
-        assertThat(store.apart().size()).isEqualTo(1);
+        assertThat(store.counts().denied().size()).isEqualTo(1);
         several.tryAcquire("a").block();
-        assertThat(store.apart().size()).isEqualTo(3);
+        assertThat(store.counts().denied().size()).isEqualTo(3);
     }
 
     @Test
@@ -79,18 +79,18 @@ class LocalStoreTest {
         clock.advanceMillis(5_000);
         Object late = limiter.tryAcquire("late").block().limits().get(0).claim().handle();
         limiter.tryAcquire("late").block();
-        assertThat(store.apart().get(late)).isNull();
+        assertThat(store.counts().denied().get(late)).isNull();
         clock.advanceMillis(1);
         limiter.tryAcquire("late").block();
-        assertThat(store.apart().get(late)).isNotNull();
+        assertThat(store.counts().denied().get(late)).isNotNull();
     }
 
     @Test
     void aBoundBelowOneVerdictIsRefused() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> LocalStore.bounded(15))
-                .withMessage(
-                        "maximumCounts 15 is less than one verdict may need: expected 16 or more, for example 100_000");
+                .withMessage("maximumCounts 15 is less than one decision may need: expected 16 or more,"
+                        + " for example 100_000");
     }
 
     /**
@@ -127,7 +127,7 @@ class LocalStoreTest {
         List<Charge> charges =
                 IntStream.range(0, keys).mapToObj(i -> Charge.of("key-" + i)).toList();
         limiter.tryAcquire(Charge.of("key-0").permits(0)).block();
-        Count forgotten = store.counts().asMap().values().iterator().next();
+        Count forgotten = store.counts().cache().asMap().values().iterator().next();
         AtomicReference<Decision> late = new AtomicReference<>();
         Thread caller = new Thread(() -> limiter.tryAcquire(charges).subscribe(late::set));
 
@@ -135,10 +135,10 @@ class LocalStoreTest {
             caller.start();
             await().until(() -> caller.getState() == Thread.State.BLOCKED);
             Policy.Eviction<Object, Count> bound =
-                    store.counts().policy().eviction().orElseThrow();
+                    store.counts().cache().policy().eviction().orElseThrow();
             bound.setMaximum(0);
             bound.setMaximum(100);
-            assertThat(forgotten.isRetired()).isTrue();
+            assertThat(forgotten.isEvicted()).isTrue();
             assertThat(limiter.tryAcquire("key-0").block().isAllowed()).isTrue();
         }
         caller.join();
@@ -165,8 +165,8 @@ class LocalStoreTest {
     }
 
     private static long remembered(LocalStore store) {
-        store.counts().cleanUp();
-        return store.counts().estimatedSize();
+        store.counts().cache().cleanUp();
+        return store.counts().cache().estimatedSize();
     }
 
     private static RateLimiter limiter(LocalStore store, Limit limit) {

@@ -11,7 +11,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
-import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.event.command.CommandListener;
 import io.lettuce.core.event.command.CommandStartedEvent;
@@ -226,7 +226,7 @@ class CoalescerTest extends CoalescerFixture {
         RedisStore store = store(how -> how.coalescing(10, 1, 5));
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(store)
-                .fallback(LocalStore.bounded(100))
+                .fallback(Fallback.local(100))
                 .deadline(LONG)
                 .limit(LIMIT)
                 .build();

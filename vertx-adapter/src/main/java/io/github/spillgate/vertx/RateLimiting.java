@@ -6,6 +6,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.Fallback;
+import io.github.spillgate.failover.LocalFallback;
 import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.KeySyntax;
@@ -359,17 +360,18 @@ public final class RateLimiting {
                         + "or"
                         + " store: local if that is intended");
             }
-            return inThisProcess();
+            LocalStore local = checked("local.counts", options.localCounts(), LocalStore::bounded);
+            return checked("local.share", options.localShare(), share -> local.share(share));
         }
 
-        private LimitStore inThisProcess() {
-            LocalStore local = checked("local.counts", options.localCounts(), LocalStore::bounded);
+        private LimitStore localFallback() {
+            LocalFallback local = checked("local.counts", options.localCounts(), Fallback::local);
             return checked("local.share", options.localShare(), share -> local.share(share));
         }
 
         private LimitStore fallback() {
             return switch (options.fallback()) {
-                case LOCAL -> inThisProcess();
+                case LOCAL -> localFallback();
                 case ALLOW -> Fallback.allow();
                 case DENY -> Fallback.deny();
                 case ERROR -> Fallback.error();

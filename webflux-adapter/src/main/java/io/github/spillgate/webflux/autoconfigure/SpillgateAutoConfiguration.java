@@ -96,7 +96,7 @@ public final class SpillgateAutoConfiguration {
 
     private static LimitStore fallback(SpillgateProperties settings) {
         return switch (settings.fallback()) {
-            case LOCAL -> StoreConfiguration.local(settings);
+            case LOCAL -> StoreConfiguration.localFallback(settings);
             case ALLOW -> Fallback.allow();
             case DENY -> Fallback.deny();
             case ERROR -> Fallback.error();

@@ -3,6 +3,7 @@ package io.github.spillgate.webflux.autoconfigure;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.Fallback;
+import io.github.spillgate.failover.LocalFallback;
 import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
@@ -48,6 +49,13 @@ final class StoreConfiguration {
                 "spillgate.local.counts", settings.local().counts(), LocalStore::bounded);
         return WrongSettingException.checked(
                 "spillgate.local.share", settings.local().share(), store::share);
+    }
+
+    static LocalFallback localFallback(SpillgateProperties settings) {
+        LocalFallback fallback = WrongSettingException.checked(
+                "spillgate.local.counts", settings.local().counts(), Fallback::local);
+        return WrongSettingException.checked(
+                "spillgate.local.share", settings.local().share(), fallback::share);
     }
 
     private static RedisStore redis(RedisStore.Builder store, SpillgateProperties settings) {

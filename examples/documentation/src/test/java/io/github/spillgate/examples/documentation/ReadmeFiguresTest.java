@@ -8,7 +8,7 @@ import io.github.resilience4j.circuitbreaker.CircuitBreaker;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.failover.LocalFallback;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
@@ -84,14 +84,14 @@ class ReadmeFiguresTest {
         RateLimiter.Builder builder = RateLimiter.builder("test").store(store);
         try (RateLimiter limiter = builder.build()) {
             LimitStore resilient = (LimitStore) in(limiter, "store");
-            LocalStore fallback = (LocalStore) in(resilient, "fallback");
-            Cache<?, ?> counts = (Cache<?, ?>) in(fallback, "counts");
+            LocalFallback fallback = (LocalFallback) in(resilient, "fallback");
+            Cache<?, ?> counts = (Cache<?, ?>) in(fallback, "ledgers", "cache");
             Object gate = in(resilient, "gates", "whole");
             return Map.of(
                     "lookup",
                     in(builder, "lookup") == null ? "none" : "another",
                     "fallback",
-                    "`LocalStore.bounded("
+                    "`Fallback.local("
                             + number(counts.policy().eviction().orElseThrow().getMaximum())
                                     .replace(',', '_')
                             + ")`",
@@ -100,7 +100,7 @@ class ReadmeFiguresTest {
                     "deadline",
                     resilient.deadline().orElseThrow().toMillis() + " ms",
                     "cacheDenials",
-                    seconds(Duration.ofNanos((long) in(resilient, "denials", "longest"))),
+                    seconds(Duration.ofNanos((long) in(resilient, "failover", "denials", "longest"))),
                     "waiters",
                     number(in(limiter, "lines", "mostInLine")) + " for a key, "
                             + number(in(limiter, "lines", "mostInAll")) + " in all",

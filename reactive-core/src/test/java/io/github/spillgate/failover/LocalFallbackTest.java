@@ -1,18 +1,18 @@
-package io.github.spillgate.local;
+package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import com.github.benmanes.caffeine.cache.Policy;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
-import io.github.spillgate.FallbackStore.Fit;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Settlement;
 import io.github.spillgate.Source;
+import io.github.spillgate.failover.Ledger.Fit;
+import io.github.spillgate.local.CountTables;
 import java.time.Duration;
 import java.util.List;
 import java.util.Random;
@@ -42,7 +42,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long there = clock.millis() - Duration.ofDays(3).toMillis();
-        store.remember(Decision.ofTake(Source.OTHER, there, List.of(Usage.of(claim, 10, false, there, there + 5_000))));
+        store.confirm(Decision.ofTake(Source.OTHER, there, List.of(Usage.of(claim, 10, false, there, there + 5_000))));
         clock.advanceMillis(4_999);
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
         clock.advanceMillis(1);
@@ -54,13 +54,13 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + WINDOW))));
-        store.remember(Decision.ofTake(Source.OTHER, at - 2, List.of(Usage.of(claim, 4, false, at, at + WINDOW))));
-        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 8, false, at, at + WINDOW))));
+        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + WINDOW))));
+        store.confirm(Decision.ofTake(Source.OTHER, at - 2, List.of(Usage.of(claim, 4, false, at, at + WINDOW))));
+        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 8, false, at, at + WINDOW))));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
         // But one whose clock has stepped back is believed.
         long back = at - Duration.ofHours(1).toMillis();
-        store.remember(Decision.ofTake(Source.OTHER, back, List.of(Usage.of(claim, 2, false, back, back + WINDOW))));
+        store.confirm(Decision.ofTake(Source.OTHER, back, List.of(Usage.of(claim, 2, false, back, back + WINDOW))));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(8);
     }
 
@@ -91,8 +91,8 @@ class LocalFallbackTest extends LocalFallbackFixture {
         Decision newer = Decision.ofTake(Source.OTHER, at + 4, List.of(Usage.of(a, 8, false, at, at + WINDOW)));
         for (boolean violated : new boolean[] {false, true}) {
             Decision last = Decision.ofTake(Source.OTHER, at + 9, List.of(Usage.of(b, 10, violated, at, at + WINDOW)));
-            store.remember(newer);
-            store.remember(Decision.ofParts(List.of(a, b), List.of(first, last)));
+            store.confirm(newer);
+            store.confirm(Decision.ofParts(List.of(a, b), List.of(first, last)));
             assertThat(now(limiter.peek("a")).remaining()).isEqualTo(2);
             assertThat(now(limiter.peek("b")).remaining()).isZero();
         }
@@ -113,7 +113,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
             clock.advanceMillis(100);
             later += 100;
             long at = clock.millis() - 30_000;
-            fit = store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 1, false, at, at + 1_000))));
+            fit = store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 1, false, at, at + 1_000))));
         }
         assertThat(later).isLessThanOrEqualTo(2_000);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(9);
@@ -172,14 +172,14 @@ class LocalFallbackTest extends LocalFallbackFixture {
     void whatIsHandedOverMayBeAmongWhatTheOtherStoreTellsOf() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 4));
-        Settlement settlement = store.toSettle(10, claim -> false).get(0);
+        Settlement settlement = store.handOver(10, claim -> false).get(0);
         now(limiter.tryAcquire("a", 1));
         assertThat(remember(limiter, "a", 5, WINDOW)).isEqualTo(Fit.YES);
-        assertThat(remember(limiter, "a", 6, WINDOW)).isEqualTo(Fit.IF_SETTLED);
-        assertThat(remember(limiter, "a", 9, WINDOW)).isEqualTo(Fit.IF_SETTLED);
+        assertThat(remember(limiter, "a", 6, WINDOW)).isEqualTo(Fit.IF_RECONCILED);
+        assertThat(remember(limiter, "a", 9, WINDOW)).isEqualTo(Fit.IF_RECONCILED);
         assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.NO);
         clock.advanceMillis(1);
-        store.settled(settlement, true);
+        store.reconciled(settlement, true);
         assertThat(remember(limiter, "a", 9, WINDOW)).isEqualTo(Fit.YES);
         assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.NO);
     }
@@ -188,9 +188,9 @@ class LocalFallbackTest extends LocalFallbackFixture {
     void whatIsHandedOverMayBeAmongItAlsoIfNothingHasBeenAdmittedSince() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 4));
-        store.toSettle(10, claim -> false);
+        store.handOver(10, claim -> false);
         assertThat(remember(limiter, "a", 6, WINDOW)).isEqualTo(Fit.YES);
-        assertThat(remember(limiter, "a", 7, WINDOW)).isEqualTo(Fit.IF_SETTLED);
+        assertThat(remember(limiter, "a", 7, WINDOW)).isEqualTo(Fit.IF_RECONCILED);
     }
 
     @Test
@@ -218,9 +218,9 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         now(limiter.tryAcquire("a", 4));
-        store.toSettle(10, one -> false);
+        store.handOver(10, one -> false);
         clock.advance(Duration.ofHours(-5));
-        assertThat(remember(claim, 7, WINDOW)).isEqualTo(Fit.IF_SETTLED);
+        assertThat(remember(claim, 7, WINDOW)).isEqualTo(Fit.IF_RECONCILED);
         clock.advanceMillis(2 * WINDOW + 1);
         assertThat(remember(claim, 7, WINDOW)).isEqualTo(Fit.YES);
     }
@@ -233,9 +233,9 @@ class LocalFallbackTest extends LocalFallbackFixture {
         long at = clock.millis();
         List<Usage> used = List.of(Usage.of(claim, 10, false, at, at + WINDOW));
         List<Usage> violated = List.of(Usage.of(claim, 10, true, at, at + WINDOW));
-        assertThat(store.remember(Decision.ofPeek(Source.OTHER, at, used))).isEqualTo(Fit.YES);
-        assertThat(store.remember(Decision.ofTake(Source.OTHER, at, violated))).isEqualTo(Fit.YES);
-        assertThat(store.remember(Decision.ofTake(Source.OTHER, at, used))).isEqualTo(Fit.NO);
+        assertThat(store.confirm(Decision.ofPeek(Source.OTHER, at, used))).isEqualTo(Fit.YES);
+        assertThat(store.confirm(Decision.ofTake(Source.OTHER, at, violated))).isEqualTo(Fit.YES);
+        assertThat(store.confirm(Decision.ofTake(Source.OTHER, at, used))).isEqualTo(Fit.NO);
     }
 
     @Test
@@ -253,8 +253,8 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 1_000))));
-        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + WINDOW))));
+        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 1_000))));
+        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + WINDOW))));
         clock.advanceMillis(-30_000);
         assertThat(wholeAfter(limiter, "a")).isEqualTo(WINDOW + 1);
         clock.advanceMillis(WINDOW + 1);
@@ -288,7 +288,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
             for (int step = 0; step < 6; step++) {
                 switch (random.nextInt(4)) {
                     case 0 -> remember(limiter, key, random.nextInt(9), 1 + random.nextInt(190));
-                    case 1 -> store.toSettle(1, claim -> false);
+                    case 1 -> store.handOver(1, claim -> false);
                     default -> now(limiter.tryAcquire(key, 1 + random.nextInt(most)));
                 }
                 clock.advanceMillis(random.nextInt(60));
@@ -316,11 +316,11 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 7, false, at, at + 5_000))));
-        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 5_000))));
+        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 7, false, at, at + 5_000))));
+        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 5_000))));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
         clock.advanceMillis(5_000);
-        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 5_000))));
+        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 5_000))));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
     }
 
@@ -329,8 +329,8 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 5_000))));
-        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 8_000))));
+        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 5_000))));
+        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 8_000))));
         assertThat(fitsAfter(limiter, "a", 2)).isEqualTo(5_000);
         assertThat(fitsAfter(limiter, "a", 7)).isEqualTo(8_000);
         assertThat(wholeAfter(limiter, "a")).isEqualTo(8_000);
@@ -350,10 +350,10 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 1_000))));
-        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 7, false, at, at + 2_000))));
+        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 1_000))));
+        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 7, false, at, at + 2_000))));
         clock.advanceMillis(1_500);
-        store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 5, false, at, at + 2_500))));
+        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 5, false, at, at + 2_500))));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
         clock.advanceMillis(500);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
@@ -367,8 +367,8 @@ class LocalFallbackTest extends LocalFallbackFixture {
         for (String key : List.of("part", "all", "anew")) {
             Claim claim = claim(limiter, key);
             long at = clock.millis();
-            store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 7, false, at, at + 5_000))));
-            store.remember(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 8_000))));
+            store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 7, false, at, at + 5_000))));
+            store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 8_000))));
         }
         limiter.refund("part", 5).block();
         limiter.refund("all", 7).block();
@@ -391,7 +391,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
         limiter.refund("a", 7).block();
         assertThat(wholeAfter(limiter, "a")).isZero();
         now(limiter.tryAcquire("a", 2));
-        store.toSettle(10, claim -> false);
+        store.handOver(10, claim -> false);
         assertThat(wholeAfter(limiter, "a")).isEqualTo(2 * WINDOW);
         remember(limiter, "a", 1, 50_000);
         assertThat(wholeAfter(limiter, "a")).isEqualTo(2 * WINDOW);
@@ -424,8 +424,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     void anAnswerThatTellsOfNoUseIsNotRemembered() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         remember(limiter, "a", 0, 0);
-        store.counts().cleanUp();
-        assertThat(store.counts().estimatedSize()).isZero();
+        assertThat(CountTables.unprotected(store.ledgers())).isEmpty();
     }
 
     @Test
@@ -433,27 +432,27 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         remember(claim, 10, WINDOW);
-        assertThat(store.apart().size()).isZero();
-        store.remember(denied(claim, clock.millis(), clock.millis() + WINDOW));
-        assertThat(store.apart().size()).isEqualTo(1);
+        assertThat(CountTables.protectedCounts(store.ledgers())).isZero();
+        store.confirm(denied(claim, clock.millis(), clock.millis() + WINDOW));
+        assertThat(CountTables.protectedCounts(store.ledgers())).isEqualTo(1);
     }
 
     /** By its clock, which need not be ours. */
     @Test
     void whomTheOtherStoreHasDeniedIsKeptApartUntilHeIsWholeThere() {
-        LocalStore small = LocalStore.bounded(16, clock);
+        LocalFallback small = Fallback.local(16, clock);
         RateLimiter limiter = limiter(Limit.perMinute(10));
         long there = clock.millis() - Duration.ofDays(3).toMillis();
         Claim late = claim(limiter, "late");
         for (int i = 0; i < 16; i++) {
-            small.remember(denied(claim(limiter, "key-" + i), there, there + 5_000));
+            small.confirm(denied(claim(limiter, "key-" + i), there, there + 5_000));
         }
         clock.advanceMillis(4_999);
-        small.remember(denied(late, there + 4_999, there + WINDOW));
-        assertThat(small.apart().get(late.handle())).isNull();
+        small.confirm(denied(late, there + 4_999, there + WINDOW));
+        assertThat(CountTables.isProtected(small.ledgers(), late.handle())).isFalse();
         clock.advanceMillis(1);
-        small.remember(denied(late, there + 5_000, there + WINDOW));
-        assertThat(small.apart().get(late.handle())).isNotNull();
+        small.confirm(denied(late, there + 5_000, there + WINDOW));
+        assertThat(CountTables.isProtected(small.ledgers(), late.handle())).isTrue();
     }
 
     /** One answer has found the count of a key and is about to lock it, when the store forgets it. */
@@ -462,17 +461,14 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         remember(claim, 1, WINDOW);
-        Count forgotten = store.counts().asMap().values().iterator().next();
+        Ledger forgotten = CountTables.unprotected(store.ledgers()).get(0);
         Thread answer = new Thread(() -> remember(claim, 7, WINDOW));
 
         synchronized (forgotten) {
             answer.start();
             await().until(() -> answer.getState() == Thread.State.BLOCKED);
-            Policy.Eviction<Object, Count> bound =
-                    store.counts().policy().eviction().orElseThrow();
-            bound.setMaximum(0);
-            bound.setMaximum(1_000);
-            assertThat(forgotten.isRetired()).isTrue();
+            CountTables.evict(store.ledgers());
+            assertThat(forgotten.isEvicted()).isTrue();
         }
         answer.join();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);

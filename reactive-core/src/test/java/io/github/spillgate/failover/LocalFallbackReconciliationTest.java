@@ -1,4 +1,4 @@
-package io.github.spillgate.local;
+package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
@@ -8,6 +8,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Settlement;
+import io.github.spillgate.local.CountTables;
 import io.github.spillgate.testkit.Unprotected;
 import java.lang.ref.WeakReference;
 import java.time.Duration;
@@ -25,18 +26,19 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void whatSomebodyAsksForIsHandedOverBeforeAllTheRest() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
-        assertThat(store.owes(List.of(claim(limiter, "a")))).isFalse();
+        assertThat(store.hasGrantsFor(List.of(claim(limiter, "a")))).isFalse();
         for (int i = 0; i < 50; i++) {
             now(limiter.tryAcquire("key-" + i));
         }
-        assertThat(store.owes(List.of(claim(limiter, "nobody")))).isFalse();
+        assertThat(store.hasGrantsFor(List.of(claim(limiter, "nobody")))).isFalse();
         for (int i : new int[] {31, 4, 17}) {
             Claim wanted = claim(limiter, "key-" + i);
-            assertThat(store.owes(List.of(claim(limiter, "nobody"), wanted))).isTrue();
-            assertThat(store.toSettle(1, claim -> false))
+            assertThat(store.hasGrantsFor(List.of(claim(limiter, "nobody"), wanted)))
+                    .isTrue();
+            assertThat(store.handOver(1, claim -> false))
                     .extracting(one -> one.claim().identity())
                     .containsExactly(wanted.identity());
-            assertThat(store.owes(List.of(wanted))).isFalse();
+            assertThat(store.hasGrantsFor(List.of(wanted))).isFalse();
         }
     }
 
@@ -45,24 +47,25 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         for (int i = 0; i < 30; i++) {
             now(limiter.tryAcquire("early-" + i));
-            assertThat(store.owes(List.of(claim(limiter, "early-" + i)))).isTrue();
+            assertThat(store.hasGrantsFor(List.of(claim(limiter, "early-" + i))))
+                    .isTrue();
         }
-        store.toSettle(100, claim -> false).forEach(one -> store.settled(one, true));
+        store.handOver(100, claim -> false).forEach(one -> store.reconciled(one, true));
         for (int i = 0; i < 30; i++) {
             now(limiter.tryAcquire("early-" + i));
         }
         now(limiter.tryAcquire("late"));
         Claim late = claim(limiter, "late");
-        assertThat(store.owes(List.of(late))).isTrue();
-        assertThat(store.toSettle(1, claim -> false))
+        assertThat(store.hasGrantsFor(List.of(late))).isTrue();
+        assertThat(store.handOver(1, claim -> false))
                 .extracting(one -> one.claim().identity())
                 .containsExactly(late.identity());
     }
 
     @Test
     void whatHasLeftBeforeItIsForgottenIsNotToldAsLost() {
-        LocalStore small = LocalStore.bounded(16, clock);
-        small.standInFor(new Unprotected(store));
+        LocalFallback small = Fallback.local(16, clock);
+        small.bindTo(new Unprotected(store));
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(small)
                 .limit(Limit.perMinute(10))
@@ -74,7 +77,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         for (int i = 0; i < 500; i++) {
             now(limiter.tryAcquire("late-" + i, 0));
         }
-        small.counts().cleanUp();
+        CountTables.unprotected(small.ledgers());
         assertThat(small.state().toReconcile()).as("as some are forgotten").isLessThan(20);
         assertThat(small.state().lost()).isZero();
     }
@@ -85,7 +88,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.parse(text));
         now(limiter.tryAcquire("a", 2));
         clock.advanceMillis(-5_000);
-        Settlement settlement = store.toSettle(10, claim -> false).get(0);
+        Settlement settlement = store.handOver(10, claim -> false).get(0);
         clock.advanceMillis(10_000);
         assertThat(settlement.ages()).containsExactly(new Settlement.Hits(10_000, 10_000, 2));
     }
@@ -94,10 +97,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void aCounterIsHandedOverAsTheWindowsThatHoldSomething() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
         now(limiter.tryAcquire("current", 4));
-        assertThat(store.toSettle(10, claim -> false).get(0).ages()).containsExactly(new Settlement.Hits(0, 0, 4));
+        assertThat(store.handOver(10, claim -> false).get(0).ages()).containsExactly(new Settlement.Hits(0, 0, 4));
         now(limiter.tryAcquire("before", 4));
         clock.advanceMillis(WINDOW);
-        assertThat(store.toSettle(10, claim -> false).get(0).ages()).hasSize(1);
+        assertThat(store.handOver(10, claim -> false).get(0).ages()).hasSize(1);
     }
 
     @ParameterizedTest
@@ -108,7 +111,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(10_000);
         assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
         assertThat(store.state().toReconcile()).isEqualTo(3);
-        assertThat(store.toSettle(10, claim -> false).get(0).ages())
+        assertThat(store.handOver(10, claim -> false).get(0).ages())
                 .last()
                 .extracting(Settlement.Hits::toMillis)
                 .isEqualTo(0L);
@@ -118,35 +121,23 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void whatIsTakenBackHereIsNotGivenBackElsewhereToo() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Decision first = now(limiter.tryAcquire("a", 2));
-        store.toSettle(10, claim -> false);
+        store.handOver(10, claim -> false);
         Decision second = now(limiter.tryAcquire("a", 3));
-        assertThat(store.takeBack(second)).isEmpty();
-        assertThat(store.takeBack(first)).extracting(Claim::permits).containsExactly(2L);
+        assertThat(store.refundGrants(second)).isEmpty();
+        assertThat(store.refundGrants(first)).extracting(Claim::permits).containsExactly(2L);
         now(limiter.tryAcquire("a"));
-        assertThat(store.takeBack(first)).extracting(Claim::permits).containsExactly(1L);
+        assertThat(store.refundGrants(first)).extracting(Claim::permits).containsExactly(1L);
     }
 
     @Test
     void aClockThatStepsBackKeepsNobodyOutForWhatIsHandedOverForLongerThanTwoWindows() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 10));
-        store.toSettle(10, claim -> false);
+        store.handOver(10, claim -> false);
         clock.advance(Duration.ofHours(-5));
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
         clock.advanceMillis(2 * WINDOW + 1);
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
-    }
-
-    @Test
-    void nothingIsOwedByAStoreThatStandsInForNobody() {
-        LocalStore alone = LocalStore.bounded(1_000, clock);
-        now(RateLimiter.builder("api")
-                .store(alone)
-                .limit(Limit.perMinute(10))
-                .build()
-                .tryAcquire("a", 4));
-        assertThat(alone.state().toReconcile()).isZero();
-        assertThat(alone.toSettle(10, claim -> false)).isEmpty();
     }
 
     @Test
@@ -156,7 +147,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(1_000);
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(500);
-        List<Settlement> settlements = store.toSettle(10, claim -> false);
+        List<Settlement> settlements = store.handOver(10, claim -> false);
         assertThat(settlements).hasSize(1);
         assertThat(settlements.get(0).permits()).isEqualTo(5);
         assertThat(settlements.get(0).ages())
@@ -171,19 +162,19 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void aCountIsHandedOverOnceUntilItsFateIsKnown() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
-        Settlement first = store.toSettle(10, claim -> false).get(0);
+        Settlement first = store.handOver(10, claim -> false).get(0);
         now(limiter.tryAcquire("a", 3));
-        assertThat(store.toSettle(10, claim -> false)).isEmpty();
+        assertThat(store.handOver(10, claim -> false)).isEmpty();
         remember(limiter, "a", 2, WINDOW);
-        store.settled(first, true);
+        store.reconciled(first, true);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
-        Settlement second = store.toSettle(10, claim -> false).get(0);
+        Settlement second = store.handOver(10, claim -> false).get(0);
         assertThat(second.permits()).isEqualTo(3);
         assertThat(second.id()).isNotEqualTo(first.id());
-        store.settled(second, true);
+        store.reconciled(second, true);
         assertThat(store.state().toReconcile()).isZero();
         assertThat(store.state().reconciled()).isEqualTo(5);
-        assertThat(store.toSettle(10, claim -> false)).isEmpty();
+        assertThat(store.handOver(10, claim -> false)).isEmpty();
     }
 
     @Test
@@ -192,7 +183,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 2));
         now(limiter.tryAcquire("b", 3));
         List<Settlement> settlements =
-                store.toSettle(10, claim -> claim.identity().contains("{a}"));
+                store.handOver(10, claim -> claim.identity().contains("{a}"));
         assertThat(settlements.stream().map(Settlement::permits)).containsExactly(3L);
     }
 
@@ -204,15 +195,15 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         }
         List<String> ids = new ArrayList<>();
         for (int batch = 0; batch < 5; batch++) {
-            List<Settlement> settlements = store.toSettle(10, claim -> false);
+            List<Settlement> settlements = store.handOver(10, claim -> false);
             assertThat(settlements).hasSize(10);
             settlements.forEach(one -> {
                 ids.add(one.id());
-                store.settled(one, true);
+                store.reconciled(one, true);
             });
         }
         assertThat(ids).doesNotHaveDuplicates();
-        assertThat(store.toSettle(10, claim -> false)).isEmpty();
+        assertThat(store.handOver(10, claim -> false)).isEmpty();
     }
 
     @Test
@@ -222,7 +213,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(30_000);
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(30_001);
-        assertThat(store.toSettle(10, claim -> false).get(0).permits()).isEqualTo(3);
+        assertThat(store.handOver(10, claim -> false).get(0).permits()).isEqualTo(3);
         assertThat(store.state().toReconcile()).isEqualTo(3);
     }
 
@@ -231,7 +222,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
         clock.advanceMillis(WINDOW + 1);
-        assertThat(store.toSettle(10, claim -> false)).isEmpty();
+        assertThat(store.handOver(10, claim -> false)).isEmpty();
         assertThat(store.state().toReconcile()).isZero();
         assertThat(store.state().lost()).isZero();
     }
@@ -243,7 +234,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(WINDOW + 30_000);
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(1_000);
-        assertThat(store.toSettle(10, claim -> false).get(0).ages())
+        assertThat(store.handOver(10, claim -> false).get(0).ages())
                 .containsExactly(
                         new Settlement.Hits(WINDOW + 31_000, 31_001, 4), new Settlement.Hits(31_000, 1_000, 3));
     }
@@ -255,7 +246,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
             now(limiter.tryAcquire("a"));
             clock.advanceMillis(3);
         }
-        Settlement settlement = store.toSettle(10, claim -> false).get(0);
+        Settlement settlement = store.handOver(10, claim -> false).get(0);
         assertThat(settlement.permits()).isEqualTo(1_000);
         assertThat(settlement.ages()).hasSizeLessThanOrEqualTo(64);
         long seenSoFar = 0;
@@ -279,7 +270,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
             clock.advanceMillis(3);
         }
         clock.advanceMillis(WINDOW - 30_000);
-        assertThat(store.toSettle(10, claim -> false).get(0).ages())
+        assertThat(store.handOver(10, claim -> false).get(0).ages())
                 .hasSize(64)
                 .allMatch(hits -> hits.permits() == 1 && hits.fromMillis() == hits.toMillis());
     }
@@ -296,14 +287,14 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 1));
         clock.advanceMillis(1_600);
         // At 7,000, of the slots from 0 to 999 and from 5,000 to 5,999.
-        assertThat(store.toSettle(10, claim -> false).get(0).ages())
+        assertThat(store.handOver(10, claim -> false).get(0).ages())
                 .containsExactly(new Settlement.Hits(7_000, 6_001, 5), new Settlement.Hits(2_000, 1_001, 1));
     }
 
     @Test
     void whatIsForgottenForWantOfMemoryIsToldAsLost() {
-        LocalStore small = LocalStore.bounded(16, clock);
-        small.standInFor(new Unprotected(store));
+        LocalFallback small = Fallback.local(16, clock);
+        small.bindTo(new Unprotected(store));
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(small)
                 .limit(Limit.perMinute(10))
@@ -311,10 +302,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         for (int i = 0; i < 500; i++) {
             now(limiter.tryAcquire("key-" + i, 2));
         }
-        small.counts().cleanUp();
+        CountTables.unprotected(small.ledgers());
         assertThat(small.state().lost()).isGreaterThan(900);
         assertThat(small.state().lost() + small.state().toReconcile()).isEqualTo(1_000);
-        long handedOver = small.toSettle(1_000, claim -> false).stream()
+        long handedOver = small.handOver(1_000, claim -> false).stream()
                 .mapToLong(Settlement::permits)
                 .sum();
         assertThat(handedOver).isEqualTo(small.state().toReconcile());
@@ -322,16 +313,16 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void whatIsForgottenForWantOfMemoryTakesNoneAnyMore() {
-        LocalStore small = LocalStore.bounded(16, clock);
-        small.standInFor(new Unprotected(store));
+        LocalFallback small = Fallback.local(16, clock);
+        small.bindTo(new Unprotected(store));
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(small)
                 .limit(Limit.perMinute(10))
                 .build();
-        List<WeakReference<Count>> counts = new ArrayList<>();
+        List<WeakReference<Ledger>> counts = new ArrayList<>();
         for (int i = 0; i < 500; i++) {
             now(limiter.tryAcquire("key-" + i, 2));
-            small.counts().asMap().values().forEach(count -> counts.add(new WeakReference<>(count)));
+            CountTables.unprotected(small.ledgers()).forEach(count -> counts.add(new WeakReference<>(count)));
         }
         await().untilAsserted(() -> {
             System.gc();
@@ -345,8 +336,8 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void whatWhoeverIsKeptApartOwesIsNotLostWhenTheCacheForgetsHim() {
-        LocalStore small = LocalStore.bounded(16, clock);
-        small.standInFor(new Unprotected(store));
+        LocalFallback small = Fallback.local(16, clock);
+        small.bindTo(new Unprotected(store));
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(small)
                 .limit(Limit.perMinute(10))
@@ -356,9 +347,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         for (int i = 0; i < 500; i++) {
             now(limiter.tryAcquire("key-" + i, 0));
         }
-        small.counts().cleanUp();
+        CountTables.unprotected(small.ledgers());
         assertThat(small.state().lost()).isZero();
-        assertThat(small.toSettle(10, claim -> false))
+        assertThat(small.handOver(10, claim -> false))
                 .extracting(Settlement::permits)
                 .containsExactly(10L);
     }
@@ -370,7 +361,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         remember(limiter, "a", 5, WINDOW);
         limiter.reset("a").block();
         assertThat(store.state().toReconcile()).isZero();
-        assertThat(store.toSettle(10, claim -> false)).isEmpty();
+        assertThat(store.handOver(10, claim -> false)).isEmpty();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
 
@@ -424,8 +415,8 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         Decision before = now(limiter.tryAcquire("a", 2));
         limiter.reset("a").block();
         now(limiter.tryAcquire("a", 3));
-        assertThat(store.toSettle(10, claim -> false)).hasSize(1);
-        assertThat(store.takeBack(before)).isEmpty();
+        assertThat(store.handOver(10, claim -> false)).hasSize(1);
+        assertThat(store.refundGrants(before)).isEmpty();
         assertThat(store.state().toReconcile()).isEqualTo(3);
     }
 
@@ -444,10 +435,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void aSettlementThatIsLostWasNeverChargedAndIsNotGivenBackElsewhere() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Decision decision = now(limiter.tryAcquire("a", 2));
-        Settlement settlement = store.toSettle(10, claim -> false).get(0);
-        assertThat(store.takeBack(decision)).hasSize(1);
-        store.settled(settlement, false);
-        assertThat(store.takeBack(decision)).isEmpty();
+        Settlement settlement = store.handOver(10, claim -> false).get(0);
+        assertThat(store.refundGrants(decision)).hasSize(1);
+        store.reconciled(settlement, false);
+        assertThat(store.refundGrants(decision)).isEmpty();
         assertThat(store.state().lost()).isEqualTo(2);
     }
 
@@ -455,24 +446,24 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void whatIsTakenBackOfASettledDecisionIsToBeGivenBackElsewhereOnlyAsLongAsItCounts() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Decision decision = now(limiter.tryAcquire("a", 2));
-        store.settled(store.toSettle(10, claim -> false).get(0), true);
-        List<Claim> rest = store.takeBack(decision);
+        store.reconciled(store.handOver(10, claim -> false).get(0), true);
+        List<Claim> rest = store.refundGrants(decision);
         assertThat(rest).hasSize(1);
         assertThat(rest.get(0).permits()).isEqualTo(2);
         clock.advanceMillis(WINDOW + 1);
-        assertThat(store.takeBack(decision)).isEmpty();
+        assertThat(store.refundGrants(decision)).isEmpty();
     }
 
     @Test
     void whatWasSettledFirstIsToBeGivenBackElsewhereAlsoAfterTheNextSettlement() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Decision first = now(limiter.tryAcquire("a", 2));
-        store.settled(store.toSettle(10, claim -> false).get(0), true);
+        store.reconciled(store.handOver(10, claim -> false).get(0), true);
         clock.advanceMillis(1_000);
         Decision second = now(limiter.tryAcquire("a", 3));
-        store.settled(store.toSettle(10, claim -> false).get(0), true);
-        assertThat(store.takeBack(first)).extracting(Claim::permits).containsExactly(2L);
-        assertThat(store.takeBack(second)).extracting(Claim::permits).containsExactly(3L);
+        store.reconciled(store.handOver(10, claim -> false).get(0), true);
+        assertThat(store.refundGrants(first)).extracting(Claim::permits).containsExactly(2L);
+        assertThat(store.refundGrants(second)).extracting(Claim::permits).containsExactly(3L);
     }
 
     @Test
@@ -481,7 +472,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(10_000);
         assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
-        Settlement settlement = store.toSettle(10, claim -> false).get(0);
+        Settlement settlement = store.handOver(10, claim -> false).get(0);
         assertThat(settlement.permits()).isEqualTo(3);
         assertThat(store.state().toReconcile()).isEqualTo(3);
         assertThat(settlement.ages().get(1)).isEqualTo(new Settlement.Hits(0, 0, 2));
@@ -498,15 +489,15 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         for (int step = 0; step < 20_000; step++) {
             String key = "key-" + random.nextInt(8);
             switch (random.nextInt(10)) {
-                case 0 -> open.addAll(store.toSettle(random.nextInt(4), claim -> random.nextBoolean()));
+                case 0 -> open.addAll(store.handOver(random.nextInt(4), claim -> random.nextBoolean()));
                 case 1, 2 -> {
                     if (!open.isEmpty()) {
-                        store.settled(open.remove(random.nextInt(open.size())), random.nextInt(4) > 0);
+                        store.reconciled(open.remove(random.nextInt(open.size())), random.nextInt(4) > 0);
                     }
                 }
                 case 3 -> {
                     if (!decisions.isEmpty()) {
-                        store.takeBack(decisions.remove(random.nextInt(decisions.size())));
+                        store.refundGrants(decisions.remove(random.nextInt(decisions.size())));
                     }
                 }
                 case 4 -> limiter.refund(key, 1 + random.nextInt(3)).block();
@@ -520,8 +511,8 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
             }
             assertThat(store.state().toReconcile()).isNotNegative();
         }
-        open.forEach(one -> store.settled(one, true));
-        store.toSettle(1_000, claim -> false).forEach(one -> store.settled(one, true));
+        open.forEach(one -> store.reconciled(one, true));
+        store.handOver(1_000, claim -> false).forEach(one -> store.reconciled(one, true));
         assertThat(store.state().toReconcile()).isZero();
     }
 }

@@ -1,4 +1,4 @@
-package io.github.spillgate.local;
+package io.github.spillgate.failover;
 
 import static java.util.Objects.requireNonNull;
 
@@ -6,11 +6,12 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
-import io.github.spillgate.FallbackStore.Fit;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.failover.Ledger.Fit;
+import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
 import java.util.ArrayList;
@@ -19,13 +20,13 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
 import reactor.core.publisher.Mono;
 
-/** A local store that stands in for another, and limiters on it. */
+/** A local fallback of another store, and limiters on it. */
 abstract class LocalFallbackFixture {
 
     static final long WINDOW = 60_000;
 
     final ManualClock clock = new ManualClock();
-    final LocalStore store = LocalStore.bounded(1_000, clock);
+    final LocalFallback store = Fallback.local(1_000, clock);
     final List<List<Claim>> seen = new ArrayList<>();
     final LimitStore watched = new Unprotected(store) {
         @Override
@@ -43,7 +44,7 @@ abstract class LocalFallbackFixture {
 
     @BeforeEach
     void standIn() {
-        store.standInFor(new Unprotected(LocalStore.bounded(16)));
+        store.bindTo(new Unprotected(LocalStore.bounded(16)));
     }
 
     RateLimiter limiter(Limit... limits) {
@@ -57,7 +58,7 @@ abstract class LocalFallbackFixture {
         Claim claim = claim(limiter, key).asking(permits);
         long at = clock.millis();
         Decision taken = Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, permits, false, at, at + WINDOW)));
-        store.remember(taken);
+        store.confirm(taken);
         return taken;
     }
 
@@ -68,8 +69,7 @@ abstract class LocalFallbackFixture {
 
     Fit remember(Claim claim, long used, long millis) {
         long at = clock.millis();
-        return store.remember(
-                Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, used, false, at, at + millis))));
+        return store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, used, false, at, at + millis))));
     }
 
     static Decision denied(Claim claim, long at, long until) {

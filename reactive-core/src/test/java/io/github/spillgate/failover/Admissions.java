@@ -29,7 +29,7 @@ import java.util.function.Predicate;
  * <p>A count whose window is an hour or longer forgets nothing while a test runs, so that of it the sums must be right;
  * of the short ones no window may hold too many.
  */
-final class Ledger {
+final class Admissions {
 
     /** Permits that a caller was granted; when is by the clock of the store, asked and told by that of the test. */
     record Grant(Source source, long permits, long at, long asked, long told) {

@@ -1,0 +1,183 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreRefusedException;
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.failover.StoreCall.Operation;
+import java.time.Duration;
+import java.util.List;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+import reactor.util.context.ContextView;
+
+/**
+ * Refunds and resets in the primary store and in the fallback.
+ *
+ * <p>A local fallback is changed before the primary store is asked: replies until then still include the permits; a
+ * later reply may not, and subtracting them from that one would count a refund twice.
+ */
+final class CountChanges {
+
+    /** The interval at which a waiting refund checks whether local grants are reconciled. */
+    private static final Duration CHECK_AGAIN = Duration.ofMillis(5);
+
+    private final Failover failover;
+    private final LimitStore primary;
+    private final LimitStore fallback;
+    private final LocalGrants grants;
+    private final DenialCache denials;
+    private final @Nullable LocalFallback local;
+    private final Duration checkAgain;
+
+    CountChanges(Failover failover) {
+        this.failover = failover;
+        this.primary = failover.primary();
+        this.fallback = failover.fallback();
+        this.grants = failover.grants();
+        this.denials = failover.denials();
+        this.local = grants.fallback();
+        Duration deadline = Duration.ofNanos(failover.deadlineNanos());
+        this.checkAgain = deadline.compareTo(CHECK_AGAIN) < 0 ? deadline : CHECK_AGAIN;
+    }
+
+    Mono<Void> refund(Decision decision) {
+        List<Claim> claims =
+                decision.limits().stream().map(Decision.Usage::claim).toList();
+        return denials.freeing(claims, refund(decision, claims));
+    }
+
+    private Mono<Void> refund(Decision decision, List<Claim> claims) {
+        boolean byFallback = decision.source() == fallback.state().source();
+        LocalFallback ledgers = local;
+        if (ledgers == null) {
+            return byFallback
+                    ? fallback.refund(decision)
+                    : call(claims, () -> primary.refund(decision), store -> store.refund(decision));
+        }
+        if (byFallback) {
+            return Mono.defer(() -> {
+                List<Claim> handedOver = ledgers.refundGrants(decision);
+                return handedOver.isEmpty() ? Mono.empty() : refundOldest(handedOver);
+            });
+        }
+        Mono<Void> onPrimary = call(claims, () -> primary.refund(decision), store -> Mono.empty());
+        return Mono.defer(() -> ledgers.refund(decision).then(onPrimary));
+    }
+
+    /**
+     * Refunds the oldest permits. The primary store knows which these are only when local grants are reconciled, so
+     * this waits for that, up to the deadline.
+     */
+    Mono<Void> refund(List<Claim> claims) {
+        LocalFallback ledgers = local;
+        return denials.freeing(
+                claims,
+                Mono.defer(() -> ledgers == null || grants.isReconciled(claims)
+                        ? refundOldest(claims)
+                        : refundReconciled(claims, ledgers)));
+    }
+
+    private Mono<Void> refundReconciled(List<Claim> claims, LocalFallback ledgers) {
+        long since = Deadlines.now();
+        return Mono.deferContextual(context -> untilReconciled(claims, context))
+                .then(Mono.defer(() -> refundNow(claims, ledgers)))
+                .contextWrite(context -> context.hasKey(LimitStore.WAITING_SINCE)
+                        ? context
+                        : context.put(LimitStore.WAITING_SINCE, since));
+    }
+
+    /** Completes when local grants are reconciled, at the deadline, or at once during an outage. */
+    private Mono<Void> untilReconciled(List<Claim> claims, ContextView context) {
+        return Flux.interval(Duration.ZERO, checkAgain, Schedulers.parallel())
+                .takeUntil(check -> grants.isReconciled(claims)
+                        || !failover.gates().to(claims).isAsked()
+                        || failover.timeLeft(context) <= 0)
+                .then();
+    }
+
+    private Mono<Void> refundNow(List<Claim> claims, LocalFallback ledgers) {
+        if (grants.isReconciled(claims)) {
+            return refundOldest(claims);
+        }
+        if (!failover.gates().to(claims).isAsked()) {
+            return ledgers.refund(claims);
+        }
+        List<Claim> rest = ledgers.refundOldestGrants(claims);
+        if (!rest.isEmpty()) {
+            // Do not wait: the deadline has passed.
+            denials.freeing(rest, Mono.defer(() -> refundOldest(rest))).subscribe(null, error -> {});
+        }
+        return Mono.empty();
+    }
+
+    /**
+     * Refunds the oldest permits in the primary store, or in the fallback. If the result in the primary store is
+     * unknown, the fallback does not refund them too: later replies may already be without these permits.
+     */
+    private Mono<Void> refundOldest(List<Claim> claims) {
+        return Mono.defer(() -> {
+            OldestRefund refund = new OldestRefund(primary, claims);
+            return call(claims, refund::onPrimary, refund::onFallback);
+        });
+    }
+
+    /**
+     * Resets counts. If the primary store's reply is lost, a local fallback is not reset again, because decisions may
+     * have been made since. If the primary store refuses, its count is unchanged, and the fallback reads it again.
+     */
+    Mono<Void> reset(List<Claim> claims) {
+        LocalFallback ledgers = local;
+        if (ledgers == null) {
+            return denials.freeing(claims, call(claims, () -> primary.reset(claims), store -> store.reset(claims)));
+        }
+        Mono<Void> onPrimary = call(claims, () -> primary.reset(claims), store -> Mono.empty());
+        return denials.freeing(claims, Mono.defer(() -> {
+            grants.reset(claims);
+            return ledgers.reset(claims)
+                    .then(onPrimary)
+                    .onErrorResume(
+                            LimitStoreRefusedException.class,
+                            refused -> failover.peek(claims).then(Mono.error(refused)))
+                    .doOnTerminate(() -> grants.reset(claims))
+                    .doOnCancel(() -> grants.reset(claims));
+        }));
+    }
+
+    /** Calls the primary store. Its result may be late, and frees permits then. */
+    private Mono<Void> call(
+            List<Claim> claims, Supplier<Mono<Void>> onPrimary, Function<LimitStore, Mono<Void>> onFallback) {
+        return failover.call(
+                claims,
+                new Operation<>(
+                        Operation.Kind.CHANGE, deadline -> denials.freeing(claims, Mono.defer(onPrimary)), onFallback));
+    }
+
+    /** A refund that is made in at most one of the two stores. */
+    private static final class OldestRefund {
+
+        private final LimitStore primary;
+        private final List<Claim> claims;
+        private volatile boolean unknown;
+
+        OldestRefund(LimitStore primary, List<Claim> claims) {
+            this.primary = primary;
+            this.claims = claims;
+        }
+
+        Mono<Void> onPrimary() {
+            unknown = true;
+            return Mono.defer(() -> primary.refund(claims))
+                    .doOnError(error -> unknown = error instanceof LimitStoreUnansweredException);
+        }
+
+        Mono<Void> onFallback(LimitStore fallback) {
+            return unknown ? Mono.empty() : fallback.refund(claims);
+        }
+    }
+}

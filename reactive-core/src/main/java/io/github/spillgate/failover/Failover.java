@@ -1,0 +1,100 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.failover.StoreCall.Operation;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.LongAdder;
+import java.util.function.Function;
+import org.reactivestreams.Subscription;
+import reactor.core.CoreSubscriber;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Operators;
+import reactor.util.context.ContextView;
+
+/**
+ * Makes the calls of a {@link ResilientStore}: what they have in common.
+ *
+ * @param primary the store that decides while it can
+ * @param fallback the store that decides otherwise
+ * @param deadlineNanos the longest time for a result
+ * @param gates the circuit breakers
+ * @param grants what the fallback has granted
+ * @param denials the cached denials
+ * @param timers the deadlines of calls
+ * @param fallbacks how many calls fell back
+ */
+record Failover(
+        LimitStore primary,
+        LimitStore fallback,
+        long deadlineNanos,
+        CircuitGates gates,
+        LocalGrants grants,
+        DenialCache denials,
+        Timers timers,
+        LongAdder fallbacks) {
+
+    Mono<Decision> take(List<Claim> claims) {
+        Operation<Decision> take = new Operation<>(
+                Operation.Kind.TAKE, deadline -> primary.take(claims, deadline), store -> store.take(claims));
+        return new CallMono<>(actual -> {
+            Decision denied = denials.find(claims);
+            return denied == null
+                    ? new StoreCall<>(this, claims, take, actual)
+                    : Operators.scalarSubscription(actual, denied);
+        });
+    }
+
+    Mono<Decision> peek(List<Claim> claims) {
+        return call(
+                claims,
+                new Operation<>(Operation.Kind.PEEK, deadline -> primary.peek(claims), store -> store.peek(claims)));
+    }
+
+    <T> Mono<T> call(List<Claim> claims, Operation<T> operation) {
+        return new CallMono<>(actual -> new StoreCall<>(this, claims, operation, actual));
+    }
+
+    /** Returns how long a caller still waits, less the time that it has already spent waiting for something else. */
+    long timeLeft(ContextView context) {
+        Object since = context.getOrDefault(LimitStore.WAITING_SINCE, null);
+        return since instanceof Long nanos ? deadlineNanos - Math.max(0, Deadlines.now() - nanos) : deadlineNanos;
+    }
+
+    void countFallback() {
+        fallbacks.increment();
+    }
+
+    /** A Mono that makes a call for each subscriber. */
+    private static final class CallMono<T> extends Mono<T> {
+
+        private final Function<CoreSubscriber<? super T>, Subscription> call;
+
+        CallMono(Function<CoreSubscriber<? super T>, Subscription> call) {
+            this.call = call;
+        }
+
+        @Override
+        public void subscribe(CoreSubscriber<? super T> actual) {
+            actual.onSubscribe(call.apply(actual));
+        }
+    }
+
+    /**
+     * Deadlines that all calls share.
+     *
+     * @param deadline the deadline of a call
+     * @param grace as much time again, if this process stood still
+     * @param late the time for which late replies are accepted
+     */
+    record Timers(Deadlines deadline, Deadlines grace, Deadlines late) {
+
+        private static final long LATEST_REPLY = TimeUnit.MINUTES.toNanos(1);
+
+        static Timers of(long deadlineNanos) {
+            return new Timers(new Deadlines(deadlineNanos), new Deadlines(deadlineNanos), new Deadlines(LATEST_REPLY));
+        }
+    }
+}

@@ -1,0 +1,115 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.LimitStoreUnansweredException;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The two results of one request for permits that both the primary store and the fallback decided on. When both are
+ * known, it makes sure that the permits are charged if the request was allowed, and only once as far as can be known.
+ *
+ * <table>
+ * <caption>What is done when both results are known</caption>
+ * <tr><th>fallback</th><th>primary store, late</th><th>what is done</th></tr>
+ * <tr><td>allowed</td><td>allowed</td>
+ *     <td>the local grant is cancelled, unless a reset since has removed the charge</td></tr>
+ * <tr><td>allowed</td><td>denied, late, or failed without charging</td><td>the local grant is reconciled</td></tr>
+ * <tr><td>allowed</td><td>no reply</td><td>the local grant is reconciled, and is perhaps charged twice</td></tr>
+ * <tr><td>denied</td><td>allowed</td><td>the charge is refunded in the primary store</td></tr>
+ * </table>
+ *
+ * <p>Until both are known, nothing is reconciled on these counts.
+ */
+final class GrantPair {
+
+    /** The result of a store that charged nothing. */
+    private static final Object NOT_CHARGED = new Object();
+
+    /** The result of a primary store that never replied. */
+    private static final Object NO_REPLY = new Object();
+
+    private final LocalGrants grants;
+    private final List<Claim> claims;
+    private final AtomicReference<@Nullable Object> firstResult = new AtomicReference<>();
+    private volatile boolean open;
+    private long askedAt;
+
+    GrantPair(LocalGrants grants, List<Claim> claims) {
+        this.grants = grants;
+        this.claims = claims;
+    }
+
+    /** Notes that the fallback is about to be asked while the result of the primary store is unknown. */
+    void open() {
+        open = true;
+        grants.unanswered().begin(claims);
+    }
+
+    /** Notes that the primary store was asked at this time. */
+    void askedPrimary(long nanos) {
+        askedAt = nanos;
+    }
+
+    /** Notes a reply of the primary store that was not passed on. */
+    void primaryReplied(@Nullable Object reply) {
+        match(reply == null ? NOT_CHARGED : reply, false);
+    }
+
+    /** Notes that the primary store failed, or was given up, after the fallback was asked. */
+    void primaryFailed(Throwable error) {
+        match(error instanceof LimitStoreUnansweredException ? NO_REPLY : NOT_CHARGED, false);
+    }
+
+    /**
+     * Notes the decision of the fallback.
+     *
+     * @param decision the decision; null if there is none
+     * @param primaryError why the primary store has failed; null if its result is unknown or it was not asked
+     */
+    void fallbackDecided(@Nullable Object decision, @Nullable Throwable primaryError) {
+        Decision granted = decision instanceof Decision one && one.isCharged() ? one : null;
+        if (open) {
+            match(decision == null ? NOT_CHARGED : decision, true);
+        } else if (granted != null && primaryError instanceof LimitStoreUnansweredException) {
+            grants.grantedWithUnknownCharge(granted);
+        }
+        if (granted != null) {
+            grants.granted(granted);
+        }
+    }
+
+    /** Notes that the fallback failed. */
+    void fallbackFailed() {
+        if (open) {
+            match(NOT_CHARGED, true);
+        }
+    }
+
+    private void match(Object result, boolean byFallback) {
+        Object other = firstResult.compareAndExchange(null, result);
+        if (other == null) {
+            return;
+        }
+        try {
+            settle(byFallback ? result : other, byFallback ? other : result);
+        } finally {
+            grants.unanswered().end(claims);
+        }
+    }
+
+    private void settle(Object local, Object remote) {
+        Decision allowed = local instanceof Decision decision && decision.isAllowed() ? decision : null;
+        if (remote instanceof Decision charged && charged.isCharged()) {
+            if (allowed == null) {
+                grants.refundUnused(charged);
+            } else if (allowed.isCharged()) {
+                grants.cancel(allowed, claims, askedAt);
+            }
+        } else if (remote == NO_REPLY && allowed != null && allowed.isCharged()) {
+            grants.grantedWithUnknownCharge(allowed);
+        }
+    }
+}

@@ -1,0 +1,366 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.local.Count;
+import java.util.List;
+import java.util.function.DoubleSupplier;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The ledger of one count while the primary store may be down: what the primary store has confirmed, what this instance
+ * has granted itself, and which of these grants are being reconciled.
+ */
+final class Ledger extends Count {
+    // Design notes.
+    //
+    // Three numbers:
+    //
+    //   confirmed   permits in use by all instances, as the primary store has replied
+    //   granted     permits that this instance granted itself and has not handed over for reconciliation
+    //   in flight   permits that were handed over, and whose charge in the primary store is not known yet
+    //
+    // Invariant: a request is reported as allowed, by the primary store or by the fallback, only if it fits into the
+    // limit together with all requests that this instance has reported as allowed before and that still count.
+    //
+    // Every request that was allowed and still counts is in at least one of the three numbers. So it is enough to
+    // check, with the new request included, that their sum is at most the limit. Each method below is one step under
+    // the monitor of this count: of a grant and a reply at the same time, the later one sees the earlier one.
+    //
+    //   fits()      A grant of the fallback must fit with all three. It ignores requests to the primary store that are
+    //               in flight, because their replies go through confirm().
+    //   confirm()   A reply of the primary store is recorded first, and may be passed on only if it fits with the
+    //               other two then.
+    //
+    // A permit that moves from one number to another is in both for a moment, and in none never: reconciled grants are
+    // confirmed before they leave "in flight" (Reconciler), and so is a late reply before its grant is cancelled
+    // (GrantPair). A reply may already include what is in flight. A request that does not fit only because of that is
+    // checked again when the result is known (Fit.IF_RECONCILED).
+    //
+    // Refunds are subtracted before the primary store is asked, because its next reply may be without them already.
+    //
+    // Not covered: permits that the primary store has lost, evicted counts, and grants of other instances.
+
+    /** Whether permits that the primary store granted fit into the limit together with local grants. */
+    enum Fit {
+        /** They fit, whatever the primary store knows. */
+        YES,
+
+        /** They fit only if the primary store has already charged the grants that are in flight. */
+        IF_RECONCILED,
+
+        /** To allow the request would over-admit. */
+        NO
+    }
+
+    /** The retry time, in milliseconds, if no permits that are reserved here expire. */
+    private static final long RETRY = 1_000;
+
+    private static final long NEVER = Long.MAX_VALUE;
+
+    private final ReconciliationQueue queue;
+    private final DoubleSupplier share;
+    private final Count granted;
+    private final ConfirmedUsage confirmed = new ConfirmedUsage();
+
+    private @Nullable Settlement inFlight;
+    private long inFlightPermits;
+    private long inFlightUntil;
+
+    // The times of the grants that were handed over and not reported as lost.
+    private long handedOverFrom = Long.MAX_VALUE;
+    private long handedOverTo = Long.MIN_VALUE;
+
+    /** How many granted permits are to be reconciled, including those that have expired since. */
+    private long toReconcile;
+
+    /** How many granted permits were refunded without a decision since grants were last handed over. */
+    private long refundedUnnamed;
+
+    private Claim claim;
+    private long now;
+    private double localShare = 1;
+
+    /**
+     * Creates an empty ledger.
+     *
+     * @param claim a claim on the count
+     * @param queue gets this ledger when it has something to reconcile
+     * @param share has the share of this instance
+     */
+    Ledger(Claim claim, ReconciliationQueue queue, DoubleSupplier share) {
+        this.claim = claim;
+        this.queue = queue;
+        this.share = share;
+        this.granted = Count.of(claim.limit());
+    }
+
+    @Override
+    public void advance(Claim claim, long now) {
+        this.claim = claim;
+        this.now = now;
+        localShare = share.getAsDouble();
+        granted.advance(claim, now);
+        long latest = now + claim.limit().reach().toMillis();
+        confirmed.limitTo(latest, now);
+        inFlightUntil = Math.min(inFlightUntil, latest);
+    }
+
+    // The decision of the fallback.
+
+    @Override
+    public boolean fits(Limit limit, long cost) {
+        return granted.fits(limit, cost + reserved(now));
+    }
+
+    @Override
+    public void take(long cost) {
+        granted.take(cost);
+        grantedMore(cost);
+    }
+
+    @Override
+    public void recordDenied(Limit limit, long cost) {
+        long before = granted.recorded();
+        granted.recordDenied(limit, cost);
+        grantedMore(Math.max(0, granted.recorded() - before));
+    }
+
+    private void grantedMore(long permits) {
+        if (isEvicted()) {
+            queue.lost(permits);
+        } else if (permits > 0) {
+            toReconcile += permits;
+            queue.add(this, permits);
+        }
+    }
+
+    @Override
+    public long used() {
+        return granted.used() + reserved(now);
+    }
+
+    @Override
+    public long wholeAt() {
+        long end = Math.max(granted.wholeAt(), confirmed.endsAt(now));
+        return inFlight == null ? end : Math.max(end, inFlightUntil);
+    }
+
+    /**
+     * {@inheritDoc}
+     *
+     * <p>Reserved permits count as if the claim asked for more; the time is computed again for each moment at which
+     * some of them expire.
+     */
+    @Override
+    public long fitsAt(Limit limit, long cost) {
+        long from = now;
+        while (true) {
+            long until = reservedUntil(from);
+            long all = cost + reserved(from);
+            if (all <= limit.permits()) {
+                long fitsAt = Math.max(from, granted.fitsAt(limit, all));
+                if (fitsAt < until) {
+                    return fitsAt;
+                }
+            } else if (until == NEVER) {
+                return now + RETRY;
+            }
+            from = until;
+        }
+    }
+
+    /** Returns how many permits are in use at a time, besides those granted; confirmed ones by the share. */
+    private long reserved(long time) {
+        return (long) Math.ceil(confirmed.at(time) * localShare) + inFlight(time);
+    }
+
+    /** Returns the next time after this one at which fewer permits are reserved. */
+    private long reservedUntil(long time) {
+        long next = confirmed.changesAfter(time);
+        return inFlight != null && time < inFlightUntil ? Math.min(next, inFlightUntil) : next;
+    }
+
+    private long inFlight(long time) {
+        return inFlight != null && time < inFlightUntil ? inFlightPermits : 0;
+    }
+
+    // The replies of the primary store.
+
+    /**
+     * Records a reply of the primary store, and returns whether a request that it allows fits together with the local
+     * grants. Replies may arrive in any order.
+     */
+    Fit confirm(Usage usage, Decision decision) {
+        long repliedAt = decision.at().toEpochMilli();
+        long until = now + Math.max(0, usage.wholeAt().toEpochMilli() - repliedAt);
+        confirmed.report(usage.used(), until, repliedAt, now);
+        Limit limit = usage.limit();
+        long used = Math.max(usage.used(), confirmed.at(now));
+        if (toReconcile == 0 && inFlight == null && used <= limit.permits()) {
+            return Fit.YES;
+        }
+        if (!granted.fits(limit, used)) {
+            return Fit.NO;
+        }
+        return granted.fits(limit, used + inFlight(now)) ? Fit.YES : Fit.IF_RECONCILED;
+    }
+
+    // Refunds and resets.
+
+    /** Subtracts permits that the primary store took at a time of its clock, if they are certainly confirmed. */
+    void refundConfirmed(long permits, long takenAt) {
+        if (confirmed.includes(claim.limit(), takenAt)) {
+            confirmed.subtract(permits, now);
+        }
+    }
+
+    /** Refunds permits without a decision: confirmed ones first, because they are older. */
+    @Override
+    public void refundOldest(long permits) {
+        refundOldestGranted(permits - confirmed.subtract(permits, now));
+    }
+
+    /** Refunds the oldest granted permits, and returns how many. */
+    long refundOldestGranted(long permits) {
+        long before = granted.recorded();
+        granted.refundOldest(permits);
+        long refunded = grantedLess(before);
+        refundedUnnamed += refunded;
+        return refunded;
+    }
+
+    @Override
+    public void refund(Limit limit, long takenAt, long permits) {
+        refundGranted(takenAt, permits);
+    }
+
+    /** Refunds permits that were granted at a time, and returns how many. */
+    private long refundGranted(long takenAt, long permits) {
+        long before = granted.recorded();
+        granted.refund(claim.limit(), takenAt, permits);
+        return grantedLess(before);
+    }
+
+    private long grantedLess(long before) {
+        long refunded = before - granted.recorded();
+        reconcileLess(refunded);
+        return refunded;
+    }
+
+    private void reconcileLess(long permits) {
+        long less = Math.min(toReconcile, permits);
+        if (less > 0) {
+            toReconcile -= less;
+            queue.removed(less);
+        }
+    }
+
+    /**
+     * Refunds permits that were granted at a time.
+     *
+     * @return how many of them must be refunded in the primary store, because they were handed over and still count
+     */
+    long refundGrant(long takenAt, long permits) {
+        long missing = permits - refundGranted(takenAt, permits);
+        boolean counts = takenAt + claim.limit().reach().toMillis() > now;
+        return counts && takenAt >= handedOverFrom && takenAt <= handedOverTo ? missing : 0;
+    }
+
+    /**
+     * Cancels permits that were granted at a time, because the primary store has charged the same request after all.
+     *
+     * @return how many of them a refund without a decision had refunded here already
+     */
+    long cancelGrant(long takenAt, long permits) {
+        long missing = permits - refundGranted(takenAt, permits);
+        long refunded = Math.min(refundedUnnamed, missing);
+        refundedUnnamed -= refunded;
+        return refunded;
+    }
+
+    @Override
+    public void reset(long stamp) {
+        forgetGrants();
+        super.reset(stamp);
+    }
+
+    @Override
+    public void clear() {
+        granted.clear();
+        confirmed.reset(now);
+        inFlight = null;
+        handedOverFrom = Long.MAX_VALUE;
+        handedOverTo = Long.MIN_VALUE;
+        refundedUnnamed = 0;
+    }
+
+    // Reconciliation.
+
+    /** Returns how many permits are to be reconciled and not handed over. */
+    long toReconcile() {
+        return toReconcile;
+    }
+
+    /** Returns the claim that advanced this count last. */
+    Claim claim() {
+        return claim;
+    }
+
+    boolean isInFlight() {
+        return inFlight != null;
+    }
+
+    /** Hands over all grants, which must not be empty. */
+    void handOver(Settlement settlement) {
+        inFlight = settlement;
+        inFlightPermits = settlement.permits();
+        inFlightUntil = granted.wholeAt();
+        handedOverFrom = Math.min(handedOverFrom, settlement.firstMillis());
+        handedOverTo = settlement.lastMillis();
+        toReconcile = 0;
+        refundedUnnamed = 0;
+        granted.clear();
+        queue.remove(this);
+    }
+
+    /** Notes the result of a reconciliation. */
+    void reconciled(Settlement settlement, boolean charged) {
+        if (inFlight == settlement) {
+            inFlight = null;
+            if (!charged) {
+                handedOverFrom = Long.MAX_VALUE;
+                handedOverTo = Long.MIN_VALUE;
+            }
+        }
+    }
+
+    /** Drops what is to be reconciled: there is nothing left that counts, or a reset has removed it. */
+    void forgetGrants() {
+        reconcileLess(toReconcile);
+        queue.remove(this);
+    }
+
+    /** Notes that the table has evicted this count, and what it was to reconcile is lost. */
+    void evicted(long now) {
+        if (toReconcile > 0) {
+            advance(claim, now);
+            queue.lost(Math.min(toReconcile, granted.recorded()));
+        }
+        forgetGrants();
+    }
+
+    @Override
+    public long recorded() {
+        return granted.recorded();
+    }
+
+    @Override
+    public List<Hits> hits() {
+        return granted.hits();
+    }
+}

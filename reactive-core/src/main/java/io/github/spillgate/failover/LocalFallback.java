@@ -1,0 +1,276 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState;
+import io.github.spillgate.failover.Ledger.Fit;
+import io.github.spillgate.local.CountTable;
+import java.time.Duration;
+import java.time.InstantSource;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
+
+/**
+ * A fallback that limits requests in the memory of this process while the primary store does not answer.
+ *
+ * <p>It starts from the usage of each count that the primary store last reported, and records what it grants. A {@link
+ * ResilientStore} charges these grants in the primary store afterwards. Use it as the fallback of one store.
+ *
+ * <p>If several instances fall back at the same time, together they would grant the permits of each limit several times
+ * over. Set the {@linkplain #share(double) share} of each instance to avoid that.
+ *
+ * <p>Its memory is bounded, with the same behaviour at the bound as {@link io.github.spillgate.local.LocalStore
+ * LocalStore}. A counter takes about 500 bytes.
+ */
+public final class LocalFallback implements LimitStore {
+
+    private final CountTable<Ledger> ledgers;
+    private final ReconciliationQueue queue;
+    private final AtomicReference<@Nullable LimitStore> primary = new AtomicReference<>();
+
+    LocalFallback(int maximumCounts, InstantSource clock) {
+        queue = new ReconciliationQueue(clock);
+        ledgers = new CountTable<>(
+                maximumCounts,
+                clock,
+                claim -> new Ledger(claim, queue, this::share),
+                ledger -> ledger.evicted(clock.millis()));
+    }
+
+    /**
+     * Sets the share of each limit that this instance may grant during an outage: a quarter, if there are four
+     * instances. It can be changed at any time, for example when instances start or stop, and applies from the next
+     * decision on. A share of less than one permit is rounded up to one. Permits that other instances use are
+     * subtracted in proportion to the share; permits that this instance itself has granted count in full.
+     *
+     * <p>In a decision, the remaining permits are those that this instance may still grant; the rest of the limit is
+     * reported as used.
+     *
+     * @param share more than 0, and at most 1, the default
+     * @return this fallback
+     * @throws IllegalArgumentException if the share is out of range
+     */
+    public LocalFallback share(double share) {
+        ledgers.share(share);
+        return this;
+    }
+
+    /**
+     * Returns the share of each limit that this instance may grant.
+     *
+     * @return the share
+     */
+    public double share() {
+        return ledgers.share();
+    }
+
+    @Override
+    public Mono<Decision> take(List<Claim> claims) {
+        return ledgers.take(claims);
+    }
+
+    @Override
+    public Mono<Decision> peek(List<Claim> claims) {
+        return ledgers.peek(claims);
+    }
+
+    /** Refunds a decision of this store, or subtracts one of the primary store from the confirmed usage. */
+    @Override
+    public Mono<Void> refund(Decision decision) {
+        return Mono.fromRunnable(() -> {
+            if (decision.source() == Source.LOCAL) {
+                refundGrants(decision);
+                return;
+            }
+            for (Decision part : decision.parts()) {
+                long takenAt = part.at().toEpochMilli();
+                for (Usage usage : part.limits()) {
+                    Claim claim = usage.claim();
+                    ledgers.update(claim, ledger -> ledger.refundConfirmed(claim.permits(), takenAt));
+                }
+            }
+        });
+    }
+
+    @Override
+    public Mono<Void> refund(List<Claim> claims) {
+        return Mono.fromRunnable(() ->
+                claims.forEach(claim -> ledgers.update(claim, ledger -> ledger.refundOldest(claim.permits()))));
+    }
+
+    @Override
+    public Mono<Void> reset(List<Claim> claims) {
+        // Also if nothing is known yet: the first reply, from before the reset, may be in flight.
+        return Mono.fromRunnable(() -> claims.forEach(claim -> ledgers.reset(claim, true)));
+    }
+
+    @Override
+    public Optional<Duration> deadline() {
+        return Optional.of(Duration.ZERO);
+    }
+
+    @Override
+    public StoreState state() {
+        return queue.addTo(StoreState.of(Source.LOCAL));
+    }
+
+    // For the store that falls back to this one. All of these methods work in memory and return at once.
+
+    /**
+     * Makes this store the fallback of a primary store.
+     *
+     * @throws IllegalArgumentException if it already is the fallback of a store
+     */
+    void bindTo(LimitStore store) {
+        LimitStore before = primary.compareAndExchange(null, Objects.requireNonNull(store));
+        if (before != null) {
+            throw new IllegalArgumentException("this fallback is already in use for " + before
+                    + ": expected another one, for example Fallback.local(100_000), or one ResilientStore that"
+                    + " several limiters share");
+        }
+    }
+
+    /**
+     * Records a reply of the primary store. Call this before an allowed decision is passed on, and pass it on only if
+     * it fits. It may be called again with the same decision.
+     *
+     * @return whether it fits under all limits; always {@link Fit#YES} for a decision that charged nothing
+     */
+    Fit confirm(Decision decision) {
+        Fit worst = Fit.YES;
+        for (Decision part : decision.parts()) {
+            for (Usage usage : part.limits()) {
+                Fit fit = confirm(usage, part);
+                worst = fit.compareTo(worst) > 0 ? fit : worst;
+            }
+        }
+        return decision.isCharged() ? worst : Fit.YES;
+    }
+
+    private Fit confirm(Usage usage, Decision decision) {
+        Claim claim = usage.claim();
+        Fit fit = ledgers.apply(claim, usage.used() > 0, ledger -> ledger.confirm(usage, decision));
+        if (usage.isViolated()) {
+            long wait = usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli();
+            ledgers.protect(claim, ledgers.now() + wait);
+        }
+        return fit == null ? Fit.YES : fit;
+    }
+
+    /**
+     * Refunds a decision of this store.
+     *
+     * @return a claim for each count with the permits that must be refunded in the primary store, because they were
+     *     handed over and still count
+     */
+    List<Claim> refundGrants(Decision decision) {
+        long takenAt = decision.at().toEpochMilli();
+        return forEachGrant(decision, (claim, ledger) -> ledger.refundGrant(takenAt, claim.permits()));
+    }
+
+    /**
+     * Cancels a decision of this store, because the primary store has charged the same request after all.
+     *
+     * @param decision a decision of which nothing has been handed over
+     * @return a claim for each count with the permits that must be refunded in the primary store, because a refund
+     *     without a decision had already refunded them here
+     */
+    List<Claim> cancelGrants(Decision decision) {
+        long takenAt = decision.at().toEpochMilli();
+        return forEachGrant(decision, (claim, ledger) -> ledger.cancelGrant(takenAt, claim.permits()));
+    }
+
+    private List<Claim> forEachGrant(Decision decision, GrantChange change) {
+        List<Claim> elsewhere = new ArrayList<>();
+        for (Usage usage : decision.limits()) {
+            Claim claim = usage.claim();
+            ledgers.update(claim, ledger -> {
+                long rest = ledger.isResetSince(decision.stamp()) ? 0 : change.apply(claim, ledger);
+                if (rest > 0) {
+                    elsewhere.add(claim.asking(rest));
+                }
+            });
+        }
+        return elsewhere;
+    }
+
+    /**
+     * Refunds permits that were granted here and not handed over, the oldest first.
+     *
+     * @return a claim for each count with the permits that could not be refunded here
+     */
+    List<Claim> refundOldestGrants(List<Claim> claims) {
+        List<Claim> rest = new ArrayList<>();
+        for (Claim claim : claims) {
+            Long refunded = ledgers.apply(claim, false, ledger -> ledger.refundOldestGranted(claim.permits()));
+            long left = claim.permits() - (refunded == null ? 0 : refunded);
+            if (left > 0) {
+                rest.add(claim.asking(left));
+            }
+        }
+        return rest;
+    }
+
+    /**
+     * Returns whether grants on these counts are not handed over yet. The primary store must not decide on them before
+     * that, because it would grant permits that are in use. They are handed over before all others.
+     */
+    boolean hasGrantsFor(List<Claim> claims) {
+        if (queue.isEmpty()) {
+            return false;
+        }
+        boolean has = false;
+        for (Claim claim : claims) {
+            has |= Boolean.TRUE.equals(ledgers.apply(claim, false, queue::expedite));
+        }
+        return has;
+    }
+
+    /**
+     * Hands over grants, to be charged in the primary store. They count here until {@link #reconciled} reports the
+     * result, and no other grants of the same count are handed over before that.
+     *
+     * @param most the highest number of counts
+     * @param skip selects counts to leave for now, by a claim on each
+     */
+    List<Settlement> handOver(int most, Predicate<Claim> skip) {
+        return queue.handOver(most, skip);
+    }
+
+    /**
+     * Reports the result of a reconciliation.
+     *
+     * @param charged whether the primary store has charged it; if not, permits that still count are lost
+     */
+    void reconciled(Settlement settlement, boolean charged) {
+        queue.reconciled(settlement, charged);
+        ledgers.update(settlement.claim(), ledger -> ledger.reconciled(settlement, charged));
+    }
+
+    /** Returns the ledgers, for tests. */
+    CountTable<Ledger> ledgers() {
+        return ledgers;
+    }
+
+    /** Returns a description for logs. */
+    @Override
+    public String toString() {
+        return "LocalFallback";
+    }
+
+    /** Changes a ledger, and returns how many permits must be refunded in the primary store. */
+    @FunctionalInterface
+    private interface GrantChange {
+        long apply(Claim claim, Ledger ledger);
+    }
+}

@@ -1,0 +1,142 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.StoreState;
+import io.github.spillgate.failover.Ledger.Fit;
+import java.util.List;
+import java.util.concurrent.atomic.LongAdder;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
+
+/**
+ * What the fallback has granted in place of the primary store, and its reconciliation. If the fallback is no {@link
+ * LocalFallback}, its grants are only counted: all of them are lost to the primary store.
+ */
+final class LocalGrants {
+
+    private final LimitStore primary;
+    private final @Nullable LocalFallback fallback;
+    private final @Nullable Reconcilers reconcilers;
+    private final DenialCache denials;
+    private final UnansweredCalls unanswered = new UnansweredCalls();
+    private final ResetLog resets = new ResetLog();
+    private final LongAdder unknown = new LongAdder();
+    private final LongAdder lost = new LongAdder();
+
+    LocalGrants(LimitStore primary, LimitStore fallback, CircuitGates gates, DenialCache denials) {
+        this.primary = primary;
+        this.denials = denials;
+        if (fallback instanceof LocalFallback local) {
+            local.bindTo(primary);
+            this.fallback = local;
+            this.reconcilers = new Reconcilers(primary, local, gates, unanswered);
+        } else {
+            this.fallback = null;
+            this.reconcilers = null;
+        }
+    }
+
+    /** Returns the fallback that records its grants; null if there is none. */
+    @Nullable
+    LocalFallback fallback() {
+        return fallback;
+    }
+
+    /** Records a reply of the primary store, and returns whether it fits together with the grants of the fallback. */
+    Fit confirm(@Nullable Object reply) {
+        return fallback != null && reply instanceof Decision decision ? fallback.confirm(decision) : Fit.YES;
+    }
+
+    /** Notes a grant of the fallback that has to be charged in the primary store. */
+    void granted(Decision decision) {
+        if (reconcilers != null) {
+            reconcilers.wake(decision);
+        } else {
+            lost.add(permits(decision));
+        }
+    }
+
+    /** Notes a grant of the fallback that the primary store may also have charged; this will never be known. */
+    void grantedWithUnknownCharge(Decision decision) {
+        unknown.add(permits(decision));
+    }
+
+    /**
+     * Returns whether grants on these counts must be charged in the primary store before it decides on them, and speeds
+     * that up.
+     */
+    boolean mustReconcileFirst(List<Claim> claims) {
+        // In this order: grants that have just been handed over are held by a reconciler already.
+        if (fallback == null || reconcilers == null || !(fallback.hasGrantsFor(claims) || reconcilers.hold(claims))) {
+            return false;
+        }
+        reconcilers.hurry(claims);
+        return true;
+    }
+
+    /** Returns whether the result of everything handed over on these counts is known soon, because it is sent. */
+    boolean isBeingReconciled(List<Claim> claims) {
+        return reconcilers != null && !reconcilers.hold(claims);
+    }
+
+    /** Returns whether the primary store knows all grants on these counts. */
+    boolean isReconciled(List<Claim> claims) {
+        return !mustReconcileFirst(claims) && !unanswered.onAny(claims);
+    }
+
+    /** Returns whether the primary store knows all grants. */
+    boolean isReconciled() {
+        return fallback == null || fallback.state().toReconcile() == 0;
+    }
+
+    /** Returns the counts on which a call of the primary store is unanswered although the fallback has decided. */
+    UnansweredCalls unanswered() {
+        return unanswered;
+    }
+
+    /** Notes that these counts are being reset, or have just been. */
+    void reset(List<Claim> claims) {
+        resets.note(claims);
+    }
+
+    /**
+     * Cancels a grant of the fallback that the primary store has charged after all, unless a reset after the request
+     * has removed that charge.
+     */
+    void cancel(Decision granted, List<Claim> claims, long askedAt) {
+        if (fallback != null && !resets.isAnySince(claims, askedAt)) {
+            List<Claim> refunded = fallback.cancelGrants(granted);
+            if (!refunded.isEmpty()) {
+                denials.freeing(refunded, Mono.defer(() -> primary.refund(refunded)))
+                        .subscribe(null, error -> {});
+            }
+        }
+    }
+
+    /** Refunds a charge of the primary store that no request uses. If the refund fails, that errs towards denying. */
+    void refundUnused(Decision charged) {
+        List<Claim> claims =
+                charged.limits().stream().map(Decision.Usage::claim).toList();
+        denials.freeing(claims, Mono.defer(() -> primary.refund(charged))).subscribe(null, error -> {});
+    }
+
+    StoreState addTo(StoreState state) {
+        StoreState local = fallback == null ? state : fallback.state();
+        return state.reconciling(local.toReconcile(), local.reconciled(), local.lost() + lost.sum(), unknown.sum());
+    }
+
+    /** Makes a last attempt to reconcile, and ends. */
+    Mono<Void> end() {
+        return reconcilers == null ? Mono.empty() : reconcilers.end();
+    }
+
+    private static long permits(Decision decision) {
+        long permits = 0;
+        for (Decision.Usage usage : decision.limits()) {
+            permits += usage.claim().permits();
+        }
+        return permits;
+    }
+}

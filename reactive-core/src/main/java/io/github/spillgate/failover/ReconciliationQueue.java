@@ -1,0 +1,137 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.StoreState;
+import java.time.InstantSource;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The ledgers that have grants to reconcile, and the sum of these grants. A granted permit is in the sum until it is
+ * reconciled, lost, refunded, or no longer counts. Methods with a ledger are called under its monitor.
+ */
+final class ReconciliationQueue {
+
+    private final Set<Ledger> waiting = ConcurrentHashMap.newKeySet();
+    private final Set<Ledger> urgent = ConcurrentHashMap.newKeySet();
+    private final InstantSource clock;
+
+    /** Unique to this process, by chance; with a number it is an id that no other process uses. */
+    private final String process = Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36)
+            + Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36);
+
+    private final AtomicLong handedOver = new AtomicLong();
+    private final AtomicLong toReconcile = new AtomicLong();
+    private final AtomicLong reconciled = new AtomicLong();
+    private final AtomicLong lost = new AtomicLong();
+
+    ReconciliationQueue(InstantSource clock) {
+        this.clock = clock;
+    }
+
+    void add(Ledger ledger, long permits) {
+        toReconcile.addAndGet(permits);
+        if (ledger.toReconcile() == permits) {
+            waiting.add(ledger);
+        }
+    }
+
+    void remove(Ledger ledger) {
+        waiting.remove(ledger);
+        urgent.remove(ledger);
+    }
+
+    /** Notes permits that need not be reconciled any more. */
+    void removed(long permits) {
+        toReconcile.addAndGet(-permits);
+    }
+
+    /** Notes permits that cannot be reconciled. */
+    void lost(long permits) {
+        lost.addAndGet(permits);
+    }
+
+    boolean isEmpty() {
+        return toReconcile.get() == 0;
+    }
+
+    /** Returns whether the ledger has grants that are not handed over, and hands them over before others. */
+    boolean expedite(Ledger ledger) {
+        boolean waits = ledger.toReconcile() > 0;
+        if (waits) {
+            urgent.add(ledger);
+        }
+        return waits;
+    }
+
+    /**
+     * Hands over the grants of some ledgers.
+     *
+     * @param most the highest number of ledgers
+     * @param skip selects those to leave for now, by a claim on each
+     */
+    List<Settlement> handOver(int most, Predicate<Claim> skip) {
+        List<Settlement> batch = new ArrayList<>();
+        handOver(urgent, most, skip, batch);
+        handOver(waiting, most, skip, batch);
+        return batch;
+    }
+
+    private void handOver(Set<Ledger> from, int most, Predicate<Claim> skip, List<Settlement> batch) {
+        for (Iterator<Ledger> all = from.iterator(); all.hasNext() && batch.size() < most; ) {
+            Ledger ledger = all.next();
+            synchronized (ledger) {
+                Settlement settlement = handOver(ledger, skip);
+                if (settlement != null) {
+                    batch.add(settlement);
+                }
+            }
+        }
+    }
+
+    private @Nullable Settlement handOver(Ledger ledger, Predicate<Claim> skip) {
+        Claim claim = ledger.claim();
+        if (ledger.toReconcile() == 0) {
+            remove(ledger);
+            return null;
+        }
+        if (ledger.isInFlight() || skip.test(claim)) {
+            return null;
+        }
+        ledger.advance(claim, clock.millis());
+        long before = ledger.toReconcile();
+        List<Hits> hits = ledger.hits();
+        if (hits.isEmpty()) {
+            ledger.forgetGrants();
+            return null;
+        }
+        Settlement settlement = Settlement.of(process + "-" + handedOver.incrementAndGet(), claim, hits, clock);
+        toReconcile.addAndGet(settlement.permits() - before);
+        ledger.handOver(settlement);
+        return settlement;
+    }
+
+    /** Notes the result of a reconciliation. */
+    void reconciled(Settlement settlement, boolean charged) {
+        long permits = settlement.permits();
+        toReconcile.addAndGet(-permits);
+        if (charged) {
+            reconciled.addAndGet(permits);
+        } else if (settlement.counts()) {
+            lost.addAndGet(permits);
+        }
+    }
+
+    StoreState addTo(StoreState state) {
+        return state.reconciling(toReconcile.get(), reconciled.get(), lost.get(), 0);
+    }
+}

@@ -1,0 +1,387 @@
+package io.github.spillgate.local;
+
+import com.github.benmanes.caffeine.cache.Cache;
+import com.github.benmanes.caffeine.cache.Caffeine;
+import com.github.benmanes.caffeine.cache.RemovalCause;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
+import io.github.spillgate.Source;
+import java.time.InstantSource;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
+
+/**
+ * A bounded table of counts that decides on claims. The part of a store in memory that does not depend on what a count
+ * holds; for stores, not for applications.
+ *
+ * @param <C> the type of its counts
+ */
+public final class CountTable<C extends Count> {
+    // Design notes.
+    //
+    // A count is guarded by its own monitor: uncontended, that is one compare-and-set. A decision on several counts
+    // takes their monitors in the order of their identities, so that no two decisions wait for each other in a circle.
+    // No cache operation happens while a monitor is held, because the cache has locks of its own.
+    //
+    // The cache may evict a count while a thread is deciding on it. Then there could be two counts of one identity,
+    // and both would admit. So the cache marks a count as evicted in the same step. A thread that finds that the count
+    // it has locked is evicted looks it up again. A thread that locked it before has decided before the eviction.
+    //
+    // If the cache is so small for the load that it evicts counts as fast as they are looked up, that would never end.
+    // After a few attempts the decision uses the counts at hand, as if they had been evicted right after it.
+    //
+    // A protected count is not marked when the cache evicts it. So a lookup goes to the protected counts first, then
+    // to the cache, and then to the protected counts again: the count may have moved there, and been evicted, in
+    // between.
+
+    /** The smallest bound: no decision has more claims, so a table of that size holds all counts of one decision. */
+    private static final int SMALLEST = 16;
+
+    private static final int ATTEMPTS = 16;
+
+    /** The retry time, in milliseconds, if a claim exceeds this process's share of its limit. */
+    private static final long RETRY = 1_000;
+
+    /** A quarter as many counts as the cache holds can be protected. */
+    private static final int PROTECTED_PART = 4;
+
+    private final Cache<Object, C> cache;
+    private final DeniedCounts<C> denied;
+    private final InstantSource clock;
+    private final Function<Claim, C> factory;
+    private final Consumer<C> onEviction;
+    private final AtomicLong resets = new AtomicLong();
+    private volatile double share = 1;
+
+    /**
+     * Creates a table.
+     *
+     * @param maximumCounts the highest number of counts, 16 or more; protected counts are in addition
+     * @param clock the clock, read in milliseconds; it may stand still, jump and go back
+     * @param factory creates the count for a claim
+     * @param onEviction called with each evicted count, under its monitor
+     * @throws IllegalArgumentException if the number is below 16
+     */
+    public CountTable(int maximumCounts, InstantSource clock, Function<Claim, C> factory, Consumer<C> onEviction) {
+        if (maximumCounts < SMALLEST) {
+            throw new IllegalArgumentException("maximumCounts " + maximumCounts
+                    + " is less than one decision may need: expected " + SMALLEST + " or more, for example 100_000");
+        }
+        this.clock = Objects.requireNonNull(clock, "clock is null: expected one, for example InstantSource.system()");
+        this.factory = factory;
+        this.onEviction = onEviction;
+        this.cache = Caffeine.newBuilder()
+                .maximumSize(maximumCounts)
+                .evictionListener((@Nullable Object handle, @Nullable C count, RemovalCause cause) -> {
+                    if (count != null) {
+                        evicted(count);
+                    }
+                })
+                .executor(Runnable::run)
+                .build();
+        this.denied = new DeniedCounts<>(Math.max(SMALLEST, maximumCounts / PROTECTED_PART), this::unprotected);
+    }
+
+    private void evicted(C count) {
+        if (count.evict()) {
+            synchronized (count) {
+                onEviction.accept(count);
+            }
+        }
+    }
+
+    private void unprotected(Object handle, C count) {
+        C other = cache.asMap().put(handle, count);
+        if (other != null && other != count) {
+            evicted(other);
+        }
+    }
+
+    /**
+     * Takes the cost of claims if all of them fit.
+     *
+     * @param claims the claims
+     * @return decides on subscription, on the thread that requests
+     */
+    public Mono<Decision> take(List<Claim> claims) {
+        return LocalDecisionMono.of(this, claims, true);
+    }
+
+    /**
+     * Decides like {@link #take}, and takes nothing.
+     *
+     * @param claims the claims
+     * @return decides on subscription, on the thread that requests
+     */
+    public Mono<Decision> peek(List<Claim> claims) {
+        return LocalDecisionMono.of(this, claims, false);
+    }
+
+    /**
+     * Sets the share of each limit that this table may grant.
+     *
+     * @param share more than 0, and at most 1, the default
+     * @throws IllegalArgumentException if the share is out of range
+     */
+    public void share(double share) {
+        if (!(share > 0 && share <= 1)) {
+            throw new IllegalArgumentException("share " + share
+                    + " is no part of a limit: expected more than 0 and at most 1, for example 0.25 for "
+                    + "four instances");
+        }
+        this.share = share;
+    }
+
+    /**
+     * Returns the share of each limit that this table may grant.
+     *
+     * @return the share
+     */
+    public double share() {
+        return share;
+    }
+
+    /**
+     * Returns the present time.
+     *
+     * @return the time, in milliseconds
+     */
+    public long now() {
+        return clock.millis();
+    }
+
+    /**
+     * Changes the count of a claim, if there is one.
+     *
+     * @param claim the claim
+     * @param change gets the count, under its monitor and at the present time
+     */
+    public void update(Claim claim, Consumer<? super C> change) {
+        apply(claim, false, count -> {
+            change.accept(count);
+            return true;
+        });
+    }
+
+    /**
+     * Calls a function with the count of a claim.
+     *
+     * @param <T> the type of the result
+     * @param claim the claim
+     * @param create whether to create the count if there is none
+     * @param function gets the count, under its monitor and at the present time
+     * @return the result; null if there is no count
+     */
+    public <T> @Nullable T apply(Claim claim, boolean create, Function<? super C, T> function) {
+        for (int attempt = 1; ; attempt++) {
+            C count = find(claim, create);
+            if (count == null) {
+                return null;
+            }
+            synchronized (count) {
+                if (!count.isEvicted() || attempt == ATTEMPTS) {
+                    count.advance(claim, clock.millis());
+                    return function.apply(count);
+                }
+            }
+        }
+    }
+
+    /**
+     * Resets the count of a claim.
+     *
+     * @param claim the claim
+     * @param create whether to create the count if there is none
+     */
+    public void reset(Claim claim, boolean create) {
+        apply(claim, create, count -> {
+            count.reset(resets.incrementAndGet());
+            return true;
+        });
+    }
+
+    /**
+     * Protects the count of a denied claim from eviction, if there is room.
+     *
+     * @param claim the claim
+     * @param until the time at which no permits of the count are in use any more, in milliseconds
+     */
+    public void protect(Claim claim, long until) {
+        C count = find(claim, false);
+        if (count != null) {
+            denied.keep(claim.handle(), count, until, clock.millis());
+        }
+    }
+
+    /** Decides now. */
+    Decision decide(List<Claim> claims, boolean charging) {
+        return claims.size() == 1 ? decideOne(claims.get(0), charging) : decideAll(claims, charging);
+    }
+
+    /**
+     * Does what {@link #decideAll} does for a single claim, the most frequent case, without the work that only several
+     * claims need.
+     */
+    private Decision decideOne(Claim claim, boolean charging) {
+        for (int attempt = 1; ; attempt++) {
+            C count = findOrCreate(claim, charging);
+            Decision decision;
+            synchronized (count) {
+                if (count.isEvicted() && attempt < ATTEMPTS) {
+                    continue;
+                }
+                long now = clock.millis();
+                double ours = share;
+                boolean fits = fits(claim, count, ours, now);
+                if (charging) {
+                    charge(claim, count, fits);
+                }
+                decision = decision(charging, now, List.of(usage(claim, count, ours, !fits, !fits, now)));
+            }
+            if (!decision.isAllowed()) {
+                protectIfViolated(claim, count, decision, 0);
+            }
+            return decision;
+        }
+    }
+
+    private Decision decideAll(List<Claim> claims, boolean charging) {
+        for (int attempt = 1; ; attempt++) {
+            List<Entry<C>> entries = new ArrayList<>(claims.size());
+            for (Claim claim : claims) {
+                entries.add(new Entry<>(claim, findOrCreate(claim, charging)));
+            }
+            List<Entry<C>> ordered = new ArrayList<>(entries);
+            ordered.sort(Comparator.comparing(entry -> entry.claim.identity()));
+            Decision decision = lockFrom(0, ordered, attempt == ATTEMPTS, () -> decideLocked(entries, charging));
+            if (decision != null) {
+                for (int i = 0; i < entries.size() && !decision.isAllowed(); i++) {
+                    protectIfViolated(entries.get(i).claim, entries.get(i).count, decision, i);
+                }
+                return decision;
+            }
+        }
+    }
+
+    private C findOrCreate(Claim claim, boolean charging) {
+        C count = find(claim, charging);
+        return count == null ? factory.apply(claim) : count;
+    }
+
+    private @Nullable C find(Claim claim, boolean create) {
+        Object handle = claim.handle();
+        C kept = denied.get(handle);
+        if (kept != null) {
+            return kept;
+        }
+        C count = cache.getIfPresent(handle);
+        if (count == null && create) {
+            count = cache.get(handle, absent -> factory.apply(claim));
+        }
+        C moved = denied.get(handle);
+        return moved == null ? count : moved;
+    }
+
+    private void protectIfViolated(Claim claim, C count, Decision decision, int i) {
+        Usage usage = decision.limits().get(i);
+        if (usage.isViolated()) {
+            long until = usage.wholeAt().toEpochMilli();
+            denied.keep(claim.handle(), count, until, decision.at().toEpochMilli());
+        }
+    }
+
+    /** Locks the counts from i on and decides; returns null if one of them is evicted, unless it insists. */
+    private static <C extends Count> @Nullable Decision lockFrom(
+            int i, List<Entry<C>> entries, boolean insist, Supplier<Decision> decide) {
+        if (i == entries.size()) {
+            return decide.get();
+        }
+        C count = entries.get(i).count;
+        synchronized (count) {
+            return count.isEvicted() && !insist ? null : lockFrom(i + 1, entries, insist, decide);
+        }
+    }
+
+    private Decision decideLocked(List<Entry<C>> entries, boolean charging) {
+        long now = clock.millis();
+        double ours = share;
+        boolean allowed = true;
+        boolean[] fits = new boolean[entries.size()];
+        for (int i = 0; i < fits.length; i++) {
+            fits[i] = fits(entries.get(i).claim, entries.get(i).count, ours, now);
+            allowed &= fits[i];
+        }
+        List<Usage> usages = new ArrayList<>(fits.length);
+        for (int i = 0; i < fits.length; i++) {
+            Claim claim = entries.get(i).claim;
+            Count count = entries.get(i).count;
+            if (charging) {
+                charge(claim, count, allowed);
+            }
+            usages.add(usage(claim, count, ours, !fits[i], !allowed, now));
+        }
+        return decision(charging, now, usages);
+    }
+
+    private static boolean fits(Claim claim, Count count, double share, long now) {
+        count.advance(claim, now);
+        return count.fits(claim.limit(), claim.permits() + ofOthers(claim.limit(), share));
+    }
+
+    /** Returns how many of a limit's permits are not for this process. Its share is at least one permit. */
+    private static long ofOthers(Limit limit, double share) {
+        return share == 1 ? 0 : limit.permits() - Math.max(1, (long) Math.floor(limit.permits() * share));
+    }
+
+    /** Records an allowed claim; also a denied one, if the limit counts denied requests. */
+    private static void charge(Claim claim, Count count, boolean allowed) {
+        Limit limit = claim.limit();
+        if (claim.permits() == 0) {
+            return;
+        }
+        if (allowed) {
+            count.take(claim.permits());
+        } else if (limit.isCountingDenied()) {
+            count.recordDenied(limit, claim.permits());
+        }
+    }
+
+    private static Usage usage(Claim claim, Count count, double share, boolean violated, boolean denied, long now) {
+        long ofOthers = ofOthers(claim.limit(), share);
+        long fitsAt = denied ? fitsAt(claim.limit(), count, claim.permits() + ofOthers, now) : now;
+        return Usage.of(claim, count.used() + ofOthers, violated, fitsAt, count.wholeAt());
+    }
+
+    private static long fitsAt(Limit limit, Count count, long cost, long now) {
+        return cost > limit.permits() ? now + RETRY : count.fitsAt(limit, cost);
+    }
+
+    /** Makes the decision. Must run under the monitors of its counts, so that only a later reset has a newer stamp. */
+    private Decision decision(boolean charging, long now, List<Usage> usages) {
+        return charging
+                ? Decision.ofTake(Source.LOCAL, now, resets.get(), usages)
+                : Decision.ofPeek(Source.LOCAL, now, usages);
+    }
+
+    /** Returns the counts that are not protected. */
+    Cache<Object, C> cache() {
+        return cache;
+    }
+
+    /** Returns the protected counts. */
+    DeniedCounts<C> denied() {
+        return denied;
+    }
+
+    private record Entry<C extends Count>(Claim claim, C count) {}
+}
