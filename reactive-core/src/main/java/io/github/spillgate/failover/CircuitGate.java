@@ -25,20 +25,20 @@ import reactor.util.Logger;
 import reactor.util.Loggers;
 
 /**
- * Says which questions may go to the store: as many at a time as there are places, and those that the circuit breaker
- * lets through. Whoever has passed tells what came of it, once, and leaves his place, once.
+ * Admits requests to the primary store: a bounded number in flight, and only those that the circuit breaker permits. An
+ * admitted request reports its result once, and leaves its place once.
  */
 final class CircuitGate {
 
-    /** What the gate says to somebody who wants to ask. */
+    /** Whether a request may be sent. */
     enum Passage {
-        /** Ask, and wait for the answer. */
+        /** Send it, and wait for the reply. */
         ASK,
 
-        /** Ask to see whether the store answers well again, and do not wait for it. */
+        /** Send it to find out whether the store is available again, and do not wait for the reply. */
         PROBE,
 
-        /** Do not ask. */
+        /** Do not send it. */
         NO
     }
 
@@ -50,9 +50,7 @@ final class CircuitGate {
     private static final Duration PAUSE = Duration.ofSeconds(1);
     private static final double SPREAD = 0.3;
 
-    /**
-     * If only the fallback has decided for so long, the store counts as unavailable, whatever the breaker has heard of.
-     */
+    /** If only the fallback has decided for this time, the store counts as unavailable, whatever the breaker says. */
     private static final long LONGEST_UNNOTICED = TimeUnit.MILLISECONDS.toNanos(500);
 
     private static final long NEVER = Long.MIN_VALUE;
@@ -62,29 +60,36 @@ final class CircuitGate {
     private final CircuitBreaker breaker;
     private final Semaphore places;
 
-    /** So many successes, one after another, leave nothing else in the breaker's window; 0 where it goes by time. */
+    /** How many successes in a row fill the breaker's window; 0 if its window is measured in time. */
     private final int window;
 
     private final long slow;
 
-    /** How long a decision may take, in nanoseconds. */
+    /** The longest time for a decision, in nanoseconds. */
     private final long deadline;
 
-    /** How many successes the breaker has to hear of until its window holds nothing else. */
-    private final AtomicInteger toTell;
+    /** How many successes must still be reported until the breaker's window holds nothing else. */
+    private final AtomicInteger toReport;
 
     private final AtomicBoolean opening = new AtomicBoolean();
-    private final AtomicBoolean givenUp = new AtomicBoolean();
-    private final AtomicBoolean foreignTold = new AtomicBoolean();
-    private final AtomicBoolean refusalTold = new AtomicBoolean();
+    private final AtomicBoolean unavailable = new AtomicBoolean();
+    private final AtomicBoolean foreignValueLogged = new AtomicBoolean();
+    private final AtomicBoolean refusalLogged = new AtomicBoolean();
 
     /** When the fallback first decided since the store last did. */
     private final AtomicLong fallenBackSince = new AtomicLong(NEVER);
 
-    private final AtomicBoolean explained = new AtomicBoolean();
+    /** What is wrong with the store; null if it is available. */
     private volatile @Nullable String problem;
-    private volatile String lastProblem = "no answer came in time";
-    private volatile boolean isExplained;
+
+    /** What was last wrong, also if the store is available. */
+    private volatile String lastProblem = "no reply by the deadline";
+
+    /** Whether the last problem names the cause: the store could not be reached. */
+    private volatile boolean causeKnown;
+
+    /** Whether the log names the cause of the present outage. */
+    private final AtomicBoolean causeLogged = new AtomicBoolean();
 
     CircuitGate(
             String what,
@@ -97,15 +102,15 @@ final class CircuitGate {
         this.instead = instead;
         this.places = new Semaphore(places);
         CircuitBreakerConfig settings =
-                change.apply(CircuitBreakerConfig.from(atFirst())).build();
+                change.apply(CircuitBreakerConfig.from(defaults())).build();
         this.breaker = CircuitBreaker.of("spillgate", settings);
         this.window =
                 settings.getSlidingWindowType() == SlidingWindowType.COUNT_BASED ? settings.getSlidingWindowSize() : 0;
         this.slow = settings.getSlowCallDurationThreshold().toNanos();
-        this.toTell = new AtomicInteger(window);
+        this.toReport = new AtomicInteger(window);
     }
 
-    private static CircuitBreakerConfig atFirst() {
+    private static CircuitBreakerConfig defaults() {
         return CircuitBreakerConfig.custom()
                 .slidingWindow(
                         WINDOW, FEWEST, SlidingWindowType.COUNT_BASED, SlidingWindowSynchronizationStrategy.LOCK_FREE)
@@ -127,14 +132,14 @@ final class CircuitGate {
             places.release();
             return Passage.NO;
         }
-        // Those who try the store are few, and need no place: all may be taken by questions that it never answers.
+        // Probes are few and need no place: all places may be taken by requests that are never answered.
         boolean passes = before == CircuitBreaker.State.OPEN
                 ? opening.compareAndSet(false, true) && passOpen()
                 : breaker.tryAcquirePermission();
         return passes ? Passage.PROBE : Passage.NO;
     }
 
-    /** The breaker takes a lock to become half open, so only one thread at a time may find out whether it does. */
+    /** The breaker takes a lock to become half open, so only one thread at a time asks it. */
     private boolean passOpen() {
         try {
             return breaker.tryAcquirePermission();
@@ -143,149 +148,151 @@ final class CircuitGate {
         }
     }
 
-    /** Says that nothing was asked. */
+    /** Leaves without having sent a request. */
     void turnBack(Passage passage) {
         breaker.releasePermission();
         leave(passage);
     }
 
+    /** Reports a reply that took this time. */
     void answered(long nanos) {
-        if (isNothingNew(nanos)) {
+        if (breakerKnows(nanos)) {
             return;
         }
         breaker.onSuccess(Math.max(0, nanos), TimeUnit.NANOSECONDS);
         if (window > 0 && nanos < slow && breaker.getState() == CircuitBreaker.State.CLOSED) {
-            toTell.updateAndGet(number -> Math.max(0, number - 1));
+            toReport.updateAndGet(number -> Math.max(0, number - 1));
         } else {
-            toTell.set(window);
+            toReport.set(window);
         }
-        // The breaker may open at a success, if that is the first of which it knows enough.
-        giveUpIfOpen();
+        // The breaker may open at a success: if that completes the minimum number of calls.
+        reportIfOpen();
     }
 
-    /** The store has made a decision, and it was in time. */
+    /** Reports that the store made a decision by the deadline. */
     void decided() {
         if (fallenBackSince.get() != NEVER) {
             fallenBackSince.set(NEVER);
         }
         if (problem != null && breaker.getState() == CircuitBreaker.State.CLOSED) {
             problem = null;
-            isExplained = false;
-            if (givenUp.compareAndSet(true, false)) {
+            causeKnown = false;
+            if (unavailable.compareAndSet(true, false)) {
                 LOG.info("{} is available again; {} no longer decides", what, instead);
             }
         }
     }
 
-    /** Everything is reconciled: decisions can be made by the store again, if it was fast enough for them. */
-    void settled(long nanos) {
+    /** Reports that everything is reconciled: the store can decide again, if it is fast enough for that. */
+    void reconciled(long nanos) {
         if (nanos <= deadline) {
             decided();
         }
     }
 
     /**
-     * Whether the breaker would learn nothing from one more success, which all who are answered at the same time would
-     * tell it.
+     * Returns whether another success changes nothing. Spares a contended write for each of many concurrent replies.
      */
-    private boolean isNothingNew(long nanos) {
+    private boolean breakerKnows(long nanos) {
         return window > 0
-                && toTell.get() == 0
+                && toReport.get() == 0
                 && problem == null
                 && nanos < slow
                 && breaker.getState() == CircuitBreaker.State.CLOSED;
     }
 
+    /** Reports a failure after this time. */
     void failed(long nanos, Throwable error) {
         if (error instanceof ForeignValueException) {
-            // The store answers well, but somebody else has put something under one of its keys.
+            // The store works, but another program has written one of its keys.
             answered(nanos);
-            if (foreignTold.compareAndSet(false, true)) {
+            if (foreignValueLogged.compareAndSet(false, true)) {
                 LOG.warn("{} cannot decide on a key; falling back to {} for it: {}", what, instead, error.getMessage());
             }
             return;
         }
         breaker.onError(Math.max(0, nanos), TimeUnit.NANOSECONDS, error);
-        understand(error);
-        toTell.set(window);
+        explain(error);
+        toReport.set(window);
         if (error instanceof LimitStoreUnreachableException && isAsked()) {
-            // Who is not let in now is not let in a millisecond later.
+            // A connection that is refused now is refused a millisecond later.
             breaker.transitionToOpenState();
         }
         if (LOG.isDebugEnabled()) {
-            LOG.debug("{} does not answer well: {}", what, error.toString());
+            LOG.debug("{} failed: {}", what, error.toString());
         }
-        giveUpIfOpen();
-        giveUpIfFallenBackForLong();
+        reportIfOpen();
+        reportIfFallenBackForLong();
     }
 
-    /** The store has refused another operation than a decision: that says nothing about decisions. */
+    /** Reports that the store refused a refund or a reset, which says nothing about decisions. */
     void refused(Throwable error) {
         breaker.releasePermission();
-        if (refusalTold.compareAndSet(false, true)) {
+        if (refusalLogged.compareAndSet(false, true)) {
             LOG.warn("{} refuses an operation; decisions are not affected: {}", what, error.getMessage());
         }
     }
 
-    /** The fallback decides, whatever the reason. */
+    /** Reports that the fallback decides, for any reason. */
     void fellBack() {
-        // During an outage all decisions come here, and there is nothing to find out.
-        if (givenUp.get()) {
+        // During an outage this is called for each decision, and changes nothing.
+        if (unavailable.get()) {
             return;
         }
         if (fallenBackSince.get() == NEVER) {
             fallenBackSince.compareAndSet(NEVER, Deadlines.now());
         } else {
-            giveUpIfFallenBackForLong();
+            reportIfFallenBackForLong();
         }
     }
 
     /**
-     * With few keys the breaker hears too little: once the fallback has granted something of a key, it goes on deciding
-     * about it until that is reconciled.
+     * With few keys the breaker gets too few reports: once the fallback has granted permits of a key, it decides on
+     * that key until they are reconciled.
      */
-    private void giveUpIfFallenBackForLong() {
+    private void reportIfFallenBackForLong() {
         long since = fallenBackSince.get();
         if (since != NEVER && Deadlines.now() - since >= LONGEST_UNNOTICED) {
-            giveUp();
+            reportUnavailable();
         }
     }
 
-    private void giveUpIfOpen() {
+    private void reportIfOpen() {
         if (!isAsked()) {
-            giveUp();
+            reportUnavailable();
         }
     }
 
-    private void giveUp() {
-        if (!givenUp.get() && givenUp.compareAndSet(false, true)) {
-            explained.set(isExplained);
+    private void reportUnavailable() {
+        if (!unavailable.get() && unavailable.compareAndSet(false, true)) {
+            causeLogged.set(causeKnown);
             problem = lastProblem;
             LOG.warn("Falling back to {}; {} is unavailable: {}", instead, what, lastProblem);
         }
     }
 
-    /** Hears why a question failed whose deadline had passed before, and which is judged already. */
+    /** Reports why a request failed that was judged before, at its deadline. */
     void failedLate(Throwable error) {
         if (error instanceof LimitStoreUnreachableException) {
-            understand(error);
-            if (givenUp.get() && explained.compareAndSet(false, true)) {
+            explain(error);
+            if (unavailable.get() && causeLogged.compareAndSet(false, true)) {
                 LOG.warn("{} cannot be reached: {}", what, lastProblem);
             }
         }
     }
 
-    /** That nothing can be reached explains why nothing is answered, and is the better thing to say. */
-    private void understand(Throwable error) {
-        boolean explains = error instanceof LimitStoreUnreachableException;
-        if (explains || !isExplained || !(error instanceof LimitStoreUnansweredException)) {
+    /** Keeps the better explanation: that a store cannot be reached explains why it does not reply. */
+    private void explain(Throwable error) {
+        boolean isCause = error instanceof LimitStoreUnreachableException;
+        if (isCause || !causeKnown || !(error instanceof LimitStoreUnansweredException)) {
             String message = error.getMessage();
             lastProblem = message == null ? error.toString() : message;
             problem = lastProblem;
-            isExplained = explains;
+            causeKnown = isCause;
         }
     }
 
+    /** Leaves the place of a request that has ended. */
     void leave(Passage passage) {
         if (passage == Passage.ASK) {
             places.release();
@@ -294,9 +301,10 @@ final class CircuitGate {
 
     /** Returns whether decisions are made by the store. */
     boolean decides() {
-        return !givenUp.get() && state() == StoreState.Breaker.CLOSED;
+        return !unavailable.get() && state() == StoreState.Breaker.CLOSED;
     }
 
+    /** Returns whether requests are sent, if only as probes. */
     boolean isAsked() {
         CircuitBreaker.State state = breaker.getState();
         return state != CircuitBreaker.State.OPEN && state != CircuitBreaker.State.FORCED_OPEN;
@@ -319,7 +327,9 @@ final class CircuitGate {
         return places.availablePermits();
     }
 
-    /** Time that only passes: a breaker that waits by the system's clock waits for hours when that is set back. */
+    /**
+     * A clock that never goes back. On the system clock, an open breaker would wait for hours if that were set back.
+     */
     private static final class SteadyClock extends Clock {
 
         @Override

@@ -14,16 +14,16 @@ import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The gates to a store: one, or where it has parts that fail apart from each other, one to each of them. Where one node
- * of a cluster is dead, only what is asked of that one falls back.
+ * The gates to a store: one, or one for each part that fails independently. If one node of a cluster is down, only
+ * requests to that node fall back.
  *
- * <p>A part that nobody asks is forgotten, for it may have gone, and another one have come in its place; whoever asks
- * it again then finds its gate closed.
+ * <p>A part without requests is dropped after a while, because it may have been removed or replaced. The next request
+ * to it gets a new gate, with a closed breaker.
  */
 final class CircuitGates {
 
     private static final int MOST = 1_000;
-    private static final long LONGEST_UNASKED = TimeUnit.SECONDS.toNanos(10);
+    private static final long LONGEST_UNUSED = TimeUnit.SECONDS.toNanos(10);
     private static final long GRAIN = TimeUnit.SECONDS.toNanos(1);
 
     private final LimitStore store;
@@ -35,11 +35,13 @@ final class CircuitGates {
     private final ConcurrentMap<String, Part> parts = new ConcurrentHashMap<>();
 
     /**
-     * The gates to a store.
+     * Creates the gates to a store.
      *
-     * @param places how many may be behind each of them at a time
-     * @param deadline how long a decision may take, in nanoseconds
-     * @param change what is different about their breakers
+     * @param store the store
+     * @param fallback the store that decides otherwise, for logs
+     * @param places the highest number of requests in flight for each gate
+     * @param deadline the longest time for a decision, in nanoseconds
+     * @param change changes the settings of the breakers
      */
     CircuitGates(
             LimitStore store,
@@ -60,52 +62,52 @@ final class CircuitGates {
         return new CircuitGate(what, fallback.toString(), places, deadline, change);
     }
 
-    /** The gate to the store as a whole. */
+    /** Returns the gate to the store as a whole. */
     CircuitGate whole() {
         return whole;
     }
 
-    /** The gate to what decides on these claims. */
+    /** Returns the gate to the part that decides on these claims. */
     CircuitGate to(List<Claim> claims) {
         String name = store.part(claims);
         return name.isEmpty() ? whole : to(name);
     }
 
-    /** The gate to a part. */
+    /** Returns the gate to a part. */
     CircuitGate to(String name) {
         long now = Deadlines.now();
         Part known = parts.get(name);
-        if (known == null || known.isForgotten(now)) {
-            parts.values().removeIf(part -> part.isForgotten(now));
+        if (known == null || known.isExpired(now)) {
+            parts.values().removeIf(part -> part.isExpired(now));
             if (parts.size() >= MOST) {
                 return whole;
             }
             known = parts.computeIfAbsent(name, part -> new Part(gate(part), now));
         }
-        known.asked(now);
+        known.use(now);
         return known.gate;
     }
 
     /** Returns whether any part of the store decides. */
     boolean isAnyDeciding() {
-        return asked().stream().anyMatch(CircuitGate::decides);
+        return inUse().stream().anyMatch(CircuitGate::decides);
     }
 
     /** Returns whether the fallback decides in place of any part of the store. */
     boolean isAnyFallenBack() {
-        return !asked().stream().allMatch(CircuitGate::decides);
+        return !inUse().stream().allMatch(CircuitGate::decides);
     }
 
-    /** The worst there is. */
+    /** Returns the worst state of all breakers. */
     Breaker state() {
-        return asked().stream().map(CircuitGate::state).max(Breaker::compareTo).orElseThrow();
+        return inUse().stream().map(CircuitGate::state).max(Breaker::compareTo).orElseThrow();
     }
 
-    /** What is wrong, of one that is as bad as any. */
+    /** Returns what is wrong at a gate in the worst state. */
     @Nullable
     String problem() {
         Breaker worst = state();
-        return asked().stream()
+        return inUse().stream()
                 .filter(gate -> gate.state() == worst)
                 .sorted(Comparator.comparing(CircuitGate::decides))
                 .map(CircuitGate::problem)
@@ -115,40 +117,40 @@ final class CircuitGates {
     }
 
     /**
-     * Those to the parts, if there are any: then nobody asks the whole. Where nobody has asked any of them for long,
-     * all that is known is what was so when somebody did.
+     * Returns the gates in use: those to parts, if there are any. If none of them was used lately, their last known
+     * states are all that is known.
      */
-    private List<CircuitGate> asked() {
+    private List<CircuitGate> inUse() {
         if (parts.isEmpty()) {
             return List.of(whole);
         }
         long now = Deadlines.now();
         List<Part> known = List.copyOf(parts.values());
         List<CircuitGate> gates = known.stream()
-                .filter(part -> !part.isForgotten(now))
+                .filter(part -> !part.isExpired(now))
                 .map(part -> part.gate)
                 .toList();
         return gates.isEmpty() ? known.stream().map(part -> part.gate).toList() : gates;
     }
 
-    /** The gate to one part, and when it was asked last. */
+    /** The gate to a part, and the time of the last request. */
     private static final class Part {
 
         private final CircuitGate gate;
-        private volatile long askedAt;
+        private volatile long usedAt;
 
-        Part(CircuitGate gate, long askedAt) {
+        Part(CircuitGate gate, long usedAt) {
             this.gate = gate;
-            this.askedAt = askedAt;
+            this.usedAt = usedAt;
         }
 
-        boolean isForgotten(long now) {
-            return now - askedAt > LONGEST_UNASKED;
+        boolean isExpired(long now) {
+            return now - usedAt > LONGEST_UNUSED;
         }
 
-        void asked(long now) {
-            if (now - askedAt > GRAIN) {
-                askedAt = now;
+        void use(long now) {
+            if (now - usedAt > GRAIN) {
+                usedAt = now;
             }
         }
     }

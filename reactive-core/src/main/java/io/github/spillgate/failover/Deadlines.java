@@ -14,31 +14,31 @@ import reactor.core.scheduler.Schedulers;
 import reactor.util.context.Context;
 
 /**
- * Tells many who all wait equally long when their time is up.
+ * Deadlines of many calls that all have the same length.
  *
- * <p>A timer for each would cost more than the answer it guards, and nearly all would be cancelled. As all wait equally
- * long, who came first is due first: a queue is enough, with one alarm for its head. Those who have been answered are
- * dropped from the head as new ones come, so that the queue is about as long as there are open questions.
+ * <p>A timer for each call would cost more than the call, and nearly all timers would be cancelled. With equal lengths
+ * the first call is due first, so a queue with one timer for its head is enough. Calls that have ended are dropped from
+ * the head when new ones are added, so the queue is about as long as there are calls in flight.
  *
- * <p>Nobody is told early. When many are due at once, no thread is kept by all of them. And whoever is told hears
- * whether this process has stood still while he waited, for a collection of garbage or for want of a processor: what he
- * waits for may be there.
+ * <p>No deadline is early. If many are due at once, several threads share the work. A deadline also reports whether
+ * this process stood still before it, because of garbage collection or a lack of CPU time: the reply may have arrived
+ * since.
  */
 final class Deadlines {
 
-    /** So many are told by one thread, one after another. */
-    static final int TOLD_TOGETHER = 64;
+    /** How many deadlines one thread reports in a row. */
+    static final int REPORTED_TOGETHER = 64;
 
-    /** After so many who came, those are dropped as well who have been answered before one who came earlier. */
+    /** After this many additions, calls that have ended are also removed from behind the head. */
     private static final int SWEEP = 4_096;
 
-    /** The alarm rings no more often than this, in nanoseconds. */
+    /** The shortest time between two runs of the timer, in nanoseconds. */
     private static final long SHORTEST = TimeUnit.MILLISECONDS.toNanos(1);
 
-    /** An alarm that is overdue by so much does not ring any more. */
+    /** A timer that is overdue by this time will not run: its scheduler was shut down. */
     private static final long LOST = TimeUnit.SECONDS.toNanos(5);
 
-    /** An alarm that comes late by this part of the time says that this process has stood still; it rings as often. */
+    /** The timer runs every quarter of the length. If it is late by that much, this process stood still. */
     private static final int PART = 4;
 
     private final long nanos;
@@ -46,9 +46,9 @@ final class Deadlines {
     private final Queue<DeadlineEntry> queue = new ConcurrentLinkedQueue<>();
     private final AtomicBoolean atTheHead = new AtomicBoolean();
     private final AtomicBoolean armed = new AtomicBoolean();
-    private final AtomicLong alarms = new AtomicLong();
-    private volatile long alarmAt = now();
-    private volatile long stoodStillUntil = alarmAt - 1;
+    private final AtomicLong timers = new AtomicLong();
+    private volatile long timerAt = now();
+    private volatile long stoodStillUntil = timerAt - 1;
     private int unswept;
 
     Deadlines(long nanos) {
@@ -60,21 +60,20 @@ final class Deadlines {
         return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
     }
 
-    /** Lets somebody wait from now on, and returns when that is. */
+    /** Adds a call that begins now, and returns the time. */
     long add(Waiting waiting) {
         long now = now();
         queue.add(new DeadlineEntry(waiting, now + nanos));
         if (atTheHead.compareAndSet(false, true)) {
-            dropAnswered();
+            dropEnded();
             if (++unswept >= SWEEP) {
                 unswept = 0;
                 queue.removeIf(entry -> entry.waiting.isAnswered());
             }
             atTheHead.set(false);
         }
-        if (now - alarmAt > LOST && armed.compareAndSet(true, false)) {
-            // Its scheduler has been shut down, and there is another one now; or the process has stood still for as
-            // long.
+        if (now - timerAt > LOST && armed.compareAndSet(true, false)) {
+            // Its scheduler was shut down and replaced, or the process stood still for that time.
             stoodStillUntil = now;
         }
         arm(part);
@@ -84,9 +83,9 @@ final class Deadlines {
     private void arm(long delay) {
         if (!armed.get() && armed.compareAndSet(false, true)) {
             try {
-                long mine = alarms.incrementAndGet();
-                alarmAt = now() + delay;
-                Schedulers.parallel().schedule(() -> ring(mine), delay, TimeUnit.NANOSECONDS);
+                long mine = timers.incrementAndGet();
+                timerAt = now() + delay;
+                Schedulers.parallel().schedule(() -> run(mine), delay, TimeUnit.NANOSECONDS);
             } catch (RejectedExecutionException e) {
                 armed.set(false);
                 throw e;
@@ -94,24 +93,24 @@ final class Deadlines {
         }
     }
 
-    private void dropAnswered() {
+    private void dropEnded() {
         for (DeadlineEntry head = queue.peek(); head != null && head.waiting.isAnswered(); head = queue.peek()) {
             queue.poll();
         }
     }
 
-    /** Rings, if that is still the newest alarm. */
-    private void ring(long alarm) {
-        if (alarms.get() != alarm) {
+    /** Reports what is due, if this is still the newest timer. */
+    private void run(long timer) {
+        if (timers.get() != timer) {
             return;
         }
         long now = now();
-        if (now - alarmAt >= part) {
+        if (now - timerAt >= part) {
             stoodStillUntil = now;
         }
         List<DeadlineEntry> due = new ArrayList<>();
         long next = SHORTEST;
-        // Whoever is at the head drops some who have been answered, and is soon through.
+        // A thread at the head only drops calls that have ended, and leaves soon; the next run takes what is due.
         if (atTheHead.compareAndSet(false, true)) {
             next = takeDue(due, now);
             atTheHead.set(false);
@@ -122,14 +121,14 @@ final class Deadlines {
                 arm(Math.max(SHORTEST, Math.min(part, next)));
             }
         } finally {
-            tell(due, stoodStillUntil);
+            report(due, stoodStillUntil);
         }
     }
 
-    /** Takes those from the queue who are due, and returns how long the next one has. */
+    /** Takes what is due from the queue, and returns the time until the next deadline. */
     private long takeDue(List<DeadlineEntry> due, long now) {
         while (true) {
-            dropAnswered();
+            dropEnded();
             DeadlineEntry head = queue.peek();
             if (head == null) {
                 return nanos;
@@ -142,54 +141,54 @@ final class Deadlines {
         }
     }
 
-    private void tell(List<DeadlineEntry> due, long stillUntil) {
-        for (int i = TOLD_TOGETHER; i < due.size(); i += TOLD_TOGETHER) {
-            List<DeadlineEntry> some = due.subList(i, Math.min(i + TOLD_TOGETHER, due.size()));
-            Schedulers.parallel().schedule(() -> tell(some, 0, stillUntil));
+    private void report(List<DeadlineEntry> due, long stillUntil) {
+        for (int i = REPORTED_TOGETHER; i < due.size(); i += REPORTED_TOGETHER) {
+            List<DeadlineEntry> some = due.subList(i, Math.min(i + REPORTED_TOGETHER, due.size()));
+            Schedulers.parallel().schedule(() -> reportFrom(0, some, stillUntil));
         }
-        tell(due.subList(0, Math.min(TOLD_TOGETHER, due.size())), 0, stillUntil);
+        reportFrom(0, due.subList(0, Math.min(REPORTED_TOGETHER, due.size())), stillUntil);
     }
 
-    /** Tells them one after another, on another thread where one of them throws so that this one cannot go on. */
-    private void tell(List<DeadlineEntry> due, int from, long stillUntil) {
+    /** Reports one after another; if one throws a fatal error, another thread continues with the rest. */
+    private void reportFrom(int from, List<DeadlineEntry> due, long stillUntil) {
         int next = from;
         try {
             while (next < due.size()) {
-                tell(due.get(next++), stillUntil);
+                report(due.get(next++), stillUntil);
             }
         } finally {
             int rest = next;
             if (rest < due.size()) {
-                Schedulers.parallel().schedule(() -> tell(due, rest, stillUntil));
+                Schedulers.parallel().schedule(() -> reportFrom(rest, due, stillUntil));
             }
         }
     }
 
-    private void tell(DeadlineEntry entry, long stillUntil) {
+    private void report(DeadlineEntry entry, long stillUntil) {
         try {
             entry.waiting.timeIsUp(stillUntil - (entry.due - nanos) > 0);
         } catch (Throwable e) {
-            // Of a subscriber who should not throw; the next one has nothing to do with him.
+            // Thrown by a subscriber, which must not affect the next call.
             Exceptions.throwIfFatal(e);
             Operators.onErrorDropped(e, Context.empty());
         }
     }
 
-    /** How many are in the queue, for tests to look at. */
+    /** Returns the length of the queue, for tests. */
     int size() {
         return queue.size();
     }
 
-    /** Somebody who waits. */
+    /** A call with a deadline. */
     interface Waiting {
 
-        /** Returns whether it does not have to be told any more. */
+        /** Returns whether the call has ended, and needs no deadline any more. */
         boolean isAnswered();
 
         /**
-         * Hears that the time is up.
+         * Reports that the deadline has passed.
          *
-         * @param stoodStill whether this process has stood still meanwhile
+         * @param stoodStill whether this process stood still since the call began
          */
         void timeIsUp(boolean stoodStill);
     }

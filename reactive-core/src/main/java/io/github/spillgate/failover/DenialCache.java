@@ -14,33 +14,34 @@ import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
 /**
- * The denials that still hold: who asks for as much as has been denied lately is denied here, without a trip.
+ * The denials of the primary store that still hold. A request for as many permits or more is denied without asking the
+ * store.
  *
- * <p>Only a few are remembered, and each for a short time at most. To forget one costs a trip and nothing else.
+ * <p>Bounded in number and time. A denial that is dropped costs one request to the store, and nothing else.
  */
 final class DenialCache {
     // Design notes.
     //
-    // What has to hold: nobody is denied here whom the store would have allowed, as long as nobody gives back, resets
-    // or raises anything elsewhere, and the store's clock does not jump.
+    // Invariant: a request is denied here only if the store would deny it, as long as permits are not refunded, reset
+    // or raised elsewhere, and the store's clock does not jump.
     //
-    // A claim fits if what is used is at most its limit's permits without its cost: its room. The store has said that a
-    // claim does not fit before an instant, as long as nothing is given back; so no claim with as little room, or less,
-    // fits before that instant. That is all that is compared: a cheaper claim has more room, and so has one under a
-    // limit that has been raised.
+    // The room of a claim is its limit's permits without its cost. A claim fits if the permits in use are at most its
+    // room. The store has replied that a claim does not fit before a time, unless permits are refunded; so no claim
+    // with as little room, or less, fits before that time. Only the room is compared: a cheaper claim has more room,
+    // and so has a claim under a limit that was raised.
     //
-    // The instant is one of the store's clock, and is told in whole milliseconds, as is the time of the answer. Between
-    // the sending and the answer the store's clock has shown that time: at the sending it may have been anywhere before
-    // the end of that millisecond. So counted from the sending, one millisecond less than the wait is certain.
+    // That time is on the store's clock, in whole milliseconds, like the time of the reply. The store's clock showed
+    // the time of the reply at some moment between sending and reply; at the sending, it may have been at any point
+    // before the end of that millisecond. So one millisecond less than the wait, counted from the sending, is certain.
     //
-    // What is given back here takes effect at once: a denial that was sent before the giving back was answered does not
-    // hold. For that, the time of the last giving back is kept.
+    // A refund or reset takes effect at once: a denial whose request was sent before the refund ended does not hold.
+    // For that, the time of the last refund is stored.
     //
-    // Every identity has a place, which it may share with others. There is room for one denial in it, and for the time
-    // of the last giving back to any of them. So nothing grows, and nobody waits for a lock. Those who share a place
-    // with somebody who is denied as well, or gives back, make a trip that they need not make.
+    // Each identity has a slot, which others may share. A slot stores one denial, and the time of the last refund of
+    // any of its identities. So nothing grows, and there are no locks. Identities that share a slot make requests that
+    // they would not have to make.
 
-    private static final int PLACES = 1 << 14;
+    private static final int SLOTS = 1 << 14;
     private static final long NO_ROOM = Long.MIN_VALUE;
     private static final long GRAIN = TimeUnit.MILLISECONDS.toNanos(1);
 
@@ -48,21 +49,25 @@ final class DenialCache {
     private final AtomicReferenceArray<@Nullable CachedDenial> denials;
     private final AtomicLongArray freedAt;
 
-    /** Denials that are remembered for so long at most; if it is zero, not at all. */
+    /**
+     * Creates a cache.
+     *
+     * @param longest the longest time for which a denial is cached; zero disables the cache
+     */
     DenialCache(Duration longest) {
         this.longest = longest.toNanos();
-        int places = this.longest == 0 ? 0 : PLACES;
-        denials = new AtomicReferenceArray<>(places);
-        freedAt = new AtomicLongArray(places);
+        int slots = this.longest == 0 ? 0 : SLOTS;
+        denials = new AtomicReferenceArray<>(slots);
+        freedAt = new AtomicLongArray(slots);
         long now = Deadlines.now();
-        for (int i = 0; i < places; i++) {
+        for (int i = 0; i < slots; i++) {
             freedAt.set(i, now - 1);
         }
     }
 
     /**
-     * The denial of these claims, if it is certain. It tells of those counts of which something is known, as the store
-     * has told of them last.
+     * Returns the denial of these claims if it is certain, with the last known usage of each count that is cached; null
+     * otherwise.
      */
     @Nullable
     Decision find(List<Claim> claims) {
@@ -81,7 +86,7 @@ final class DenialCache {
         return null;
     }
 
-    /** The denial as it is read now; null if what denied has gone since it was found, or is not the same any more. */
+    /** Returns a denial from the present entries; null if the one that was found was replaced or has expired. */
     private @Nullable Decision denial(List<Claim> claims, long at, long now) {
         List<Usage> usages = new ArrayList<>(claims.size());
         boolean isDenied = false;
@@ -97,16 +102,16 @@ final class DenialCache {
     }
 
     private @Nullable CachedDenial known(Claim claim) {
-        CachedDenial known = denials.get(place(claim.handle()));
+        CachedDenial known = denials.get(slot(claim.handle()));
         return known != null && known.handle.equals(claim.handle()) ? known : null;
     }
 
-    /** Remembers what the store has answered, if that is a denial; counted from when it was asked. */
+    /** Caches a reply of the store if it is a denial, from the time at which the request was sent. */
     void remember(@Nullable Decision decision, long sentAt) {
         if (longest == 0 || decision == null || decision.isAllowed()) {
             return;
         }
-        long heardAt = Deadlines.now();
+        long repliedAt = Deadlines.now();
         long at = decision.at().toEpochMilli();
         for (Usage usage : decision.limits()) {
             long fitsAt = usage.fitsAt().toEpochMilli();
@@ -116,7 +121,7 @@ final class DenialCache {
                     usage.claim().handle(),
                     denies ? room(usage.claim()) : NO_ROOM,
                     sentAt,
-                    heardAt,
+                    repliedAt,
                     sentAt + (denies ? held : longest),
                     at,
                     fitsAt,
@@ -125,16 +130,16 @@ final class DenialCache {
         }
     }
 
-    /** In place of another one, unless that says as much about the same count. */
-    private void remember(CachedDenial heard) {
-        int place = place(heard.handle);
-        CachedDenial known = denials.get(place);
+    /** Replaces the denial in the slot, unless that covers the new one. */
+    private void remember(CachedDenial denial) {
+        int slot = slot(denial.handle);
+        CachedDenial known = denials.get(slot);
         boolean isCovered = known != null
-                && known.room >= heard.room
-                && known.handle.equals(heard.handle)
-                && holds(known, heard.heardAt);
-        if (!isCovered && holds(heard, heard.heardAt)) {
-            denials.set(place, heard);
+                && known.room >= denial.room
+                && known.handle.equals(denial.handle)
+                && holds(known, denial.repliedAt);
+        if (!isCovered && holds(denial, denial.repliedAt)) {
+            denials.set(slot, denial);
         }
     }
 
@@ -156,24 +161,24 @@ final class DenialCache {
         }
         long now = Deadlines.now();
         for (Claim claim : claims) {
-            freedAt.set(place(claim.handle()), now);
+            freedAt.set(slot(claim.handle()), now);
         }
     }
 
     private boolean holds(CachedDenial denial, long now) {
-        return denial.until - now > 0 && denial.sentAt - freedAt.get(place(denial.handle)) > 0;
+        return denial.until - now > 0 && denial.sentAt - freedAt.get(slot(denial.handle)) > 0;
     }
 
-    private static int place(Object handle) {
+    private static int slot(Object handle) {
         int hash = handle.hashCode();
-        return (hash ^ hash >>> 14) & (PLACES - 1);
+        return (hash ^ hash >>> 14) & (SLOTS - 1);
     }
 
     private static long room(Claim claim) {
         return claim.limit().permits() - claim.permits();
     }
 
-    /** Whether the store wants to hear of every denial. */
+    /** Returns whether the store has to record every denial. */
     private static boolean isRecorded(List<Claim> claims) {
         for (Claim claim : claims) {
             if (claim.limit().isCountingDenied()) {
@@ -187,9 +192,9 @@ final class DenialCache {
      * What the store has said of a count when it denied.
      *
      * @param handle stands for the name of the count
-     * @param room whoever has no more than this is denied
+     * @param room a claim with at most this room is denied
      * @param sentAt when the store was asked, in nanoseconds
-     * @param heardAt when it had answered
+     * @param repliedAt when it had answered
      * @param until when this may be true no more
      * @param storeAt when it answered, in milliseconds of its clock
      * @param fitsAt when so much fits, by that clock
@@ -200,7 +205,7 @@ final class DenialCache {
             Object handle,
             long room,
             long sentAt,
-            long heardAt,
+            long repliedAt,
             long until,
             long storeAt,
             long fitsAt,
@@ -208,11 +213,11 @@ final class DenialCache {
             long wholeAt) {
 
         /**
-         * What the store's clock shows at the least: whoever comes back later by the wait that is counted from here
-         * does not come before the one who was told by the store itself.
+         * Returns the earliest time that the store's clock can show now. A retry time that is counted from here is not
+         * earlier than the one that the store has replied.
          */
         long at(long now) {
-            return storeAt + Math.max(0, TimeUnit.NANOSECONDS.toMillis(now - heardAt));
+            return storeAt + Math.max(0, TimeUnit.NANOSECONDS.toMillis(now - repliedAt));
         }
     }
 }

@@ -52,7 +52,7 @@ final class LocalGrants {
     /** Notes a grant of the fallback that has to be charged in the primary store. */
     void granted(Decision decision) {
         if (reconcilers != null) {
-            reconcilers.wake(decision);
+            reconcilers.start(decision);
         } else {
             lost.add(permits(decision));
         }
@@ -72,7 +72,7 @@ final class LocalGrants {
         if (fallback == null || reconcilers == null || !(fallback.hasGrantsFor(claims) || reconcilers.hold(claims))) {
             return false;
         }
-        reconcilers.hurry(claims);
+        reconcilers.expedite(claims);
         return true;
     }
 

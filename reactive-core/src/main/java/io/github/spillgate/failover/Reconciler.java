@@ -27,103 +27,105 @@ import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Charges in the store what the fallback has admitted in its place: in small batches, one at a time, with a pause after
- * each as long as it took, or 5 ms, so that decisions hardly notice. What has been handed over is sent until its fate
- * is known, always under the same ids; so nothing is charged twice, and nothing else is handed over meanwhile.
+ * Charges the grants of the fallback in the primary store, or in one part of it: in small batches, one at a time. After
+ * each batch it pauses as long as the batch took, at most 5 ms, so that decisions are hardly delayed. A batch is sent
+ * with the same ids until its result is known, so nothing is charged twice.
  *
- * <p>It runs once a second while something is to be settled, and not at all else. As it passes the same gate as all
- * questions, it also finds out by itself that the store is back when nobody asks for decisions.
- *
- * <p>Each part of a store has one of its own, so that what cannot be charged in one holds up no other.
+ * <p>It runs once a second while there is something to reconcile. It passes the same gate as decisions, so it also
+ * detects that the store is back if there are no decisions.
  */
 final class Reconciler {
 
     static final int BATCH = 64;
 
-    private static final long PAUSE = TimeUnit.SECONDS.toNanos(1);
+    private static final long INTERVAL = TimeUnit.SECONDS.toNanos(1);
     private static final long SHORTEST_PAUSE = TimeUnit.MILLISECONDS.toNanos(1);
     private static final long LONGEST_PAUSE = TimeUnit.MILLISECONDS.toNanos(5);
-    private static final long SHORTEST_REST = TimeUnit.MILLISECONDS.toNanos(20);
-    private static final Duration LONGEST_TRIP = Duration.ofSeconds(1);
-    private static final Duration LAST_CHANCE = Duration.ofSeconds(1);
+    private static final long SHORTEST_PAUSE_IF_EXPEDITED = TimeUnit.MILLISECONDS.toNanos(20);
+    private static final Duration TIMEOUT = Duration.ofSeconds(1);
+    private static final Duration LAST_ATTEMPT = Duration.ofSeconds(1);
 
     private final LimitStore primary;
     private final LocalFallback fallback;
     private final String part;
-    private final Supplier<CircuitGate> gates;
+    private final Supplier<CircuitGate> gate;
     private final Predicate<Claim> isOurs;
-    private final UnansweredCalls doubts;
-    private final AtomicBoolean awake = new AtomicBoolean();
-    private final AtomicLong alarms = new AtomicLong();
-    private final AtomicBoolean hurried = new AtomicBoolean();
-    private final AtomicBoolean working = new AtomicBoolean();
-    private final Sinks.Empty<Void> ended = Sinks.empty();
-    private final AtomicBoolean over = new AtomicBoolean();
+    private final UnansweredCalls unanswered;
+    private final AtomicBoolean scheduled = new AtomicBoolean();
+    private final AtomicLong timers = new AtomicLong();
+    private final AtomicBoolean expedited = new AtomicBoolean();
+    private final AtomicBoolean running = new AtomicBoolean();
+    private final AtomicBoolean closing = new AtomicBoolean();
+    private final AtomicBoolean closed = new AtomicBoolean();
+    private final Sinks.Empty<Void> close = Sinks.empty();
 
-    /** The identities of what has been handed over, as long as it is not on its way to the store. */
+    /** The identities of grants that were handed over and are not in flight. */
     private final Set<String> held = ConcurrentHashMap.newKeySet();
 
-    private final AtomicBoolean ending = new AtomicBoolean();
+    /** The batch whose result is not known. Used by one run at a time. */
+    private volatile List<Settlement> batch = List.of();
 
-    /** What has been handed over, and has not been settled for all that is known; whoever works has it. */
-    private volatile List<Settlement> sent = List.of();
-
-    /** Whether the store has done what is needed before it can settle at once; whoever works has it. */
+    /** Whether the store can charge a batch without loading a script first. Used by one run at a time. */
     private volatile boolean ready;
 
-    private volatile long restsSince = Deadlines.now() - SHORTEST_REST;
+    private volatile long pausedSince = Deadlines.now() - SHORTEST_PAUSE_IF_EXPEDITED;
 
     /**
-     * A settler.
+     * Creates a reconciler.
      *
-     * @param part which part of the store is charged
-     * @param gates has the gate to it
-     * @param isOurs whether a count is one of its own
+     * @param primary the store that is charged
+     * @param fallback the fallback that hands over its grants
+     * @param part the part of the store that is charged
+     * @param gate has the gate to that part
+     * @param isOurs selects the counts of that part
+     * @param unanswered the counts on which a call is unanswered
      */
     Reconciler(
             LimitStore primary,
             LocalFallback fallback,
             String part,
-            Supplier<CircuitGate> gates,
+            Supplier<CircuitGate> gate,
             Predicate<Claim> isOurs,
-            UnansweredCalls doubts) {
+            UnansweredCalls unanswered) {
         this.primary = primary;
         this.fallback = fallback;
         this.part = part;
-        this.gates = gates;
+        this.gate = gate;
         this.isOurs = isOurs;
-        this.doubts = doubts;
+        this.unanswered = unanswered;
     }
 
-    /** There is something to settle. */
-    void wake() {
-        if (!awake.get() && !ending.get() && awake.compareAndSet(false, true)) {
-            later(PAUSE);
+    /** Starts if nothing is scheduled: there is something to reconcile. */
+    void start() {
+        if (!scheduled.get() && !closing.get() && scheduled.compareAndSet(false, true)) {
+            schedule(INTERVAL);
         }
     }
 
-    /** Sets the alarm; the one that was set before does not ring any more. */
-    private void later(long nanos) {
-        long mine = alarms.incrementAndGet();
+    /** Sets the timer, and cancels the one that was set before. */
+    private void schedule(long nanos) {
+        long mine = timers.incrementAndGet();
         Schedulers.parallel()
                 .schedule(
                         () -> {
-                            if (alarms.get() == mine) {
-                                settle();
+                            if (timers.get() == mine) {
+                                run();
                             }
                         },
                         nanos,
                         TimeUnit.NANOSECONDS);
     }
 
-    /** Somebody asks for what the store must not decide before it is settled. */
-    void hurry() {
-        if (!working.get() && Deadlines.now() - restsSince > SHORTEST_REST && hurried.compareAndSet(false, true)) {
-            later(0);
+    /** Runs soon, because a request must be reconciled before the store can decide on it. */
+    void expedite() {
+        if (!running.get()
+                && Deadlines.now() - pausedSince > SHORTEST_PAUSE_IF_EXPEDITED
+                && expedited.compareAndSet(false, true)) {
+            schedule(0);
         }
     }
 
-    /** Whether something of this has been handed over and is not on its way. */
+    /** Returns whether grants on one of these counts were handed over and are not in flight. */
     boolean holds(List<Claim> claims) {
         if (held.isEmpty()) {
             return false;
@@ -136,20 +138,20 @@ final class Reconciler {
         return false;
     }
 
-    private void settle() {
-        if (over.get() || !working.compareAndSet(false, true)) {
+    private void run() {
+        if (closed.get() || !running.compareAndSet(false, true)) {
             return;
         }
-        hurried.set(false);
-        CircuitGate gate = gates.get();
+        expedited.set(false);
+        CircuitGate gate = this.gate.get();
         CircuitGate.Passage passage = fallback.state().toReconcile() == 0 ? CircuitGate.Passage.NO : gate.pass();
         if (passage == CircuitGate.Passage.NO) {
-            rest();
+            pause();
         } else if (ready) {
             send(gate, passage);
         } else {
-            // What is handed over is for the store to decide as soon as it is sent. So it must not be held up there for
-            // want of a script. That this goes well says nothing: also a store that cannot write gets ready.
+            // As soon as a batch is sent, the store decides on its counts again, so it must not wait for a script
+            // there. Success says nothing about the store: one that cannot write can be prepared too.
             ask(() -> primary.prepare(part), new Reply<Void>(gate, passage) {
                 @Override
                 void answered(@Nullable Void nothing) {
@@ -164,17 +166,14 @@ final class Reconciler {
     }
 
     private void send(CircuitGate gate, CircuitGate.Passage passage) {
-        List<Settlement> batch = new ArrayList<>(sent);
-        batch.removeIf(this::isOver);
-        if (batch.isEmpty()) {
-            batch = fallback.handOver(BATCH, this::isToBeLeft);
-        }
-        List<Settlement> sending = batch;
-        sent = sending;
+        List<Settlement> unfinished = new ArrayList<>(batch);
+        unfinished.removeIf(this::dropIfExpired);
+        List<Settlement> sending = unfinished.isEmpty() ? fallback.handOver(BATCH, this::isSkipped) : unfinished;
+        batch = sending;
         held.retainAll(identities(sending));
         if (sending.isEmpty()) {
             gate.turnBack(passage);
-            rest();
+            pause();
             return;
         }
         Reply<Decision> reply = new Reply<>(gate, passage) {
@@ -183,43 +182,43 @@ final class Reconciler {
                 try {
                     gate.answered(took());
                 } catch (Throwable e) {
-                    // Handed on, it would come back as a failure of what is settled, which would leave a second time.
+                    // Thrown on, it would come back as a failure of the batch, which would leave the gate twice.
                     Exceptions.throwIfFatal(e);
                     Operators.onErrorDropped(e, currentContext());
                 } finally {
                     gate.leave(passage);
-                    settled(known);
+                    finish(known);
                     if (fallback.state().toReconcile() == 0) {
-                        gate.settled(took());
+                        gate.reconciled(took());
                     }
-                    working.set(false);
-                    later(Math.max(SHORTEST_PAUSE, Math.min(LONGEST_PAUSE, took())));
+                    running.set(false);
+                    schedule(Math.max(SHORTEST_PAUSE, Math.min(LONGEST_PAUSE, took())));
                 }
             }
 
             @Override
             void failed(Throwable error) {
                 if (error instanceof LimitStoreException && !(error instanceof LimitStoreUnavailableException)) {
-                    // To send the same once more does not help, and would hold up all that is to be settled behind it.
-                    settled(null);
+                    // Another attempt would fail too, and delay everything behind this batch.
+                    finish(null);
                 } else {
                     held.addAll(identities(sending));
                 }
             }
         };
         ask(() -> primary.settle(sending), reply);
-        reply.isOnItsWay(sending);
+        reply.sent(sending);
     }
 
     private <T> void ask(Supplier<Mono<T>> what, Reply<T> reply) {
         Mono.defer(what)
-                .timeout(LONGEST_TRIP, Mono.error(this::unanswered), Schedulers.parallel())
+                .timeout(TIMEOUT, Mono.error(this::unanswered), Schedulers.parallel())
                 .subscribe(reply);
     }
 
-    /** From here on the count is held, until its settlement is on its way. */
-    private boolean isToBeLeft(Claim claim) {
-        if (!isOurs.test(claim) || doubts.on(claim.identity())) {
+    /** Returns whether a count must not be handed over now. Otherwise it is held from now on, until it is sent. */
+    private boolean isSkipped(Claim claim) {
+        if (!isOurs.test(claim) || unanswered.on(claim.identity())) {
             return true;
         }
         held.add(claim.identity());
@@ -228,11 +227,11 @@ final class Reconciler {
 
     private LimitStoreUnansweredException unanswered() {
         return new LimitStoreUnansweredException(
-                primary + " did not reply to a reconciliation within " + LONGEST_TRIP.toMillis() + " ms", null);
+                primary + " did not reply to a reconciliation within " + TIMEOUT.toMillis() + " ms", null);
     }
 
-    /** What does not count any more has not to be charged. */
-    private boolean isOver(Settlement settlement) {
+    /** Drops permits that no longer count. */
+    private boolean dropIfExpired(Settlement settlement) {
         if (settlement.counts()) {
             return false;
         }
@@ -240,39 +239,40 @@ final class Reconciler {
         return true;
     }
 
-    private void rest() {
-        restsSince = Deadlines.now();
-        working.set(false);
-        if (ending.get()) {
-            finish();
+    private void pause() {
+        pausedSince = Deadlines.now();
+        running.set(false);
+        if (closing.get()) {
+            close();
         } else if (fallback.state().toReconcile() > 0) {
-            later(PAUSE);
+            schedule(INTERVAL);
         } else {
             ready = false;
-            awake.set(false);
+            scheduled.set(false);
             if (fallback.state().toReconcile() > 0) {
-                wake();
+                start();
             }
         }
     }
 
-    /** Tries once more what is left, and ends. */
+    /** Makes a last attempt, and ends. */
     Mono<Void> end() {
-        if (ending.compareAndSet(false, true)) {
-            Schedulers.parallel().schedule(this::finish, LAST_CHANCE.toNanos(), TimeUnit.NANOSECONDS);
-            later(0);
+        if (closing.compareAndSet(false, true)) {
+            Schedulers.parallel().schedule(this::close, LAST_ATTEMPT.toNanos(), TimeUnit.NANOSECONDS);
+            schedule(0);
         }
-        return ended.asMono();
+        return close.asMono();
     }
 
-    private void finish() {
-        if (over.compareAndSet(false, true)) {
-            ended.tryEmitEmpty();
+    private void close() {
+        if (closed.compareAndSet(false, true)) {
+            close.tryEmitEmpty();
         }
     }
 
-    private void settled(@Nullable Decision known) {
-        List<Settlement> batch = sent;
+    /** Ends a batch: those in the reply are charged, the others cannot be. */
+    private void finish(@Nullable Decision known) {
+        List<Settlement> finished = batch;
         Set<String> charged = new HashSet<>();
         if (known != null) {
             fallback.confirm(known);
@@ -280,18 +280,18 @@ final class Reconciler {
                     .map(usage -> usage.claim().identity())
                     .toList());
         }
-        for (Settlement one : batch) {
+        for (Settlement one : finished) {
             fallback.reconciled(one, charged.contains(one.claim().identity()));
         }
-        held.removeAll(identities(batch));
-        sent = List.of();
+        held.removeAll(identities(finished));
+        batch = List.of();
     }
 
     private static List<String> identities(List<Settlement> settlements) {
         return settlements.stream().map(one -> one.claim().identity()).toList();
     }
 
-    /** Hears what has become of what the store was asked, and tells the gate if that was not well. */
+    /** The reply to a request of this reconciler. Reports failures to the gate. */
     private abstract class Reply<T> extends BaseSubscriber<T> {
 
         private final CircuitGate gate;
@@ -313,9 +313,9 @@ final class Reconciler {
             return Deadlines.now() - start;
         }
 
-        /** What was asked is on its way, unless it has come to its end already. */
-        final void isOnItsWay(List<Settlement> batch) {
-            List<String> identities = identities(batch);
+        /** Notes that a batch was sent, unless its reply has already arrived. */
+        final void sent(List<Settlement> sending) {
+            List<String> identities = identities(sending);
             synchronized (ends) {
                 if (!ends.get()) {
                     held.removeAll(identities);
@@ -343,7 +343,7 @@ final class Reconciler {
                 gate.failed(took(), error);
             } finally {
                 gate.leave(passage);
-                rest();
+                pause();
             }
         }
 

@@ -12,12 +12,12 @@ import reactor.core.publisher.Mono;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 
-/** A {@link Reconciler} for each part of the store; one, where it has no parts. */
+/** The reconcilers of a store: one, or one for each part, so that a part that fails does not delay the others. */
 final class Reconcilers {
 
     private static final Logger LOG = Loggers.getLogger(ResilientStore.class);
 
-    /** For more parts than that, one serves the rest. */
+    /** The highest number of parts with a reconciler of their own; one reconciler serves all others. */
     private static final int MOST = 1_000;
 
     private static final String REST = "";
@@ -25,37 +25,37 @@ final class Reconcilers {
     private final LimitStore primary;
     private final LocalFallback fallback;
     private final CircuitGates gates;
-    private final UnansweredCalls doubts;
+    private final UnansweredCalls unanswered;
     private final ConcurrentMap<String, Reconciler> byPart = new ConcurrentHashMap<>();
     private final Reconciler rest;
 
-    private boolean over;
+    private boolean closing;
     private @Nullable Mono<Void> end;
 
-    Reconcilers(LimitStore primary, LocalFallback fallback, CircuitGates gates, UnansweredCalls doubts) {
+    Reconcilers(LimitStore primary, LocalFallback fallback, CircuitGates gates, UnansweredCalls unanswered) {
         this.primary = primary;
         this.fallback = fallback;
         this.gates = gates;
-        this.doubts = doubts;
-        this.rest = settler(REST);
+        this.unanswered = unanswered;
+        this.rest = reconciler(REST);
     }
 
-    private Reconciler settler(String part) {
+    private Reconciler reconciler(String part) {
         return new Reconciler(
                 primary,
                 fallback,
                 part,
                 () -> part.equals(REST) ? gates.whole() : gates.to(part),
                 claim -> isOf(claim, part),
-                doubts);
+                unanswered);
     }
 
-    /** A count whose slot has moved is another one's by now, which may be asleep. */
+    /** If the slot of a count has moved, it belongs to another reconciler, which may have to be started. */
     private boolean isOf(Claim claim, String part) {
-        Reconciler settler = of(claim);
-        boolean isOurs = settler == (part.equals(REST) ? rest : byPart.get(part));
+        Reconciler reconciler = of(claim);
+        boolean isOurs = reconciler == (part.equals(REST) ? rest : byPart.get(part));
         if (!isOurs) {
-            settler.wake();
+            reconciler.start();
         }
         return isOurs;
     }
@@ -69,53 +69,53 @@ final class Reconcilers {
         return added(part);
     }
 
-    /** Nobody comes to be while all are being ended, for he would not be. */
+    /** Creates no reconciler during shutdown: it would never be closed. */
     private synchronized Reconciler added(String part) {
-        return over || byPart.size() >= MOST ? rest : byPart.computeIfAbsent(part, this::settler);
+        return closing || byPart.size() >= MOST ? rest : byPart.computeIfAbsent(part, this::reconciler);
     }
 
-    /** There is something to settle. */
-    void wake(Decision granted) {
+    /** Starts the reconcilers of a grant. */
+    void start(Decision granted) {
         for (Decision.Usage usage : granted.limits()) {
-            of(usage.claim()).wake();
+            of(usage.claim()).start();
         }
     }
 
-    /** Somebody asks for what the store must not decide before it is settled. */
-    void hurry(List<Claim> claims) {
+    /** Runs the reconcilers of these claims soon, because a request waits for them. */
+    void expedite(List<Claim> claims) {
         for (Claim claim : claims) {
-            of(claim).hurry();
+            of(claim).expedite();
         }
     }
 
-    /** Whether something of this has been handed over and is not on its way. */
+    /** Returns whether grants on one of these counts were handed over and are not in flight. */
     boolean hold(List<Claim> claims) {
         if (rest.holds(claims)) {
             return true;
         }
-        for (Reconciler settler : byPart.values()) {
-            if (settler.holds(claims)) {
+        for (Reconciler reconciler : byPart.values()) {
+            if (reconciler.holds(claims)) {
                 return true;
             }
         }
         return false;
     }
 
-    /** Has all of them try once more what is left, and ends them. */
+    /** Makes a last attempt, and ends all of them. */
     synchronized Mono<Void> end() {
         Mono<Void> known = end;
         if (known == null) {
-            over = true;
+            closing = true;
             List<Mono<Void>> all = new ArrayList<>(List.of(rest.end()));
-            byPart.values().forEach(settler -> all.add(settler.end()));
-            known = Mono.when(all).doOnSuccess(ended -> tellWhatIsLeft()).cache();
+            byPart.values().forEach(reconciler -> all.add(reconciler.end()));
+            known = Mono.when(all).doOnSuccess(ended -> logWhatIsLeft()).cache();
             end = known;
             known.subscribe();
         }
         return known;
     }
 
-    private void tellWhatIsLeft() {
+    private void logWhatIsLeft() {
         long left = fallback.state().toReconcile();
         if (left > 0) {
             LOG.warn("{} permits that {} has granted will not be charged in {}", left, fallback, primary);

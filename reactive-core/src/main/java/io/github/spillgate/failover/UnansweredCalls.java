@@ -6,22 +6,22 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 
 /**
- * The counts on which a question is open that nobody waits for any more: until its answer is known, nothing of them is
- * settled. As many as there are open questions, each with its claims.
+ * The counts on which a call of the primary store is unanswered although the fallback has decided. Until the reply is
+ * known, their grants are not reconciled. Bounded by the number of calls in flight.
  */
 final class UnansweredCalls {
 
-    private final ConcurrentMap<String, Integer> open = new ConcurrentHashMap<>();
+    private final ConcurrentMap<String, Integer> calls = new ConcurrentHashMap<>();
 
     void begin(List<Claim> claims) {
         for (Claim claim : claims) {
-            open.merge(claim.identity(), 1, Integer::sum);
+            calls.merge(claim.identity(), 1, Integer::sum);
         }
     }
 
     void end(List<Claim> claims) {
         for (Claim claim : claims) {
-            open.computeIfPresent(claim.identity(), (identity, times) -> times == 1 ? null : times - 1);
+            calls.computeIfPresent(claim.identity(), (identity, number) -> number == 1 ? null : number - 1);
         }
     }
 
@@ -35,10 +35,10 @@ final class UnansweredCalls {
     }
 
     boolean on(String identity) {
-        return open.containsKey(identity);
+        return calls.containsKey(identity);
     }
 
     int size() {
-        return open.size();
+        return calls.size();
     }
 }

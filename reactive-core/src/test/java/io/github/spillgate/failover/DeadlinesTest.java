@@ -102,7 +102,7 @@ class DeadlinesTest {
             try (VirtualTime time = new VirtualTime()) {
                 Deadlines deadlines = new Deadlines(NANOS);
                 List<String> all = new ArrayList<>();
-                for (int i = 0; i < 3 * Deadlines.TOLD_TOGETHER + 1; i++) {
+                for (int i = 0; i < 3 * Deadlines.REPORTED_TOGETHER + 1; i++) {
                     all.add("number " + i);
                     deadlines.add(somebody("number " + i));
                 }

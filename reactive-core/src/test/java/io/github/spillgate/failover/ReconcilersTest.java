@@ -65,7 +65,7 @@ class ReconcilersTest {
             assertThat(local.state().toReconcile()).isEqualTo(KEYS);
             CountDownLatch halfway = new CountDownLatch(KEYS / 2);
             Thread waking = new Thread(() -> granted.forEach(decision -> {
-                settlers.wake(decision);
+                settlers.start(decision);
                 halfway.countDown();
             }));
             waking.start();
