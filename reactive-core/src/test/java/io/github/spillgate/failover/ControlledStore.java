@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
@@ -202,10 +203,13 @@ final class ControlledStore implements LimitStore {
                 .map(decision -> remade(decision, false));
     }
 
-    /** Charges even far above the limit: the count does not depend on the number of permits. */
+    /** Charges even above the limit: the count does not depend on the number of permits. */
     private void charge(Settlement one) {
         Limit limit = one.claim().limit();
-        Limit higher = Limit.of(1_000 * limit.permits(), limit.window());
+        Limit higher = Limit.of(Math.max(limit.permits(), 10_000), limit.window());
+        if (limit.algorithm() == Algorithm.COUNTER) {
+            higher = higher.counter();
+        }
         Charge charge = Charge.of(one.claim().key(), higher).permits(one.permits());
         asItIs("api").build().tryAcquire(charge).block();
     }

@@ -1,0 +1,417 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.resilience4j.core.IntervalFunction;
+import io.github.spillgate.Charge;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.Proof;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import java.util.function.Supplier;
+import java.util.function.ToLongFunction;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.Disposable;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/**
+ * Random histories of several instances on one store, in virtual time: connections stall, lose replies, are late or
+ * fail, callers cancel, and decisions are refunded. Everything that callers were granted is added up.
+ *
+ * <p>The limit's window is longer than a history, so that nothing expires and the sums are exact.
+ */
+class ResilientStoreHistoryTest {
+
+    private static final int HISTORIES = 60;
+    private static final int MANY_HISTORIES = 5_000;
+    private static final int MILLIS = 3_000;
+    private static final long PERMITS = 100;
+    private static final List<Mode> MODES = List.of(Mode.values());
+    private static final Duration DEADLINE = Duration.ofMillis(100);
+
+    private final VirtualTime time = new VirtualTime();
+
+    @AfterEach
+    void backToRealTime() {
+        time.close();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h", "100/1h counter"})
+    void everyGrantIsChargedAndNoneTwice(String text) {
+        run(Limit.parse(text), HISTORIES);
+    }
+
+    @Proof
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h", "100/1h counter"})
+    void everyGrantIsChargedAndNoneTwiceInManyHistories(String text) {
+        run(Limit.parse(text), MANY_HISTORIES);
+    }
+
+    /** A refund of the late charges would let the other instance in: 150 of 100. */
+    @Test
+    void aLateChargeIsNotRefundedWhileItsLocalGrantIsInUse() {
+        History history = new History(Limit.perHour(PERMITS), new Random(1), 2);
+        Instance first = history.instances.get(0);
+        Instance second = history.instances.get(1);
+        IntStream.range(0, 50).forEach(i -> first.acquire(1));
+        first.link.mode = Mode.LATE;
+        first.link.delay = 200;
+        IntStream.range(0, 50).forEach(i -> first.acquire(1));
+        time.passMillis(150);
+        assertThat(history.granted(Source.LOCAL)).isEqualTo(50);
+        time.passMillis(100);
+        first.link.mode = Mode.UP;
+        IntStream.range(0, 50).forEach(i -> second.acquire(1));
+        history.end();
+        assertThat(history.granted()).isEqualTo(PERMITS);
+        assertThat(history.used()).isEqualTo(PERMITS);
+    }
+
+    private void run(Limit limit, int histories) {
+        for (int i = 0; i < histories; i++) {
+            long seed = new Random().nextLong();
+            try {
+                runOne(limit, new Random(seed));
+            } catch (AssertionError | RuntimeException e) {
+                throw new AssertionError("seed " + seed, e);
+            }
+        }
+    }
+
+    private void runOne(Limit limit, Random random) {
+        History history = new History(limit, random, 1 + random.nextInt(3));
+        for (int passed = 0; passed < MILLIS; ) {
+            history.step();
+            int pause = random.nextInt(40);
+            time.passMillis(pause);
+            passed += pause;
+        }
+        history.end();
+        history.check();
+    }
+
+    /** How a connection behaves. */
+    private enum Mode {
+        /** Executes requests and replies at once. */
+        UP,
+
+        /** Executes requests at once, and replies later. */
+        LATE,
+
+        /** Executes requests when the stall ends, those after their deadline not at all, and replies then. */
+        STALLED,
+
+        /** Executes requests, and never replies. */
+        LOSES_REPLIES,
+
+        /** Executes nothing, and reports an error. */
+        DOWN
+    }
+
+    private final class History {
+
+        private final Limit limit;
+        private final Random random;
+        private final ControlledStore remote = new ControlledStore(time);
+        private final List<Instance> instances = new ArrayList<>();
+        private final List<Request> requests = new ArrayList<>();
+
+        History(Limit limit, Random random, int number) {
+            this.limit = limit;
+            this.random = random;
+            for (int i = 0; i < number; i++) {
+                instances.add(new Instance(this));
+            }
+            // Their first connection is made.
+            time.passMillis(1);
+        }
+
+        void step() {
+            Instance instance = instances.get(random.nextInt(instances.size()));
+            switch (random.nextInt(12)) {
+                case 0 -> instance.link.change(random);
+                case 1 -> instance.link.up();
+                case 2 -> instance.refundOne(random);
+                case 3 -> instance.cancelOne(random);
+                default -> {
+                    int together = 1 + random.nextInt(6);
+                    for (int i = 0; i < together; i++) {
+                        instance.acquire(1 + random.nextInt(3));
+                    }
+                }
+            }
+        }
+
+        /** All connections work again, and everything is reconciled. */
+        void end() {
+            instances.forEach(instance -> instance.link.up());
+            for (int second = 0; second < 90 && toReconcile() > 0; second++) {
+                time.passMillis(1_000);
+            }
+            // Late replies are accepted for a minute.
+            time.passMillis(61_000);
+            instances.forEach(instance -> instance.store.closeLater().subscribe());
+            time.passMillis(2_000);
+        }
+
+        void check() {
+            assertThat(toReconcile()).as("not reconciled").isZero();
+            assertThat(sum(instance -> instance.store.state().lost()))
+                    .as("lost")
+                    .isZero();
+            long unknown = sum(instance -> instance.store.state().unknown());
+            long cancelled = requests.stream()
+                    .filter(request -> request.cancelled && request.executed)
+                    .mapToLong(request -> request.permits)
+                    .sum();
+            // A charge that nobody uses may stay, which errs towards denying; a used one that is not charged may not.
+            assertThat(used()).as("charged").isBetween(granted(), granted() + unknown + cancelled + refundsAtRisk());
+            assertThat(granted()).as("granted").isLessThanOrEqualTo(PERMITS + grantedWithoutCharge());
+            for (Instance instance : instances) {
+                assertThat(granted(instance)).as("granted by one").isLessThanOrEqualTo(PERMITS);
+            }
+        }
+
+        private long toReconcile() {
+            return sum(instance -> instance.store.state().toReconcile());
+        }
+
+        private long sum(ToLongFunction<Instance> what) {
+            return instances.stream().mapToLong(what).sum();
+        }
+
+        long used() {
+            RateLimiter exact = remote.asItIs("api").limit(limit).build();
+            return exact.peek("key").block().limits().get(0).used();
+        }
+
+        /** Returns the permits that were granted and not refunded. */
+        long granted() {
+            return requests.stream().mapToLong(Request::granted).sum();
+        }
+
+        long granted(Source source) {
+            return requests.stream()
+                    .filter(request -> request.source == source)
+                    .mapToLong(Request::granted)
+                    .sum();
+        }
+
+        private long granted(Instance instance) {
+            return requests.stream()
+                    .filter(request -> request.instance == instance)
+                    .mapToLong(Request::granted)
+                    .sum();
+        }
+
+        /** Local grants of requests that the remote store did not charge: nothing can tell other instances of them. */
+        private long grantedWithoutCharge() {
+            return requests.stream()
+                    .filter(request -> request.source == Source.LOCAL && !request.executed)
+                    .mapToLong(Request::granted)
+                    .sum();
+        }
+
+        /** Refunds that the remote store may not have executed. */
+        private long refundsAtRisk() {
+            return requests.stream()
+                    .filter(request -> request.refunded)
+                    .mapToLong(request -> request.permits)
+                    .sum();
+        }
+    }
+
+    /** One process. */
+    private final class Instance {
+
+        private final History history;
+        private final Link link;
+        private final ResilientStore store;
+        private final RateLimiter limiter;
+
+        Instance(History history) {
+            this.history = history;
+            this.link = new Link(history);
+            this.store = ResilientStore.builder(link)
+                    .fallback(Fallback.local(100, time))
+                    .deadline(DEADLINE)
+                    .cacheDenials(Duration.ZERO)
+                    .breaker(settings -> settings.waitIntervalFunctionInOpenState(IntervalFunction.of(100)))
+                    .build();
+            this.limiter =
+                    RateLimiter.builder("api").store(store).limit(history.limit).build();
+        }
+
+        void acquire(int permits) {
+            Request request = new Request(this, permits);
+            history.requests.add(request);
+            request.subscription = limiter.tryAcquire(Charge.of("key").permits(permits))
+                    .contextWrite(context -> context.put(Request.class, request))
+                    .subscribe(request::decided);
+        }
+
+        void refundOne(Random random) {
+            List<Request> granted = history.requests.stream()
+                    .filter(request -> request.instance == this && request.granted() > 0)
+                    .toList();
+            if (!granted.isEmpty()) {
+                Request request = granted.get(random.nextInt(granted.size()));
+                request.refunded = true;
+                limiter.refund(request.decision).subscribe(done -> {}, error -> {});
+            }
+        }
+
+        void cancelOne(Random random) {
+            List<Request> waiting = history.requests.stream()
+                    .filter(request -> request.instance == this && request.decision == null && !request.cancelled)
+                    .toList();
+            if (!waiting.isEmpty()) {
+                Request request = waiting.get(random.nextInt(waiting.size()));
+                request.cancelled = true;
+                request.subscription.dispose();
+            }
+        }
+    }
+
+    /** What a caller asked for, and what became of it. */
+    private static final class Request {
+
+        private final Instance instance;
+        private final long permits;
+        private Disposable subscription;
+        private Decision decision;
+        private Source source;
+        private boolean executed;
+        private boolean cancelled;
+        private boolean refunded;
+
+        Request(Instance instance, long permits) {
+            this.instance = instance;
+            this.permits = permits;
+        }
+
+        void decided(Decision decision) {
+            this.decision = decision;
+            this.source = decision.source();
+        }
+
+        long granted() {
+            return decision != null && decision.isAllowed() && !refunded ? permits : 0;
+        }
+    }
+
+    /** The connection of one instance to the store that all of them share. */
+    private final class Link implements LimitStore {
+
+        private final History history;
+        private final List<Runnable> stalled = new ArrayList<>();
+        private Mode mode = Mode.UP;
+        private int delay;
+
+        Link(History history) {
+            this.history = history;
+        }
+
+        void change(Random random) {
+            up();
+            mode = MODES.get(random.nextInt(MODES.size()));
+            delay = 1 + random.nextInt(300);
+        }
+
+        void up() {
+            mode = Mode.UP;
+            List<Runnable> now = List.copyOf(stalled);
+            stalled.clear();
+            now.forEach(Runnable::run);
+        }
+
+        @Override
+        public Mono<Decision> take(List<Claim> claims) {
+            return take(claims, Long.MAX_VALUE);
+        }
+
+        @Override
+        public Mono<Decision> take(List<Claim> claims, long deadline) {
+            return Mono.deferContextual(context -> {
+                Request request = context.getOrDefault(Request.class, null);
+                return ask(() -> Deadlines.now() > deadline
+                        ? Mono.error(new LimitStoreDeadlineException("late"))
+                        : history.remote.take(claims).doOnNext(decision -> {
+                            if (request != null && decision.isAllowed()) {
+                                request.executed = true;
+                            }
+                        }));
+            });
+        }
+
+        @Override
+        public Mono<Decision> peek(List<Claim> claims) {
+            return ask(() -> history.remote.peek(claims));
+        }
+
+        @Override
+        public Mono<Void> refund(Decision decision) {
+            return ask(() -> history.remote.refund(decision));
+        }
+
+        @Override
+        public Mono<Void> refund(List<Claim> claims) {
+            return ask(() -> history.remote.refund(claims));
+        }
+
+        @Override
+        public Mono<Void> reset(List<Claim> claims) {
+            return ask(() -> history.remote.reset(claims));
+        }
+
+        @Override
+        public Mono<Decision> settle(List<Settlement> settlements) {
+            return ask(() -> history.remote.settle(settlements));
+        }
+
+        private <T> Mono<T> ask(Supplier<Mono<T>> request) {
+            return Mono.defer(() -> switch (mode) {
+                case UP -> request.get();
+                case LATE -> executed(request).delaySubscription(Duration.ofMillis(delay), Schedulers.parallel());
+                case STALLED ->
+                    Mono.<T>create(sink ->
+                            stalled.add(() -> request.get().subscribe(sink::success, sink::error, sink::success)));
+                case LOSES_REPLIES -> {
+                    executed(request);
+                    yield Mono.error(new LimitStoreUnansweredException("the reply was lost", null));
+                }
+                case DOWN -> Mono.error(new LimitStoreUnavailableException("the connection is down", null));
+            });
+        }
+
+        private static <T> Mono<T> executed(Supplier<Mono<T>> request) {
+            Mono<T> reply = request.get().cache();
+            reply.subscribe(done -> {}, error -> {});
+            return reply;
+        }
+
+        @Override
+        public String toString() {
+            return "Link";
+        }
+    }
+}
