@@ -126,7 +126,7 @@ public final class Charge {
     }
 
     /** Returns the same charge with these limits. */
-    Charge under(List<Limit> others) {
+    Charge withLimits(List<Limit> others) {
         return new Charge(key, others, permits, group);
     }
 
@@ -157,9 +157,8 @@ public final class Charge {
         for (Limit limit : list) {
             if (!identities.add(limit.identity())) {
                 throw new IllegalArgumentException("limit " + Text.quote(limit.toString())
-                        + " would share its count with another of the same name and window: expected every limit to "
-                        + "be its"
-                        + " own, for example with .named(\"burst\")");
+                        + " would share its count with another of the same name and window: expected every limit to be"
+                        + " its own, for example with .named(\"burst\")");
             }
         }
         if (list.size() > Claim.MOST_CLAIMS) {

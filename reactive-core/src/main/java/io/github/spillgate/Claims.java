@@ -5,16 +5,13 @@ import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
-import java.util.concurrent.TimeUnit;
-import java.util.function.Function;
-import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Schedulers;
 
-/** Makes the claims of one limiter from charges: under their own limits, those that are looked up, or the limiter's. */
+/** Creates the claims of one limiter from charges, under the charges' own limits, looked-up limits or the limiter's. */
 final class Claims {
 
     private final LimitStore store;
@@ -31,54 +28,58 @@ final class Claims {
         this.lookup = lookup;
     }
 
-    /** Returns the claims of one charge, where nothing is looked up. */
-    List<Claim> of(Charge charge) {
-        return Claim.of(store, limiter, prefixes, charge);
-    }
-
-    /** Returns whether the claims of some charges are known only after a while. */
+    /** Returns whether there is a lookup, which applies to charges without limits of their own. */
     boolean areLookedUp() {
         return lookup != null;
     }
 
+    /** Returns whether the limits of any of these charges must be looked up. */
+    boolean needLookup(List<Charge> charges) {
+        return lookup != null && !keysWithoutLimits(charges).isEmpty();
+    }
+
+    /** Returns the claims of a charge that needs no lookup. */
+    List<Claim> of(Charge charge) {
+        return Claim.of(store, limiter, prefixes, charge);
+    }
+
+    /** Returns the claims of charges that need no lookup. */
+    List<Claim> of(List<Charge> charges) {
+        return Claim.of(store, limiter, prefixes, charges);
+    }
+
     /**
-     * Answers with what the claims lead to. What is wrong with the charges is thrown at once; what is wrong with limits
-     * that were looked up is an error of the answer.
+     * Looks up the limits of charges that {@linkplain #needLookup need} it. Signals an error if the limits that were
+     * found cannot be combined.
      *
-     * @param charges at least one
-     * @param then answers, where there are claims
-     * @param denied answers, where a lookup says that the charges are to be denied
-     * @param unlimited answers, where no limit applies to any of them
+     * @throws IllegalArgumentException if there are too many keys to look up
      */
-    <T> Supplier<Mono<T>> of(
-            List<Charge> charges,
-            Function<List<Claim>, Mono<T>> then,
-            Supplier<Mono<T>> denied,
-            Supplier<Mono<T>> unlimited) {
-        Set<String> unknown = keysWithoutLimits(charges);
-        if (lookup == null || unknown.isEmpty()) {
-            List<Claim> claims = Claim.of(store, limiter, prefixes, charges);
-            return () -> then.apply(claims);
+    Mono<FoundClaims> lookUp(List<Charge> charges) {
+        Set<String> keys = keysWithoutLimits(charges);
+        Claim.checkNumber(keys.size());
+        return find(Objects.requireNonNull(lookup, "lookup"), keys).map(found -> {
+            if (found.values().stream().anyMatch(LimitLookup.FoundLimits::isDenied)) {
+                return new FoundClaims(List.of(), true);
+            }
+            List<Charge> limited = withLimits(charges, found);
+            return new FoundClaims(limited.isEmpty() ? List.of() : Claim.of(store, limiter, List.of(), limited), false);
+        });
+    }
+
+    /** Returns the limits with fewer permits than the cost, which can therefore never fit. */
+    static List<Limit> limitsBelowCost(List<Claim> claims) {
+        List<Limit> tooSmall = List.of();
+        for (int i = 0; i < claims.size(); i++) {
+            Claim claim = claims.get(i);
+            if (claim.permits() > claim.limit().permits()) {
+                tooSmall = tooSmall.isEmpty() ? new ArrayList<>(claims.size()) : tooSmall;
+                tooSmall.add(claim.limit());
+            }
         }
-        Claim.checkNumber(unknown.size());
-        Mono<Map<String, LimitLookup.FoundLimits>> known = find(lookup, unknown);
-        return () -> known.flatMap(found -> {
-                    if (found.values().stream().anyMatch(LimitLookup.FoundLimits::isDenied)) {
-                        return denied.get();
-                    }
-                    List<Charge> limited = under(charges, found);
-                    return limited.isEmpty()
-                            ? unlimited.get()
-                            : then.apply(Claim.of(store, limiter, List.of(), limited));
-                })
-                .contextWrite(context -> context.put(
-                        LimitStore.WAITING_SINCE, Schedulers.parallel().now(TimeUnit.NANOSECONDS)));
+        return tooSmall;
     }
 
     private Set<String> keysWithoutLimits(List<Charge> charges) {
-        if (lookup == null) {
-            return Set.of();
-        }
         Set<String> keys = new LinkedHashSet<>();
         for (Charge charge : charges) {
             if (charge.limits().isEmpty()) {
@@ -98,17 +99,25 @@ final class Claims {
                 .collectMap(Map.Entry::getKey, Map.Entry::getValue);
     }
 
-    /** Returns the charges under what was found for their keys, without those that no limit applies to. */
-    private static List<Charge> under(List<Charge> charges, Map<String, LimitLookup.FoundLimits> found) {
+    /** Returns the charges with the limits that were found, without those that no limit applies to. */
+    private static List<Charge> withLimits(List<Charge> charges, Map<String, LimitLookup.FoundLimits> found) {
         List<Charge> limited = new ArrayList<>(charges.size());
         for (Charge charge : charges) {
             LimitLookup.FoundLimits forKey = found.get(charge.key());
             if (!charge.limits().isEmpty() || forKey == null) {
                 limited.add(charge);
             } else if (!forKey.limits().isEmpty()) {
-                limited.add(charge.under(forKey.limits()));
+                limited.add(charge.withLimits(forKey.limits()));
             }
         }
         return limited;
+    }
+
+    /** The result of a lookup for several charges. Without claims, all charges are denied, or none has a limit. */
+    record FoundClaims(List<Claim> claims, boolean isDenied) {
+
+        boolean isUnlimited() {
+            return !isDenied && claims.isEmpty();
+        }
     }
 }

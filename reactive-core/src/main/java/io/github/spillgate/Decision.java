@@ -129,9 +129,9 @@ public final class Decision {
         Map<Object, Usage> known = new HashMap<>();
         for (Decision part : parts) {
             for (Usage usage : part.limits) {
-                Usage told = usage.later(at - part.at, !allowed && part.charged);
-                known.put(usage.claim.handle(), told);
-                fitsAt = Math.max(fitsAt, told.fitsAtMillis);
+                Usage shown = usage.later(at - part.at, !allowed && part.charged);
+                known.put(usage.claim.handle(), shown);
+                fitsAt = Math.max(fitsAt, shown.fitsAtMillis);
             }
         }
         List<Usage> limits = claims.stream()
@@ -150,11 +150,11 @@ public final class Decision {
                 violatedIn(limits),
                 allowed
                         ? List.copyOf(parts)
-                        : parts.stream().map(Decision::givenBack).toList());
+                        : parts.stream().map(Decision::refunded).toList());
     }
 
     /** Returns this decision as it is after a refund. */
-    private Decision givenBack() {
+    private Decision refunded() {
         List<Usage> left = limits.stream().map(usage -> usage.later(0, charged)).toList();
         return new Decision(source, at, stamp, allowed, false, fitsAt, left, violated, List.of());
     }
@@ -340,6 +340,11 @@ public final class Decision {
         return parts.isEmpty() ? List.of(this) : parts;
     }
 
+    /** Returns the claims of all usages, in their order. */
+    List<Claim> claims() {
+        return limits.stream().map(Usage::claim).toList();
+    }
+
     /** Returns a decision with the selected usages only, so that they can be refunded separately. */
     Decision only(Predicate<? super Usage> wanted) {
         List<Usage> some = limits.stream().filter(wanted).toList();
@@ -416,8 +421,8 @@ public final class Decision {
         }
 
         /** Returns this usage by a clock that is ahead by {@code millis}, with or without a refund. */
-        private Usage later(long millis, boolean givenBack) {
-            long left = givenBack && !claim.limit().isCountingDenied() ? Math.max(0, used - claim.permits()) : used;
+        private Usage later(long millis, boolean refunded) {
+            long left = refunded && !claim.limit().isCountingDenied() ? Math.max(0, used - claim.permits()) : used;
             return new Usage(claim, left, violated, fitsAtMillis + millis, wholeAtMillis + millis);
         }
 

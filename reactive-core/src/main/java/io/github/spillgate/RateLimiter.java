@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.Claims.FoundClaims;
 import io.github.spillgate.StoreProtection.ProtectedStore;
 import java.time.Duration;
 import java.time.InstantSource;
@@ -7,8 +8,10 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.ServiceLoader;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.function.LongFunction;
 import java.util.function.Predicate;
@@ -17,6 +20,7 @@ import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 
 /**
  * Limits bound to a store.
@@ -59,8 +63,8 @@ import reactor.core.publisher.Mono;
  */
 public final class RateLimiter implements AutoCloseable {
 
-    private static final Duration FOREVER = Duration.ofSeconds(Long.MAX_VALUE);
     private static final String CHARGE = "Charge.of(\"user:42\")";
+    private static final String NO_ANSWER = "the store answered with null: expected a Mono, as LimitStore promises";
 
     private final String name;
     private final LimitStore store;
@@ -68,9 +72,7 @@ public final class RateLimiter implements AutoCloseable {
     private final List<Limit> limits;
     private final InstantSource clock;
     private final Claims claims;
-    private final Lines lines;
-    private final Function<List<Claim>, Mono<Decision>> take;
-    private final Function<List<Claim>, Mono<Decision>> peek;
+    private final WaitQueues queues;
     private volatile boolean closed;
 
     private RateLimiter(Builder builder, LimitStore store) {
@@ -80,9 +82,7 @@ public final class RateLimiter implements AutoCloseable {
         this.store = ownProtection == null ? store : ownProtection;
         this.clock = builder.clock;
         this.claims = new Claims(this.store, name, limits, builder.lookup);
-        this.lines = new Lines(this.store, clock, builder.mostInLine, builder.mostInAll);
-        this.take = this.store::take;
-        this.peek = this.store::peek;
+        this.queues = new WaitQueues(this.store, clock, builder.maxPerQueue, builder.maxInTotal);
     }
 
     /**
@@ -104,7 +104,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(String key) {
-        return decide(Charge.one(key), take);
+        return tryAcquireOne(Charge.one(key));
     }
 
     /**
@@ -116,7 +116,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(String key, long permits) {
-        return decide(Charge.one(key).permits(permits), take);
+        return tryAcquireOne(Charge.one(key).permits(permits));
     }
 
     /**
@@ -137,7 +137,8 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(Collection<Charge> charges) {
-        return decide(charges, take);
+        List<Charge> given = allPresent(charges);
+        return claims.needLookup(given) ? decideLookedUp(given, this::takeClaims) : TakeMono.of(this, claims.of(given));
     }
 
     /**
@@ -171,7 +172,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> acquire(Charge charge, Duration longestWait) {
-        return decide(charge, waiting(longestWait));
+        return acquire(charge, WaitQueues.checkLongestWait(longestWait));
     }
 
     /**
@@ -211,7 +212,8 @@ public final class RateLimiter implements AutoCloseable {
      * @throws IllegalArgumentException if the wait is negative
      */
     public Mono<Decision> acquire(Collection<Charge> charges, Duration longestWait) {
-        return decide(charges, waiting(longestWait));
+        long nanos = WaitQueues.checkLongestWait(longestWait);
+        return acquire(allPresent(charges), nanos);
     }
 
     /**
@@ -265,13 +267,17 @@ public final class RateLimiter implements AutoCloseable {
     public <T> Function<Flux<T>, Flux<T>> throttle(String key, ToLongFunction<? super T> permits) {
         Checks.present(permits, "permits", "order -> order.lines()");
         Charge one = Charge.of(key);
-        Mono<Decision> onePermit = decide(one, waiting(FOREVER));
+        Mono<Decision> onePermit = acquire(one, Waiter.FOREVER);
         LongFunction<Mono<Decision>> acquire =
-                cost -> cost == 1 ? onePermit : decide(one.permits(cost), waiting(FOREVER));
-        // Elements whose limits are looked up at the same time would come to the line in any order.
-        int mostInHand = claims.areLookedUp() ? 1 : Throttle.MOST_IN_HAND;
+                cost -> cost == 1 ? onePermit : acquire(one.permits(cost), Waiter.FOREVER);
+        // With a lookup only one at a time: concurrent lookups could end in any order, and so change that of the queue.
+        int maxWaiting = claims.areLookedUp() ? 1 : Throttle.MAX_WAITING;
         return source -> Throttle.of(
-                Flux.defer(() -> closed ? Flux.error(isClosed()) : source), permits, acquire, lines, mostInHand);
+                Flux.defer(() -> closed ? Flux.error(closedException()) : source),
+                permits,
+                acquire,
+                queues,
+                maxWaiting);
     }
 
     /**
@@ -282,7 +288,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision that {@link #tryAcquire(String)} would make
      */
     public Mono<Decision> peek(String key) {
-        return decide(Charge.one(key), peek);
+        return peek(List.of(Charge.one(key)));
     }
 
     /**
@@ -303,7 +309,12 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> peek(Collection<Charge> charges) {
-        return decide(charges, peek);
+        List<Charge> given = allPresent(charges);
+        if (claims.needLookup(given)) {
+            return decideLookedUp(given, this::peekClaims);
+        }
+        List<Claim> known = claims.of(given);
+        return Mono.defer(() -> peekClaims(known));
     }
 
     /**
@@ -341,8 +352,8 @@ public final class RateLimiter implements AutoCloseable {
             }
         }
         Decision part = decision.only(given);
-        return open(() -> !part.limits().isEmpty() && decision.redeem()
-                ? freeing(claimsOf(part), store.refund(part))
+        return unlessClosed(() -> !part.limits().isEmpty() && decision.redeem()
+                ? thenWake(part.claims(), store.refund(part))
                 : Mono.empty());
     }
 
@@ -375,7 +386,7 @@ public final class RateLimiter implements AutoCloseable {
                         "permits " + charge.permits() + " cannot be refunded: expected 1 or more, for example 1");
             }
         }
-        return change(given, store::refund);
+        return change(given, this::refundClaims);
     }
 
     /**
@@ -396,7 +407,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return completes when the usage is cleared
      */
     public Mono<Void> reset(Charge... charges) {
-        return change(allPresent(Arrays.asList(Checks.present(charges, "charges", CHARGE))), store::reset);
+        return change(allPresent(Arrays.asList(Checks.present(charges, "charges", CHARGE))), this::resetClaims);
     }
 
     /**
@@ -459,7 +470,7 @@ public final class RateLimiter implements AutoCloseable {
     public Mono<Void> closeLater() {
         return Mono.defer(() -> {
             closed = true;
-            lines.close(this::isClosed);
+            queues.close(this::closedException);
             return ownProtection == null ? Mono.empty() : ownProtection.closeLater();
         });
     }
@@ -468,87 +479,105 @@ public final class RateLimiter implements AutoCloseable {
         return Checks.allPresent(charges, "charges", CHARGE);
     }
 
-    private Mono<Decision> decide(Charge charge, Function<List<Claim>, Mono<Decision>> how) {
-        return claims.areLookedUp() ? decideOn(List.of(charge), how) : AttemptMono.of(this, claims.of(charge), how);
+    /** Takes for one charge. Most decisions come through here, so it creates no list of charges. */
+    private Mono<Decision> tryAcquireOne(Charge charge) {
+        return claims.areLookedUp() ? tryAcquire(List.of(charge)) : TakeMono.of(this, claims.of(charge));
     }
 
-    private Mono<Decision> decide(Collection<Charge> charges, Function<List<Claim>, Mono<Decision>> how) {
-        return decideOn(allPresent(charges), how);
+    private Mono<Decision> acquire(Charge charge, long longestWait) {
+        if (claims.areLookedUp()) {
+            return acquire(List.of(charge), longestWait);
+        }
+        List<Claim> known = claims.of(charge);
+        return Mono.defer(() -> acquireClaims(known, longestWait));
     }
 
-    private Mono<Decision> decideOn(List<Charge> charges, Function<List<Claim>, Mono<Decision>> how) {
-        return open(claims.of(
-                charges,
-                claims -> answer(claims, how),
-                () -> Mono.just(Decision.refused(clock.millis())),
-                () -> Mono.just(Decision.unlimited(clock.millis()))));
+    private Mono<Decision> acquire(List<Charge> charges, long longestWait) {
+        if (claims.needLookup(charges)) {
+            return decideLookedUp(charges, found -> acquireClaims(found, longestWait));
+        }
+        List<Claim> known = claims.of(charges);
+        return Mono.defer(() -> acquireClaims(known, longestWait));
     }
 
-    /**
-     * What an attempt comes to: an error, if this is closed; a denial, if it can never fit; else what the store says.
-     */
-    Mono<Decision> answer(List<Claim> claims, Function<List<Claim>, Mono<Decision>> how) {
+    /** Takes claims. For {@link TakeMono}. */
+    Mono<Decision> takeClaims(List<Claim> claims) {
+        Mono<Decision> answer = answerWithoutStore(claims);
+        return answer == null ? Objects.requireNonNull(store.take(claims), NO_ANSWER) : answer;
+    }
+
+    private Mono<Decision> peekClaims(List<Claim> claims) {
+        Mono<Decision> answer = answerWithoutStore(claims);
+        return answer == null ? Objects.requireNonNull(store.peek(claims), NO_ANSWER) : answer;
+    }
+
+    private Mono<Decision> acquireClaims(List<Claim> claims, long longestWait) {
+        Mono<Decision> answer = answerWithoutStore(claims);
+        return answer == null ? queues.acquire(claims, longestWait) : answer;
+    }
+
+    private Mono<Void> refundClaims(List<Claim> claims) {
+        return thenWake(claims, store.refund(claims));
+    }
+
+    private Mono<Void> resetClaims(List<Claim> claims) {
+        return thenWake(claims, store.reset(claims));
+    }
+
+    /** Returns an error if this is closed, a denial if a cost can never fit, and null if the store must decide. */
+    private @Nullable Mono<Decision> answerWithoutStore(List<Claim> claims) {
         if (closed) {
-            return Mono.error(isClosed());
+            return Mono.error(closedException());
         }
-        List<Limit> tooSmall = tooSmall(claims);
-        return tooSmall.isEmpty() ? how.apply(claims) : Mono.just(Decision.neverFits(clock.millis(), tooSmall));
+        List<Limit> tooSmall = Claims.limitsBelowCost(claims);
+        return tooSmall.isEmpty() ? null : Mono.just(Decision.neverFits(clock.millis(), tooSmall));
     }
 
-    /** Where nothing is counted, nothing is changed. */
-    private Mono<Void> change(List<Charge> charges, Function<List<Claim>, Mono<Void>> how) {
-        return open(claims.of(charges, claims -> freeing(claims, how.apply(claims)), Mono::empty, Mono::empty));
-    }
-
-    private <T> Mono<T> open(Supplier<Mono<T>> answer) {
-        return Mono.defer(() -> closed ? Mono.error(isClosed()) : answer.get());
-    }
-
-    private IllegalStateException isClosed() {
-        return new IllegalStateException("limiter " + name
-                + " is closed: expected it to be open, for example by closing it" + " only after the last request");
-    }
-
-    private Function<List<Claim>, Mono<Decision>> waiting(Duration longestWait) {
-        long patience = nanos(longestWait);
-        // Whoever waits in a line has time; the store's answer comes on top, and has its own.
-        return claims -> new Acquisition(lines, claims, patience)
-                .contextWrite(context -> context.delete(LimitStore.WAITING_SINCE));
-    }
-
-    private static long nanos(Duration longestWait) {
-        if (Checks.present(longestWait, "longestWait", "Duration.ofSeconds(2)").isNegative()) {
-            throw new IllegalArgumentException("longestWait " + longestWait
-                    + " is negative: expected zero or more, for example Duration.ofSeconds(2)");
-        }
-        // Some 292 years are for ever.
-        return longestWait.toSeconds() >= Waiter.FOREVER / 1_000_000_000 ? Waiter.FOREVER : longestWait.toNanos();
-    }
-
-    /** Lets those know who wait for what is given back here; also where it may have been, for all that is known. */
-    private Mono<Void> freeing(List<Claim> claims, Mono<Void> giveBack) {
-        return giveBack.doFinally(end -> lines.wake(claims));
-    }
-
-    private static List<Claim> claimsOf(Decision decision) {
-        return decision.limits().stream().map(Decision.Usage::claim).toList();
-    }
-
-    private static List<Limit> tooSmall(List<Claim> claims) {
-        List<Limit> tooSmall = List.of();
-        for (int i = 0; i < claims.size(); i++) {
-            Claim claim = claims.get(i);
-            if (claim.permits() > claim.limit().permits()) {
-                tooSmall = tooSmall.isEmpty() ? new ArrayList<>(claims.size()) : tooSmall;
-                tooSmall.add(claim.limit());
+    private Mono<Decision> decideLookedUp(List<Charge> charges, Function<List<Claim>, Mono<Decision>> decide) {
+        return lookUp(charges, found -> {
+            if (found.isDenied()) {
+                return Mono.just(Decision.refused(clock.millis()));
             }
-        }
-        return tooSmall;
+            return found.isUnlimited() ? Mono.just(Decision.unlimited(clock.millis())) : decide.apply(found.claims());
+        });
     }
 
-    /** Those who wait, for tests to look at. */
-    Lines lines() {
-        return lines;
+    /** Refunds or resets. Without a limit nothing is counted, so there is nothing to change. */
+    private Mono<Void> change(List<Charge> charges, Function<List<Claim>, Mono<Void>> change) {
+        if (claims.needLookup(charges)) {
+            return lookUp(
+                    charges,
+                    found -> found.isDenied() || found.isUnlimited() ? Mono.empty() : change.apply(found.claims()));
+        }
+        List<Claim> known = claims.of(charges);
+        return unlessClosed(() -> change.apply(known));
+    }
+
+    /** Looks up limits first. The time of the lookup is part of the deadline of what follows. */
+    private <T> Mono<T> lookUp(List<Charge> charges, Function<FoundClaims, Mono<T>> then) {
+        Mono<FoundClaims> found = claims.lookUp(charges);
+        return unlessClosed(() -> found.flatMap(then)
+                .contextWrite(context -> context.put(
+                        LimitStore.WAITING_SINCE, Schedulers.parallel().now(TimeUnit.NANOSECONDS))));
+    }
+
+    private <T> Mono<T> unlessClosed(Supplier<Mono<T>> answer) {
+        return Mono.defer(() -> closed ? Mono.error(closedException()) : answer.get());
+    }
+
+    private IllegalStateException closedException() {
+        return new IllegalStateException("limiter " + name
+                + " is closed: expected it to be open, for example by closing it only after the last request");
+    }
+
+    /** Wakes the waiters for these counts after a refund or reset, even a failed one: it may have been executed. */
+    private Mono<Void> thenWake(List<Claim> claims, Mono<Void> change) {
+        return change.doFinally(end -> queues.wake(claims));
+    }
+
+    /** Returns the wait queues, for tests. */
+    WaitQueues queues() {
+        return queues;
     }
 
     /** Returns the limiter for a log. */
@@ -567,8 +596,8 @@ public final class RateLimiter implements AutoCloseable {
         private @Nullable LimitStore store;
         private InstantSource clock = InstantSource.system();
         private @Nullable LimitLookup lookup;
-        private int mostInLine = 1_000;
-        private int mostInAll = 10_000;
+        private int maxPerQueue = 1_000;
+        private int maxInTotal = 10_000;
         private @Nullable LimitStore fallback;
         private @Nullable Duration deadline;
         private @Nullable Duration cacheDenials;
@@ -674,21 +703,21 @@ public final class RateLimiter implements AutoCloseable {
                         + ") are not a bound: expected 1 or more for one key, and in all no fewer, and no more than "
                         + MOST_WAITERS + ", for example .waiters(1_000, 10_000)");
             }
-            mostInLine = forOneKey;
-            mostInAll = inAll;
+            maxPerQueue = forOneKey;
+            maxInTotal = inAll;
             return this;
         }
 
-        /** For decisions that no store makes, and so have no store's clock. */
+        /** Sets the clock of decisions that are made without a store. */
         Builder clock(InstantSource clock) {
             this.clock = clock;
             return this;
         }
 
-        /** What stands before a store that may stall; null for one that does not. */
+        /** Returns a wrapper that protects the store, or null if the store has a deadline of its own. */
         private @Nullable ProtectedStore protection(LimitStore unprotected) {
-            Optional<Duration> ofItsOwn = unprotected.deadline();
-            if (ofItsOwn.isEmpty()) {
+            Optional<Duration> ownDeadline = unprotected.deadline();
+            if (ownDeadline.isEmpty()) {
                 return protector()
                         .protect(
                                 unprotected,
@@ -696,7 +725,7 @@ public final class RateLimiter implements AutoCloseable {
                                 Optional.ofNullable(deadline),
                                 Optional.ofNullable(cacheDenials));
             }
-            if (!ofItsOwn.get().isZero() && (fallback != null || deadline != null || cacheDenials != null)) {
+            if (!ownDeadline.get().isZero() && (fallback != null || deadline != null || cacheDenials != null)) {
                 throw new IllegalStateException(
                         "limiter " + name + " has a fallback, a deadline or cached denials, and store " + unprotected
                                 + " has its own: expected them in one place, for example in "

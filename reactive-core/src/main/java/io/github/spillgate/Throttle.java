@@ -20,99 +20,101 @@ import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
 import reactor.util.context.Context;
 
-/** A stream in which every element waits for its permits, and goes on in its order. */
+/** A stream in which each element waits for its permits. Elements keep their order. */
 final class Throttle<T> extends FluxOperator<T, T> {
     // Design notes.
     //
-    // A permit is of use at the moment at which it is granted. Were it taken before there is an element, or for one
-    // that nobody downstream has asked for, the element would go out later than the store believes, and more of them
-    // could go out in a window than the limit says. So the element comes first, and only one that is asked for; then
-    // its permit is waited for; then it goes out at once. What is in hand at any time is therefore bounded by the
-    // demand, and by what the last answer said there is room for: that many permits are asked for at the same time, and
-    // one where nothing remained.
+    // Order of events. A permit must be used when it is granted. If it were taken before its element arrives, or for an
+    // element without downstream demand, the element would be emitted later than the store believes, and a window could
+    // then contain more elements than the limit allows. So an element is requested only if there is demand for it; then
+    // it waits for its permits, and is emitted as soon as they are granted.
     //
-    // While the subscriber is busy with one element, the permits of those behind it grow old. One that is too old when
-    // its turn comes is given back, and the element waits for another; and who is slow is not asked for more than one
-    // ahead.
+    // Buffer. The number of waiting elements is bounded by the demand, and by the permits that remained after the last
+    // grant: that many elements wait at the same time, at least one.
     //
-    // Only the first in hand must find a place to wait. For those behind it, a permit is asked for in advance; where no
-    // place is free for that, it is asked for when it is their turn.
+    // Slow subscribers. While the subscriber is busy with one element, the permits of the next ones become stale. A
+    // stale permit is refunded when its element is the next to be emitted, and the element waits for another one. A
+    // slow
+    // subscriber gets only one element in advance.
+    //
+    // Places. Only the first element must find a place in the wait queue. The permits of the others are requested in
+    // advance. If no place is free for such a request, it is repeated when its element is the first.
 
-    /** The most elements that wait at a time: enough to fill the way to the store, and few of the places in a line. */
-    static final int MOST_IN_HAND = 16;
+    /** The maximum number of waiting elements: enough to use the time of a round trip, and few of a queue's places. */
+    static final int MAX_WAITING = 16;
 
-    /** When a permit is too old to be used. */
-    private static final long LATE = TimeUnit.MILLISECONDS.toNanos(10);
+    /** The age at which a granted permit is stale. */
+    private static final long STALE_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
 
     private final ToLongFunction<? super T> permits;
     private final LongFunction<Mono<Decision>> acquire;
-    private final Lines lines;
-    private final int mostInHand;
+    private final WaitQueues queues;
+    private final int maxWaiting;
 
     private Throttle(
             Flux<T> source,
             ToLongFunction<? super T> permits,
             LongFunction<Mono<Decision>> acquire,
-            Lines lines,
-            int mostInHand) {
+            WaitQueues queues,
+            int maxWaiting) {
         super(source);
         this.permits = permits;
         this.acquire = acquire;
-        this.lines = lines;
-        this.mostInHand = mostInHand;
+        this.queues = queues;
+        this.maxWaiting = maxWaiting;
     }
 
     /**
      * Throttles the source.
      *
-     * @param permits how many an element costs
-     * @param acquire waits for so many, for ever
-     * @param lines where they wait; it tells the time, and takes back what is of no use any more
-     * @param mostInHand how many elements may wait at a time
+     * @param permits the cost of an element
+     * @param acquire acquires a number of permits, without a bound of the wait
+     * @param queues the queues in which elements wait; also the source of time, and used for refunds
+     * @param maxWaiting the maximum number of elements that wait at the same time
      */
     static <T> Flux<T> of(
             Flux<T> source,
             ToLongFunction<? super T> permits,
             LongFunction<Mono<Decision>> acquire,
-            Lines lines,
-            int mostInHand) {
-        return onAssembly(new Throttle<>(source, permits, acquire, lines, mostInHand));
+            WaitQueues queues,
+            int maxWaiting) {
+        return onAssembly(new Throttle<>(source, permits, acquire, queues, maxWaiting));
     }
 
     @Override
     public void subscribe(CoreSubscriber<? super T> actual) {
-        source.subscribe(new Throttled<>(this, actual));
+        source.subscribe(new ThrottledSubscription<>(this, actual));
     }
 
-    private static final class Throttled<T> implements CoreSubscriber<T>, Subscription, Scannable {
+    private static final class ThrottledSubscription<T> implements CoreSubscriber<T>, Subscription, Scannable {
 
-        private static final AtomicLongFieldUpdater<Throttled<?>> REQUESTED = requestedUpdater();
-        private static final AtomicIntegerFieldUpdater<Throttled<?>> ROUNDS = roundsUpdater();
+        private static final AtomicLongFieldUpdater<ThrottledSubscription<?>> REQUESTED = requestedUpdater();
+        private static final AtomicIntegerFieldUpdater<ThrottledSubscription<?>> WORK = workUpdater();
 
-        private final Throttle<T> how;
+        private final Throttle<T> throttle;
         private final CoreSubscriber<? super T> actual;
-        private final Queue<Slot> inHand = new ConcurrentLinkedQueue<>();
+        private final Queue<WaitingElement> waiting = new ConcurrentLinkedQueue<>();
         private @Nullable Subscription source;
 
         private volatile long requested;
 
-        @SuppressWarnings("UnusedVariable") // by its name
-        private volatile int rounds;
+        @SuppressWarnings("UnusedVariable") // used by the updater
+        private volatile int work;
 
         private volatile boolean cancelled;
         private volatile boolean done;
-        private volatile @Nullable Throwable wrongRequest;
-        private @Nullable Throwable error; // written before "done"
+        private volatile @Nullable Throwable invalidRequest;
+        private @Nullable Throwable error; // of the source; published by "done"
 
-        // Of whoever is in "drain".
-        private long asked;
+        // Accessed only within "drain", by one thread at a time.
+        private long requestedUpstream;
         private long emitted;
         private int room = 1;
         private boolean terminated;
         private volatile @Nullable Throwable failed;
 
-        Throttled(Throttle<T> how, CoreSubscriber<? super T> actual) {
-            this.how = how;
+        ThrottledSubscription(Throttle<T> throttle, CoreSubscriber<? super T> actual) {
+            this.throttle = throttle;
             this.actual = actual;
         }
 
@@ -143,20 +145,19 @@ final class Throttle<T> extends FluxOperator<T, T> {
             }
             long permits;
             try {
-                permits = Charge.checkPermits(how.permits.applyAsLong(element));
+                permits = Charge.checkPermits(throttle.permits.applyAsLong(element));
             } catch (Throwable e) {
                 Throwable failure = Operators.onOperatorError(source, e, element, currentContext());
                 Operators.onDiscard(element, currentContext());
                 onError(failure);
                 return;
             }
-            Slot slot = new Slot(element, permits);
-            if (inHand.size() >= how.mostInHand) {
+            WaitingElement one = new WaitingElement(element, permits);
+            if (waiting.size() >= throttle.maxWaiting) {
                 Throwable failure = Operators.onOperatorError(
                         source,
                         Exceptions.failWithOverflow(
-                                "the source of a throttled stream has emitted more than it was asked for: expected it "
-                                        + "to"
+                                "the source of a throttled stream has emitted more than it was asked for: expected it to"
                                         + " honour requests, for example with onBackpressureBuffer(1_000)"),
                         element,
                         currentContext());
@@ -164,8 +165,8 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 onError(failure);
                 return;
             }
-            inHand.add(slot);
-            slot.take();
+            waiting.add(one);
+            one.acquire();
             drain();
         }
 
@@ -192,7 +193,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
         @Override
         public void request(long n) {
             if (n <= 0) {
-                wrongRequest = Exceptions.nullOrNegativeRequestException(n);
+                invalidRequest = Exceptions.nullOrNegativeRequestException(n);
             } else {
                 Operators.addCap(REQUESTED, this, n);
             }
@@ -211,30 +212,30 @@ final class Throttle<T> extends FluxOperator<T, T> {
             return subscription == null ? Operators.emptySubscription() : subscription;
         }
 
-        /** Lets go what may go, in its order; one thread at a time, which goes another round if somebody has come. */
+        /** Emits, terminates and requests. One thread at a time; it repeats if another thread has called in between. */
         private void drain() {
-            if (ROUNDS.getAndIncrement(this) != 0) {
+            if (WORK.getAndIncrement(this) != 0) {
                 return;
             }
             int missed = 1;
             do {
-                letGo();
+                emitGranted();
                 if (cancelled || terminated) {
                     discardAll();
                 } else {
-                    askForMore();
+                    requestMore();
                 }
-                missed = ROUNDS.addAndGet(this, -missed);
+                missed = WORK.addAndGet(this, -missed);
             } while (missed != 0);
         }
 
-        private void letGo() {
+        private void emitGranted() {
             while (!cancelled && !terminated) {
                 boolean ended = done;
-                Slot next = inHand.peek();
-                long now = how.lines.nanos();
-                if (next != null && next.mustTakeAnew(now)) {
-                    takeAnew(now);
+                WaitingElement next = waiting.peek();
+                long now = throttle.queues.nanos();
+                if (next != null && next.mustReacquire(now)) {
+                    reacquireAll(now);
                     continue;
                 }
                 Throwable failure = failure(next, ended);
@@ -252,11 +253,11 @@ final class Throttle<T> extends FluxOperator<T, T> {
                     }
                     return;
                 } else if (next.isGranted()) {
-                    inHand.poll();
+                    waiting.poll();
                     emitted++;
                     room = next.room(room);
                     actual.onNext(next.element);
-                    if (how.lines.nanos() - now > LATE / 2) {
+                    if (throttle.queues.nanos() - now > STALE_NANOS / 2) {
                         room = 1;
                     }
                 } else {
@@ -265,20 +266,20 @@ final class Throttle<T> extends FluxOperator<T, T> {
             }
         }
 
-        /** All in hand whose permits are too old wait for others, in their order. */
-        private void takeAnew(long now) {
+        /** Acquires new permits for all elements whose permits are of no use, in their order. */
+        private void reacquireAll(long now) {
             room = 1;
-            for (Slot slot : inHand) {
-                if (slot.mustTakeAnew(now)) {
-                    slot.takeAnew();
+            for (WaitingElement one : waiting) {
+                if (one.mustReacquire(now)) {
+                    one.reacquire();
                 }
             }
         }
 
-        /** What is in hand goes first; a failure comes in its order too, unless it is the subscriber's own. */
-        private @Nullable Throwable failure(@Nullable Slot next, boolean ended) {
-            if (wrongRequest != null) {
-                return wrongRequest;
+        /** Returns the failure that is due now. It follows earlier elements, except for an invalid request. */
+        private @Nullable Throwable failure(@Nullable WaitingElement next, boolean ended) {
+            if (invalidRequest != null) {
+                return invalidRequest;
             }
             if (next != null) {
                 return next.failure();
@@ -286,18 +287,18 @@ final class Throttle<T> extends FluxOperator<T, T> {
             return ended ? error : null;
         }
 
-        private void askForMore() {
-            long more = Math.min(room - (asked - emitted), requested - asked);
+        private void requestMore() {
+            long more = Math.min(room - (requestedUpstream - emitted), requested - requestedUpstream);
             if (more > 0 && !done) {
-                asked += more;
+                requestedUpstream += more;
                 subscription().request(more);
             }
         }
 
         private void discardAll() {
-            for (Slot slot = inHand.poll(); slot != null; slot = inHand.poll()) {
-                slot.letGo();
-                Operators.onDiscard(slot.element, currentContext());
+            for (WaitingElement one = waiting.poll(); one != null; one = waiting.poll()) {
+                one.release();
+                Operators.onDiscard(one.element, currentContext());
             }
         }
 
@@ -314,10 +315,10 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 return Attr.RunStyle.ASYNC;
             }
             if (key == Attr.PREFETCH || key == Attr.CAPACITY) {
-                return how.mostInHand;
+                return throttle.maxWaiting;
             }
             if (key == Attr.BUFFERED) {
-                return inHand.size();
+                return waiting.size();
             }
             if (key == Attr.REQUESTED_FROM_DOWNSTREAM) {
                 return requested;
@@ -326,53 +327,54 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 return cancelled;
             }
             if (key == Attr.TERMINATED) {
-                return failed != null || (done && inHand.isEmpty());
+                return failed != null || (done && waiting.isEmpty());
             }
             return key == Attr.ERROR ? failed : null;
         }
 
         @SuppressWarnings({"unchecked", "rawtypes"}) // a class literal has no type arguments
-        private static AtomicLongFieldUpdater<Throttled<?>> requestedUpdater() {
-            return (AtomicLongFieldUpdater) AtomicLongFieldUpdater.newUpdater(Throttled.class, "requested");
+        private static AtomicLongFieldUpdater<ThrottledSubscription<?>> requestedUpdater() {
+            return (AtomicLongFieldUpdater) AtomicLongFieldUpdater.newUpdater(ThrottledSubscription.class, "requested");
         }
 
         @SuppressWarnings({"unchecked", "rawtypes"}) // as above
-        private static AtomicIntegerFieldUpdater<Throttled<?>> roundsUpdater() {
-            return (AtomicIntegerFieldUpdater) AtomicIntegerFieldUpdater.newUpdater(Throttled.class, "rounds");
+        private static AtomicIntegerFieldUpdater<ThrottledSubscription<?>> workUpdater() {
+            return (AtomicIntegerFieldUpdater)
+                    AtomicIntegerFieldUpdater.newUpdater(ThrottledSubscription.class, "work");
         }
 
-        /** An element in hand, and the permits that it waits for. */
-        private final class Slot {
+        /** An element and the permits that it waits for. */
+        private final class WaitingElement {
 
             private final T element;
             private final long permits;
-            private volatile Permit permit = new Permit();
-            private boolean again;
+            private volatile PendingPermit permit = new PendingPermit();
+            private boolean retried;
 
-            Slot(T element, long permits) {
+            WaitingElement(T element, long permits) {
                 this.element = element;
                 this.permits = permits;
             }
 
-            /** Takes its permits; who asks for none has them. */
-            void take() {
+            /** Starts to acquire the permits. A cost of 0 is granted at once. */
+            void acquire() {
                 if (permits == 0) {
                     permit.grant(null);
                 } else {
-                    how.acquire.apply(permits).subscribe(permit);
+                    throttle.acquire.apply(permits).subscribe(permit);
                 }
             }
 
-            /** Returns whether what it has got is of no use now, and it may try again. */
-            boolean mustTakeAnew(long now) {
-                return permit.isOld(now) || (!again && permit.hasFoundNoPlace() && inHand.peek() == this);
+            /** Returns whether the permit is stale, or its request found no place and may now be repeated. */
+            boolean mustReacquire(long now) {
+                return permit.isStale(now) || (!retried && permit.foundNoPlace() && waiting.peek() == this);
             }
 
-            void takeAnew() {
-                again |= permit.hasFoundNoPlace();
-                permit.letGo();
-                permit = new Permit();
-                take();
+            void reacquire() {
+                retried |= permit.foundNoPlace();
+                permit.release();
+                permit = new PendingPermit();
+                acquire();
             }
 
             boolean isGranted() {
@@ -384,27 +386,27 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 return permit.failure;
             }
 
-            /** Its element will not go out any more. */
-            void letGo() {
-                permit.letGo();
+            /** Releases the permits, because the element is discarded. */
+            void release() {
+                permit.release();
             }
 
-            /** Returns how many more such elements there was room for when this one was granted. */
+            /** Returns the number of further elements of this cost that fitted when this one was granted. */
             int room(int before) {
                 Decision decision = permit.decision;
                 if (decision == null || permits == 0) {
                     return before;
                 }
-                return (int) Math.max(1, Math.min(how.mostInHand, decision.remaining() / permits));
+                return (int) Math.max(1, Math.min(throttle.maxWaiting, decision.remaining() / permits));
             }
 
-            /** One try to get its permits. */
-            private final class Permit extends BaseSubscriber<Decision> {
+            /** The subscriber of one attempt to acquire the permits. */
+            private final class PendingPermit extends BaseSubscriber<Decision> {
 
                 private @Nullable Decision decision;
                 private long grantedAt;
                 private boolean granted;
-                private boolean gone;
+                private boolean released;
                 private volatile @Nullable Throwable failure;
 
                 @Override
@@ -415,9 +417,9 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 @Override
                 protected void hookOnNext(Decision answer) {
                     if (!answer.isAllowed()) {
-                        failure = refused(answer);
+                        failure = failureOf(answer);
                     } else if (!grant(answer)) {
-                        how.lines.giveBack(answer);
+                        throttle.queues.refund(answer);
                         return;
                     }
                     drain();
@@ -431,8 +433,8 @@ final class Throttle<T> extends FluxOperator<T, T> {
 
                 synchronized boolean grant(@Nullable Decision answer) {
                     decision = answer;
-                    grantedAt = how.lines.nanos();
-                    granted = !gone;
+                    grantedAt = throttle.queues.nanos();
+                    granted = !released;
                     return granted;
                 }
 
@@ -440,52 +442,51 @@ final class Throttle<T> extends FluxOperator<T, T> {
                     return granted;
                 }
 
-                synchronized boolean isOld(long now) {
-                    return granted && decision != null && now - grantedAt > LATE;
+                synchronized boolean isStale(long now) {
+                    return granted && decision != null && now - grantedAt > STALE_NANOS;
                 }
 
-                boolean hasFoundNoPlace() {
+                boolean foundNoPlace() {
                     return failure instanceof NoPlaceException;
                 }
 
-                void letGo() {
+                void release() {
                     Decision unused;
                     synchronized (this) {
-                        gone = true;
+                        released = true;
                         unused = granted ? decision : null;
                     }
                     if (unused == null) {
                         cancel();
                     } else {
-                        how.lines.giveBack(unused);
+                        throttle.queues.refund(unused);
                     }
                 }
 
-                private RuntimeException refused(Decision answer) {
-                    if (answer.source() == Source.LIMITER && answer.retryAfter().isPresent()) {
+                private RuntimeException failureOf(Decision denial) {
+                    if (denial.source() == Source.LIMITER && denial.retryAfter().isPresent()) {
                         return new NoPlaceException();
                     }
-                    if (answer.source() == Source.LIMITER && answer.violated().isEmpty()) {
+                    if (denial.source() == Source.LIMITER && denial.violated().isEmpty()) {
                         return new LimitLookupException(
-                                "a stream cannot go on: the limits of its key could not be looked up, and the lookup "
-                                        + "was told"
-                                        + " to deny then; expected limits, for example "
-                                        + "Otherwise.limits(Limit.perMinute(60))",
+                                "a stream cannot go on: the limits of its key could not be looked up, and the lookup was"
+                                        + " told to deny then; expected limits, for example"
+                                        + " Otherwise.limits(Limit.perMinute(60))",
                                 null);
                     }
-                    if (answer.source() == Source.LIMITER) {
+                    if (denial.source() == Source.LIMITER) {
                         return new IllegalArgumentException("an element costs " + permits + " permits, which "
-                                + answer.violated() + " never hold: expected no more than the smallest of them has, for"
+                                + denial.violated() + " never hold: expected no more than the smallest of them has, for"
                                 + " example 1");
                     }
                     return new LimitStoreException(
-                            "the store refuses, and says of no wait that would help: " + answer, null);
+                            "the store refuses, and says of no wait that would help: " + denial, null);
                 }
             }
         }
     }
 
-    /** Nobody may wait any more, for a while. */
+    /** The wait queue is full. */
     private static final class NoPlaceException extends IllegalStateException {
 
         private static final long serialVersionUID = 1L;

@@ -4,58 +4,58 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 import reactor.util.context.Context;
 
-/** Somebody who waits in a {@link Line} until his claims are taken. */
+/** A caller that waits in a {@link WaitQueue} until its claims are taken. */
 abstract class Waiter {
 
-    /** Of one who waits for as long as it takes. */
+    /** A longest wait without a bound. */
     static final long FOREVER = Long.MAX_VALUE;
 
     final List<Claim> claims;
 
-    /** For how long he wants to wait, in nanoseconds. */
-    final long patience;
+    /** The longest wait, in nanoseconds. */
+    final long longestWait;
 
-    /** What a store gets to see when it is asked for him. */
+    /** The context that the store sees if it is asked on behalf of this waiter. */
     final Context context;
 
-    /** Where he stands, or has stood; read without a lock by him who leaves. */
-    volatile @Nullable Line line;
+    /** The current or last queue; read without a lock on cancellation. */
+    volatile @Nullable WaitQueue queue;
 
-    // The line's, guarded by its monitor.
+    // Owned by the queue, and guarded by its monitor.
     @Nullable
-    Waiter ahead;
+    Waiter previous;
 
     @Nullable
-    Waiter behind;
+    Waiter next;
 
-    boolean inRow;
-    long until;
+    boolean isListed;
+    long deadline;
 
-    Waiter(List<Claim> claims, long patience, Context context) {
+    Waiter(List<Claim> claims, long longestWait, Context context) {
         this.claims = claims;
-        this.patience = patience;
+        this.longestWait = longestWait;
         this.context = context;
     }
 
-    /** His claims are taken. Returns false if he has gone meanwhile; then they are somebody else's. */
-    abstract boolean granted(Decision decision);
+    /** Passes on a decision that took the claims. Returns false if the waiter is cancelled, and does not use it. */
+    abstract boolean grant(Decision decision);
 
-    /** He would have to wait for too long, or there is no place for him. */
-    abstract void denied(Decision decision);
+    /** Denies: the wait would be too long, or no place is free. */
+    abstract void deny(Decision decision);
 
-    /** Nobody can decide. */
-    abstract void failed(Throwable error);
+    /** Fails: no decision can be made. */
+    abstract void fail(Throwable error);
 
-    /** Lets him go, wherever he stands. */
+    /** Removes this waiter from its queue, if it is in one. */
     final void leave() {
-        Line in = line;
-        if (in != null) {
-            in.leave(this);
+        WaitQueue current = queue;
+        if (current != null) {
+            current.leave(this);
         }
     }
 
-    /** Returns whether his permits are counted against the same limits as the other's. */
-    final boolean hasTheLimitsOf(Waiter other) {
+    /** Returns whether both waiters' claims are on the same limits. */
+    final boolean hasSameLimitsAs(Waiter other) {
         for (int i = 0; i < claims.size(); i++) {
             if (!claims.get(i).limit().equals(other.claims.get(i).limit())) {
                 return false;
@@ -64,8 +64,8 @@ abstract class Waiter {
         return true;
     }
 
-    /** Returns whether a decision on those claims would do for him. */
-    final boolean asksTheSameAs(List<Claim> others) {
+    /** Returns whether a decision on those claims is a decision on the claims of this waiter. */
+    final boolean requestsSameAs(List<Claim> others) {
         if (claims == others) {
             return true;
         }
@@ -79,8 +79,8 @@ abstract class Waiter {
         return true;
     }
 
-    /** Returns whether he cannot be served before those claims could. */
-    final boolean asksNoLessThan(List<Claim> others) {
+    /** Returns whether the claims of this waiter cannot fit before those claims fit. */
+    final boolean requestsAtLeast(List<Claim> others) {
         for (int i = 0; i < claims.size(); i++) {
             Claim mine = claims.get(i);
             Claim other = others.get(i);

@@ -77,7 +77,7 @@ class AcquireEndTest extends AcquireFixture {
                 .waiters(1, 1)
                 .build();
         waitFor(limiter, "a").dispose();
-        assertThat(limiter.lines().taken()).isOne();
+        assertThat(limiter.queues().reserved()).isOne();
         waitFor(limiter, "b");
         assertThat(decisions).hasSize(1);
         waitFor(limiter, "a");

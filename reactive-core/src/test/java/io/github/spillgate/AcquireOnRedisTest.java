@@ -240,7 +240,7 @@ class AcquireOnRedisTest {
         assertThat(out)
                 .containsExactlyElementsOf(IntStream.range(0, 3_000).boxed().toList());
         assertThat(overlaps).hasValue(0);
-        assertThat(most.get()).isLessThanOrEqualTo(Throttle.MOST_IN_HAND);
+        assertThat(most.get()).isLessThanOrEqualTo(Throttle.MAX_WAITING);
         assertNoWindowHoldsMore(limit, store.granted());
         assertThat(store.takes()).as("questions for 3,000 permits").isLessThan(6_000);
         await().atMost(LONG).untilAsserted(() -> assertNobodyIsLeft(limiter));

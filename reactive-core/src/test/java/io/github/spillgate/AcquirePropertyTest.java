@@ -109,7 +109,7 @@ class AcquirePropertyTest {
                 case 9 -> changeElsewhere();
                 default -> fail();
             }
-            assertThat(limiter.lines().taken()).isLessThanOrEqualTo(20);
+            assertThat(limiter.queues().reserved()).isLessThanOrEqualTo(20);
             if (held.held() == 0) {
                 nobodyWaitsForWhatIsThere();
             }
@@ -166,7 +166,7 @@ class AcquirePropertyTest {
         }
 
         private void settle() {
-            for (int i = 0; i < 2_000 && (held.held() > 0 || limiter.lines().size() > 0); i++) {
+            for (int i = 0; i < 2_000 && (held.held() > 0 || limiter.queues().size() > 0); i++) {
                 held.answerAll();
                 time.passMillis(5);
             }

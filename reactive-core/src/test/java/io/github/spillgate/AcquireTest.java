@@ -452,7 +452,7 @@ class AcquireTest extends AcquireFixture {
         waitFor(limiter, "c");
         assertThat(decisions).as("three wait in all").hasSize(2);
         assertThat(decisions.get(1).retryAfter()).contains(Duration.ofMillis(1));
-        assertThat(limiter.lines().size()).isEqualTo(2);
+        assertThat(limiter.queues().size()).isEqualTo(2);
         first.dispose();
         waitFor(limiter, "c");
         assertThat(decisions).hasSize(2);

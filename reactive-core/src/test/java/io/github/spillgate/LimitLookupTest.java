@@ -250,7 +250,7 @@ class LimitLookupTest {
         assertThat(out).containsExactly(0, 1, 2, 3, 4);
         time.pass(Duration.ofMinutes(5));
         assertThat(out).containsExactlyElementsOf(IntStream.range(0, 12).boxed().toList());
-        assertThat(limiter.lines().size()).isZero();
+        assertThat(limiter.queues().size()).isZero();
     }
 
     @Test

@@ -8,7 +8,7 @@ public final class LineAssertions {
     private LineAssertions() {}
 
     public static void assertNobodyIsLeft(RateLimiter limiter) {
-        assertThat(limiter.lines().size()).as("lines").isZero();
-        assertThat(limiter.lines().taken()).as("places").isZero();
+        assertThat(limiter.queues().size()).as("queues").isZero();
+        assertThat(limiter.queues().reserved()).as("places").isZero();
     }
 }

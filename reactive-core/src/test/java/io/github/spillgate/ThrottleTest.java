@@ -74,7 +74,7 @@ class ThrottleTest {
                     .subscribe(this::note);
             for (int i = 0; i < 10_000; i++) {
                 time.passMillis(1);
-                assertThat(given.size() - out.size()).as("in hand").isLessThanOrEqualTo(Throttle.MOST_IN_HAND);
+                assertThat(given.size() - out.size()).as("in hand").isLessThanOrEqualTo(Throttle.MAX_WAITING);
             }
             running.dispose();
             assertThat(out)
@@ -329,12 +329,12 @@ class ThrottleTest {
                 .transform(limiter.throttle("a"))
                 .doOnDiscard(Integer.class, discarded::add)
                 .subscribe(this::note, errors::add);
-        IntStream.rangeClosed(0, Throttle.MOST_IN_HAND).forEach(source::next);
-        assertThat(discarded).containsExactly(Throttle.MOST_IN_HAND);
+        IntStream.rangeClosed(0, Throttle.MAX_WAITING).forEach(source::next);
+        assertThat(discarded).containsExactly(Throttle.MAX_WAITING);
         held.answerAll();
         assertThat(out)
                 .containsExactlyElementsOf(
-                        IntStream.range(0, Throttle.MOST_IN_HAND).boxed().toList());
+                        IntStream.range(0, Throttle.MAX_WAITING).boxed().toList());
         assertThat(errors)
                 .singleElement()
                 .satisfies(error -> assertThat(error).hasMessageContaining("onBackpressureBuffer"));
@@ -394,7 +394,7 @@ class ThrottleTest {
         RateLimiter limiter = limiter(limit);
         Decision granted = limiter.tryAcquire("a").block();
         TestPublisher<Decision> late = TestPublisher.createNoncompliant(TestPublisher.Violation.CLEANUP_ON_TERMINATE);
-        Throttle.of(Flux.just(0), element -> 1, permits -> late.mono(), limiter.lines(), Throttle.MOST_IN_HAND)
+        Throttle.of(Flux.just(0), element -> 1, permits -> late.mono(), limiter.queues(), Throttle.MAX_WAITING)
                 .subscribe(this::note)
                 .dispose();
         assertThat(used(limit)).isOne();
@@ -413,7 +413,7 @@ class ThrottleTest {
                 .subscribe(element -> {
                     note(element);
                     time.passMillis(20);
-                    assertThat(asked[0] - out.size()).isLessThanOrEqualTo(out.size() < 20 ? Throttle.MOST_IN_HAND : 1);
+                    assertThat(asked[0] - out.size()).isLessThanOrEqualTo(out.size() < 20 ? Throttle.MAX_WAITING : 1);
                 });
         assertThat(out).hasSize(100);
         assertThat(used(Limit.perMinute(1_000))).isEqualTo(100);
@@ -577,7 +577,7 @@ class ThrottleTest {
         Scannable throttled = seen.get(0);
         assertThat(throttled.scan(Scannable.Attr.BUFFERED)).isOne();
         assertThat(throttled.scan(Scannable.Attr.REQUESTED_FROM_DOWNSTREAM)).isEqualTo(2);
-        assertThat(throttled.scan(Scannable.Attr.PREFETCH)).isEqualTo(Throttle.MOST_IN_HAND);
+        assertThat(throttled.scan(Scannable.Attr.PREFETCH)).isEqualTo(Throttle.MAX_WAITING);
         assertThat(throttled.scan(Scannable.Attr.RUN_STYLE)).isEqualTo(Scannable.Attr.RunStyle.ASYNC);
         assertThat(throttled.scan(Scannable.Attr.TERMINATED)).isFalse();
         assertThat(throttled.scan(Scannable.Attr.CANCELLED)).isFalse();

@@ -6,6 +6,6 @@ public final class Waiting {
     private Waiting() {}
 
     public static int in(RateLimiter limiter) {
-        return limiter.lines().size();
+        return limiter.queues().size();
     }
 }

@@ -102,8 +102,8 @@ class ReadmeFiguresTest {
                     "cacheDenials",
                     seconds(Duration.ofNanos((long) in(resilient, "failover", "denials", "longest"))),
                     "waiters",
-                    number(in(limiter, "lines", "mostInLine")) + " for a key, "
-                            + number(in(limiter, "lines", "mostInAll")) + " in all",
+                    number(in(limiter, "queues", "maxPerQueue")) + " for a key, "
+                            + number(in(limiter, "queues", "maxInTotal")) + " in all",
                     "breaker",
                     breaker(gate),
                     "maxInFlight",

@@ -7,49 +7,50 @@ import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
 
-/** Waits in a line for each of its subscribers, from when he requests his decision until he has it or cancels. */
-final class Acquisition extends Mono<Decision> {
+/** A Mono that joins a wait queue when its subscriber requests the decision, and leaves it on cancellation. */
+final class AcquireMono extends Mono<Decision> {
 
-    private final Lines lines;
+    private final WaitQueues queues;
     private final List<Claim> claims;
-    private final long patience;
+    private final long longestWait;
 
-    Acquisition(Lines lines, List<Claim> claims, long patience) {
-        this.lines = lines;
+    AcquireMono(WaitQueues queues, List<Claim> claims, long longestWait) {
+        this.queues = queues;
         this.claims = claims;
-        this.patience = patience;
+        this.longestWait = longestWait;
     }
 
     @Override
     public void subscribe(CoreSubscriber<? super Decision> actual) {
-        actual.onSubscribe(new Subscriber(lines, claims, patience, actual));
+        actual.onSubscribe(new WaitingSubscriber(queues, claims, longestWait, actual));
     }
 
-    private static final class Subscriber extends Waiter implements Subscription {
+    private static final class WaitingSubscriber extends Waiter implements Subscription {
 
-        private static final AtomicIntegerFieldUpdater<Subscriber> STATE =
-                AtomicIntegerFieldUpdater.newUpdater(Subscriber.class, "state");
+        private static final AtomicIntegerFieldUpdater<WaitingSubscriber> STATE =
+                AtomicIntegerFieldUpdater.newUpdater(WaitingSubscriber.class, "state");
 
         private static final int NEW = 0;
         private static final int WAITING = 1;
         private static final int ENDED = 2;
 
-        private final Lines lines;
+        private final WaitQueues queues;
         private final CoreSubscriber<? super Decision> actual;
         private volatile int state;
 
-        Subscriber(Lines lines, List<Claim> claims, long patience, CoreSubscriber<? super Decision> actual) {
-            super(claims, patience, actual.currentContext());
-            this.lines = lines;
+        WaitingSubscriber(
+                WaitQueues queues, List<Claim> claims, long longestWait, CoreSubscriber<? super Decision> actual) {
+            super(claims, longestWait, actual.currentContext());
+            this.queues = queues;
             this.actual = actual;
         }
 
         @Override
         public void request(long n) {
             if (Operators.validate(n) && STATE.compareAndSet(this, NEW, WAITING)) {
-                lines.join(this);
+                queues.join(this);
                 if (state == ENDED) {
-                    // He may have gone before he stood anywhere that he could have left.
+                    // It may have been cancelled before it was in the queue, when "leave" had no effect.
                     leave();
                 }
             }
@@ -63,7 +64,7 @@ final class Acquisition extends Mono<Decision> {
         }
 
         @Override
-        boolean granted(Decision decision) {
+        boolean grant(Decision decision) {
             if (!STATE.compareAndSet(this, WAITING, ENDED)) {
                 return false;
             }
@@ -73,16 +74,16 @@ final class Acquisition extends Mono<Decision> {
         }
 
         @Override
-        void denied(Decision decision) {
-            granted(decision);
+        void deny(Decision decision) {
+            grant(decision);
         }
 
         @Override
-        void failed(Throwable error) {
+        void fail(Throwable error) {
             if (STATE.compareAndSet(this, WAITING, ENDED)) {
                 actual.onError(error);
             }
-            // Else he has gone; the error is that of the line, and those who are left are told.
+            // Otherwise it was cancelled. The error need not be reported: all other waiters of the queue get it too.
         }
     }
 }

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 /**
  * What becomes of those in a line while somebody meddles with the scheduler that it has its time and its alarms from.
  */
-class LineTest {
+class WaitQueueTest {
 
     private static final Duration LONG = Duration.ofHours(1);
 

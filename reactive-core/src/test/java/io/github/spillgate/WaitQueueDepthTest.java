@@ -12,7 +12,7 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /** However many come to a line again when they are told something, the stack does not grow with their number. */
-class LineDepthTest {
+class WaitQueueDepthTest {
 
     private static final int MANY = 1_000;
     private static final int DEEP = 1_000;

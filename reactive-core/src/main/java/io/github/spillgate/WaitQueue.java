@@ -1,0 +1,555 @@
+package io.github.spillgate;
+
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Deque;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+import reactor.core.Disposable;
+import reactor.core.Exceptions;
+import reactor.core.publisher.BaseSubscriber;
+import reactor.core.publisher.Operators;
+import reactor.util.context.Context;
+
+/** A FIFO queue of waiters for the same counts. Thread-safe. */
+final class WaitQueue {
+    // Design notes.
+    //
+    // Invariants, in any interleaving:
+    //
+    //  1. Only the head is served. A waiter that was served, denied, failed or cancelled is no longer in the queue.
+    //  2. While the queue is not empty, an attempt is in flight, or the timer is set, or a thread is about to start one
+    //     of the two. So no waiter is forgotten.
+    //  3. A grant of the store goes to the head if the head requests the same permits; otherwise it is refunded. So no
+    //     permit is lost, even if waiters cancel while attempts are in flight.
+    //  4. A queue without waiters, attempts and tasks is not in the map of queues, and has no timer.
+    //
+    // Attempts. An attempt is one call of the store, for the head. If the last grant showed that more permits remain,
+    // further attempts start at the same time, for the waiters behind the head that request the same permits. These
+    // attempts are interchangeable, so the order of their replies does not matter: each grant serves the current head.
+    // After a denial no attempt starts before the retry time of the denial.
+    //
+    // Lower bound of the wait. A denial says when the head can be served at the earliest. A limit of N permits grants
+    // at
+    // most N in a window, so a waiter with more than N permits ahead of it needs a second window, and so on. A waiter
+    // is
+    // denied at once if this bound is above its longest wait. While an attempt is in flight, no waiter is denied for
+    // that reason, because only the reply shows whether permits remain.
+    //
+    // Locking. The monitor guards the state of this class, and no foreign code runs under it. Consequences of a state
+    // change are added to "tasks", and the thread that made the change runs them after it has released the monitor. A
+    // store may reply before its "subscribe" returns. The sending thread then runs the tasks after it has sent all
+    // attempts, not recursively; otherwise the depth of the stack would grow with the length of the queue. It gives up
+    // its role as the sender before it runs the tasks, because a subscriber may then wait in this queue again.
+
+    /** The maximum number of attempts in flight. */
+    static final int MAX_IN_FLIGHT = 64;
+
+    /** After this number of steps a thread hands over to another thread. */
+    private static final int MAX_STEPS = 128;
+
+    /** The maximum number of nested calls of {@link #drain()} by one thread. */
+    private static final int MAX_DEPTH = 8;
+
+    private static final long MILLISECOND = TimeUnit.MILLISECONDS.toNanos(1);
+
+    private final WaitQueues queues;
+    private final String name;
+    private final Deque<Runnable> tasks = new ArrayDeque<>();
+
+    private final WaiterList waiters = new WaiterList();
+    private int places;
+
+    private int inFlight;
+    private long firstSentAt;
+    private @Nullable Thread sender;
+    private final List<Thread> drainers = new ArrayList<>();
+    private @Nullable Decision lastGrant;
+    private @Nullable HeadDenial denial;
+    private @Nullable Disposable timer;
+
+    private int wakes;
+
+    private long lastSystemNanos = Long.MIN_VALUE;
+    private long steppedBackNanos;
+
+    WaitQueue(WaitQueues queues, String name) {
+        this.queues = queues;
+        this.name = name;
+    }
+
+    String name() {
+        return name;
+    }
+
+    /** Appends the waiter, or denies it. */
+    synchronized void join(Waiter waiter) {
+        waiter.queue = this;
+        long now = now();
+        waiter.deadline = sum(now, waiter.longestWait);
+        long earliest = sum(headServedAt(now), waiters.delayBehindHead(waiter));
+        if (earliest > waiter.deadline || waiters.size() >= queues.maxPerQueue() || !reservePlace()) {
+            deny(waiter, now, earliest);
+            return;
+        }
+        waiters.append(waiter);
+    }
+
+    /** Removes the waiter. The next waiter is served on another thread, not on that of the cancelling subscriber. */
+    void leave(Waiter waiter) {
+        boolean mayServeNext;
+        synchronized (this) {
+            if (!waiter.isListed) {
+                return;
+            }
+            remove(waiter);
+            mayServeNext = denial == null && !waiters.isEmpty();
+        }
+        if (mayServeNext) {
+            drainLater();
+        } else {
+            drain();
+        }
+    }
+
+    /** Retries although the denial has not expired: more permits may be available than the last reply showed. */
+    void wake() {
+        synchronized (this) {
+            wakes++;
+            if (denial != null) {
+                clearDenial();
+            }
+        }
+        drain();
+    }
+
+    /** Fails all waiters. */
+    void fail(Throwable error) {
+        synchronized (this) {
+            failAll(error);
+        }
+        drain();
+    }
+
+    /** Returns whether this queue can be removed from the map. */
+    synchronized boolean isIdle() {
+        return waiters.isEmpty() && inFlight == 0 && tasks.isEmpty() && sender == null;
+    }
+
+    /** Runs the tasks and starts attempts, until this thread can do no more. */
+    void drain() {
+        drain(false);
+    }
+
+    private void drainLater() {
+        queues.schedule(() -> drain(true));
+    }
+
+    /**
+     * Drains, possibly within another call on this thread: a subscriber that was served may wait again, or retry after
+     * an error. A few levels are allowed, because a subscriber may even block until it is served again. Deeper calls
+     * hand over to another thread; otherwise the depth of the stack would grow with the length of the queue.
+     */
+    private void drain(boolean handedOver) {
+        Thread current = Thread.currentThread();
+        boolean tooDeep;
+        synchronized (this) {
+            if (sender == current) {
+                return;
+            }
+            tooDeep = Collections.frequency(drainers, current) >= MAX_DEPTH;
+            if (!tooDeep) {
+                drainers.add(current);
+            }
+        }
+        if (!tooDeep) {
+            boolean done = false;
+            try {
+                done = runSteps();
+            } finally {
+                synchronized (this) {
+                    drainers.remove(current);
+                }
+                if (!done) {
+                    drainLater();
+                }
+            }
+        } else if (!handedOver) {
+            drainLater();
+        }
+    }
+
+    /** Returns whether this thread can do no more. */
+    private boolean runSteps() {
+        for (int steps = 0; steps < MAX_STEPS; steps++) {
+            Runnable next;
+            synchronized (this) {
+                next = tasks.poll();
+                Waiter head = waiters.first();
+                if (next == null && sender == null && head != null && denial == null) {
+                    int attempts = attemptsToStart(head);
+                    if (attempts > 0) {
+                        next = startAttempts(head, attempts);
+                        steps += attempts;
+                    }
+                }
+            }
+            if (next == null) {
+                if (isIdle()) {
+                    queues.retire(this);
+                }
+                return true;
+            }
+            try {
+                next.run();
+            } catch (Throwable e) {
+                // Thrown by a subscriber, against the rules. This thread may belong to another subscriber.
+                Exceptions.throwIfFatal(e);
+                Operators.onErrorDropped(e, Context.empty());
+            }
+        }
+        return false;
+    }
+
+    private Runnable startAttempts(Waiter head, int number) {
+        HeadRequest request = new HeadRequest(head.claims, head.context, now(), wakes);
+        firstSentAt = inFlight == 0 ? request.sentAt : firstSentAt;
+        inFlight += number;
+        sender = Thread.currentThread();
+        return () -> send(request, number);
+    }
+
+    /** Returns the number of further attempts to start for the claims of the head. */
+    private int attemptsToStart(Waiter head) {
+        int room = room(head.claims);
+        int same = 0;
+        for (Waiter one = head; one != null && same < room && one.requestsSameAs(head.claims); one = one.next) {
+            same++;
+        }
+        return Math.max(0, same - inFlight);
+    }
+
+    /** Returns the number of such requests that fitted after the last grant; 1 if there was none. */
+    private int room(List<Claim> claims) {
+        if (lastGrant == null) {
+            return 1;
+        }
+        long room = MAX_IN_FLIGHT;
+        List<Decision.Usage> usages = lastGrant.limits();
+        for (int i = 0; i < claims.size() && i < usages.size(); i++) {
+            long permits = claims.get(i).permits();
+            room = permits == 0 ? room : Math.min(room, usages.get(i).remaining() / permits);
+        }
+        return (int) Math.max(1, room);
+    }
+
+    private void send(HeadRequest request, int number) {
+        int left = number;
+        try {
+            while (left > 0) {
+                AttemptSubscriber attempt = new AttemptSubscriber(request);
+                left--;
+                try {
+                    queues.take(request.claims).subscribe(attempt);
+                } catch (Throwable e) {
+                    attempt.hookOnError(e);
+                    throw e;
+                }
+            }
+        } finally {
+            synchronized (this) {
+                inFlight -= left;
+                sender = null;
+                releasePlaces();
+            }
+        }
+    }
+
+    private void onDecision(HeadRequest request, Decision decision) {
+        synchronized (this) {
+            inFlight--;
+            if (decision.isAllowed()) {
+                lastGrant = decision;
+                serveHead(request.claims, decision);
+            } else {
+                onDenial(request, decision);
+            }
+            if (denial != null && inFlight == 0) {
+                denyTooLongWaits(denial);
+            }
+            releasePlaces();
+        }
+        drain();
+    }
+
+    private void onFailure(Throwable error) {
+        synchronized (this) {
+            inFlight--;
+            failAll(error);
+        }
+        drain();
+    }
+
+    private void serveHead(List<Claim> claims, Decision decision) {
+        Waiter head = waiters.first();
+        if (head != null && head.requestsSameAs(claims)) {
+            remove(head);
+            tasks.add(() -> {
+                if (!head.grant(decision)) {
+                    serveNextHead(claims, decision);
+                }
+            });
+        } else if (decision.isCharged()) {
+            tasks.add(() -> queues.refund(decision));
+        }
+    }
+
+    private synchronized void serveNextHead(List<Claim> claims, Decision decision) {
+        serveHead(claims, decision);
+    }
+
+    private void onDenial(HeadRequest request, Decision decision) {
+        Waiter head = waiters.first();
+        if (head == null || denial != null || request.wakes != wakes || !head.requestsAtLeast(request.claims)) {
+            return;
+        }
+        Optional<Duration> wait = decision.retryAfter();
+        if (wait.isEmpty()) {
+            // The store says that no wait helps this waiter. The next one may request less, so it gets its attempt.
+            remove(head);
+            tasks.add(() -> head.deny(decision));
+            return;
+        }
+        long retryAfter =
+                Math.max(MILLISECOND, TimeUnit.MILLISECONDS.toNanos(wait.get().toMillis()));
+        HeadDenial denied = new HeadDenial(request, decision, retryAfter, now());
+        denial = denied;
+        lastGrant = null;
+        // Before tasks that call subscribers, which may take long.
+        tasks.addFirst(() -> setTimer(denied));
+    }
+
+    /**
+     * Returns the earliest time at which the head can be served. While attempts are in flight, the store may have
+     * decided at any time since the first was sent, and a grant may arrive after a denial.
+     */
+    private long headServedAt(long now) {
+        if (inFlight > 0) {
+            return firstSentAt;
+        }
+        return denial == null ? now : Math.max(now, denial.retryAt);
+    }
+
+    /** Denies all waiters whose wait, by the denial, will exceed their longest wait. */
+    private void denyTooLongWaits(HeadDenial denied) {
+        long retryAt = Math.max(denied.receivedAt, denied.retryAt);
+        if (waiters.canAllWait(retryAt)) {
+            return;
+        }
+        for (Waiter one : waiters.clear()) {
+            // A waiter that requests less than was denied may be served before the retry time once it is the head; then
+            // the waiters behind it count their windows from now. Those that request at least as much as was denied
+            // cannot be served before the retry time in any case.
+            Waiter head = waiters.isEmpty() ? one : waiters.first();
+            boolean headMustWait = head != null && head.requestsAtLeast(denied.claims);
+            long earliest = sum(headMustWait ? retryAt : denied.receivedAt, waiters.delayBehindHead(one));
+            if (one.requestsAtLeast(denied.claims)) {
+                earliest = Math.max(earliest, retryAt);
+            }
+            if (earliest <= one.deadline) {
+                waiters.append(one);
+            } else if (waiters.isEmpty() && one.requestsSameAs(denied.claims)) {
+                tasks.add(() -> one.deny(denied.decision));
+            } else {
+                deny(one, denied.receivedAt, earliest);
+            }
+        }
+        onHeadChange();
+    }
+
+    private void deny(Waiter waiter, long now, long earliest) {
+        long nanos = earliest - now;
+        long wait = Math.max(1, nanos / MILLISECOND + (nanos % MILLISECOND == 0 ? 0 : 1));
+        HeadDenial known = denial;
+        Decision decision;
+        if (known == null) {
+            long at = queues.clock().millis();
+            decision = Decision.mustWait(at, at + wait, waiter.claims, null);
+        } else {
+            long at = known.decision.at().toEpochMilli() + (now - known.receivedAt) / MILLISECOND;
+            decision = Decision.mustWait(at, at + wait, waiter.claims, known.decision);
+        }
+        tasks.add(() -> waiter.deny(decision));
+    }
+
+    private void failAll(Throwable error) {
+        for (Waiter one : waiters.clear()) {
+            tasks.add(() -> one.fail(error));
+        }
+        onHeadChange();
+        releasePlaces();
+    }
+
+    private void setTimer(HeadDenial denied) {
+        long delay;
+        synchronized (this) {
+            if (denial != denied) {
+                return;
+            }
+            delay = Math.max(0, Math.min(denied.retryAfter, denied.retryAt - now()));
+        }
+        Disposable set;
+        try {
+            set = queues.schedule(() -> onTimer(denied), delay);
+        } catch (RejectedExecutionException e) {
+            fail(e);
+            return;
+        }
+        synchronized (this) {
+            if (denial == denied) {
+                timer = set;
+                return;
+            }
+        }
+        set.dispose();
+    }
+
+    private void onTimer(HeadDenial denied) {
+        synchronized (this) {
+            if (denial == denied) {
+                timer = null;
+                clearDenial();
+            }
+        }
+        drain();
+    }
+
+    /** Clears the denial and its timer, so that an attempt for the head may start. */
+    private void clearDenial() {
+        denial = null;
+        Disposable set = timer;
+        timer = null;
+        if (set != null) {
+            tasks.add(set::dispose);
+        }
+    }
+
+    private void remove(Waiter waiter) {
+        waiters.remove(waiter);
+        onHeadChange();
+        releasePlaces();
+    }
+
+    /** Clears the denial if it does not apply to the new head, because that requests less. */
+    private void onHeadChange() {
+        Waiter head = waiters.first();
+        if (denial != null && (head == null || !head.requestsAtLeast(denial.claims))) {
+            clearDenial();
+        }
+    }
+
+    /** Each waiter needs a place, and so does each attempt in flight whose waiter has left. */
+    private boolean reservePlace() {
+        if (waiters.size() < places) {
+            return true;
+        }
+        if (queues.reservePlace()) {
+            places++;
+            return true;
+        }
+        return false;
+    }
+
+    private void releasePlaces() {
+        int needed = Math.max(waiters.size(), inFlight);
+        if (places > needed) {
+            queues.releasePlaces(places - needed);
+            places = needed;
+        }
+    }
+
+    /** Returns a time in nanoseconds that never steps back, even if the system's clock does. */
+    private long now() {
+        long system = queues.nanos();
+        if (system < lastSystemNanos) {
+            steppedBackNanos += lastSystemNanos - system;
+        }
+        lastSystemNanos = system;
+        return system + steppedBackNanos;
+    }
+
+    private static long sum(long instant, long duration) {
+        long sum = instant + duration;
+        return sum < instant ? Long.MAX_VALUE : sum;
+    }
+
+    /** A request of the head, as it is sent to the store in one or more attempts. */
+    private record HeadRequest(List<Claim> claims, Context context, long sentAt, int wakes) {}
+
+    /** The denial of a head request, and the time of the next attempt. */
+    private static final class HeadDenial {
+
+        final Decision decision;
+        final List<Claim> claims;
+        final long receivedAt;
+        final long retryAfter;
+        final long retryAt;
+
+        HeadDenial(HeadRequest request, Decision decision, long retryAfter, long now) {
+            this.decision = decision;
+            this.claims = request.claims;
+            this.receivedAt = now;
+            this.retryAfter = retryAfter;
+            // Measured from the time of sending, so that the next attempt reaches the store when the permit is free. An
+            // instance with a slow network would otherwise always come second.
+            this.retryAt = sum(request.sentAt, retryAfter);
+        }
+    }
+
+    /** The subscriber of one attempt. It handles the first signal only. */
+    private final class AttemptSubscriber extends BaseSubscriber<Decision> {
+
+        private final HeadRequest request;
+        private boolean answered;
+
+        AttemptSubscriber(HeadRequest request) {
+            this.request = request;
+        }
+
+        @Override
+        public Context currentContext() {
+            return request.context;
+        }
+
+        @Override
+        protected void hookOnNext(Decision decision) {
+            if (!answered) {
+                answered = true;
+                onDecision(request, decision);
+            }
+        }
+
+        @Override
+        protected void hookOnError(Throwable error) {
+            if (!answered) {
+                answered = true;
+                onFailure(error);
+            } else {
+                Operators.onErrorDropped(error, request.context);
+            }
+        }
+
+        @Override
+        protected void hookOnComplete() {
+            if (!answered) {
+                answered = true;
+                onFailure(new LimitStoreException("the store has given no decision on " + request.claims, null));
+            }
+        }
+    }
+}

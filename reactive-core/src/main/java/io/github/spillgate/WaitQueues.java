@@ -1,0 +1,187 @@
+package io.github.spillgate;
+
+import java.time.Duration;
+import java.time.InstantSource;
+import java.util.List;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import reactor.core.Disposable;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Operators;
+import reactor.core.scheduler.Schedulers;
+import reactor.util.context.Context;
+
+/**
+ * The wait queues of one limiter, one for each set of counts with waiters. A queue is removed when it is empty, and the
+ * number of waiters is bounded, per queue and in total. Thread-safe.
+ */
+final class WaitQueues {
+
+    private final LimitStore store;
+    private final InstantSource clock;
+    private final int maxPerQueue;
+    private final int maxInTotal;
+    private final ConcurrentMap<String, WaitQueue> queues = new ConcurrentHashMap<>();
+    private final AtomicInteger places = new AtomicInteger();
+    private volatile @Nullable Supplier<? extends RuntimeException> closed;
+
+    WaitQueues(LimitStore store, InstantSource clock, int maxPerQueue, int maxInTotal) {
+        this.store = store;
+        this.clock = clock;
+        this.maxPerQueue = maxPerQueue;
+        this.maxInTotal = maxInTotal;
+    }
+
+    /**
+     * Returns the longest wait in nanoseconds. About 292 years or more mean {@link Waiter#FOREVER}.
+     *
+     * @throws IllegalArgumentException if it is negative
+     */
+    static long checkLongestWait(Duration longestWait) {
+        if (Checks.present(longestWait, "longestWait", "Duration.ofSeconds(2)").isNegative()) {
+            throw new IllegalArgumentException("longestWait " + longestWait
+                    + " is negative: expected zero or more, for example Duration.ofSeconds(2)");
+        }
+        return longestWait.toSeconds() >= Waiter.FOREVER / 1_000_000_000 ? Waiter.FOREVER : longestWait.toNanos();
+    }
+
+    /**
+     * Takes the claims, waiting if necessary.
+     *
+     * @param longestWait the longest wait, in nanoseconds
+     */
+    Mono<Decision> acquire(List<Claim> claims, long longestWait) {
+        // The deadline of the store applies to each attempt, and starts when the attempt is sent.
+        return new AcquireMono(this, claims, longestWait)
+                .contextWrite(context -> context.delete(LimitStore.WAITING_SINCE));
+    }
+
+    /** Adds the waiter to the queue of its counts, where it is served or denied at once if possible. */
+    void join(Waiter waiter) {
+        Supplier<? extends RuntimeException> before = closed;
+        if (before != null) {
+            waiter.fail(before.get());
+            return;
+        }
+        // Joins within "compute", so that the order also holds if one queue is removed and the next one is created.
+        WaitQueue joined = queues.compute(name(waiter.claims), (name, existing) -> {
+            WaitQueue queue = existing == null ? new WaitQueue(this, name) : existing;
+            queue.join(waiter);
+            return queue;
+        });
+        joined.drain();
+        Supplier<? extends RuntimeException> reason = closed;
+        if (reason != null) {
+            joined.fail(reason.get());
+        }
+    }
+
+    /** Wakes the waiters for these counts, because permits may have become available. */
+    void wake(List<Claim> claims) {
+        WaitQueue queue = queues.isEmpty() ? null : queues.get(name(claims));
+        if (queue != null) {
+            queue.wake();
+        }
+    }
+
+    /** Fails all current and future waiters. */
+    void close(Supplier<? extends RuntimeException> reason) {
+        closed = reason;
+        for (WaitQueue queue : queues.values()) {
+            queue.fail(reason.get());
+        }
+    }
+
+    /** Makes one attempt to take the claims. */
+    Mono<Decision> take(List<Claim> claims) {
+        return Mono.defer(() -> {
+            for (Claim claim : claims) {
+                if (claim.limit().isCountingDenied()) {
+                    // A waiting request must not be recorded as denied, so this peeks before it takes.
+                    return store.peek(claims)
+                            .flatMap(decision -> decision.isAllowed() ? store.take(claims) : Mono.just(decision));
+                }
+            }
+            return store.take(claims);
+        });
+    }
+
+    /** Refunds a decision that no caller uses, in the background. */
+    void refund(Decision decision) {
+        if (decision.redeem()) {
+            List<Claim> claims = decision.claims();
+            Mono.defer(() -> store.refund(decision))
+                    .doFinally(end -> wake(claims))
+                    .subscribe(null, error -> Operators.onErrorDropped(error, Context.empty()));
+        }
+    }
+
+    /** Removes the queue if it is idle. */
+    void retire(WaitQueue queue) {
+        queues.computeIfPresent(
+                queue.name(), (name, existing) -> existing == queue && queue.isIdle() ? null : existing);
+    }
+
+    /** Reserves a place for a waiter. Returns false if the total is reached. */
+    boolean reservePlace() {
+        int taken = places.get();
+        while (taken < maxInTotal) {
+            if (places.compareAndSet(taken, taken + 1)) {
+                return true;
+            }
+            taken = places.get();
+        }
+        return false;
+    }
+
+    void releasePlaces(int number) {
+        places.addAndGet(-number);
+    }
+
+    int maxPerQueue() {
+        return maxPerQueue;
+    }
+
+    InstantSource clock() {
+        return clock;
+    }
+
+    // The scheduler is looked up on each use, as in Reactor's own operators, so that tests can set a virtual time.
+
+    long nanos() {
+        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
+    }
+
+    void schedule(Runnable task) {
+        Schedulers.parallel().schedule(task);
+    }
+
+    Disposable schedule(Runnable task, long nanos) {
+        return Schedulers.parallel().schedule(task, nanos, TimeUnit.NANOSECONDS);
+    }
+
+    /** Returns the number of queues, for tests. */
+    int size() {
+        return queues.size();
+    }
+
+    /** Returns the number of reserved places, for tests. */
+    int reserved() {
+        return places.get();
+    }
+
+    private static String name(List<Claim> claims) {
+        if (claims.size() == 1) {
+            return claims.get(0).identity();
+        }
+        StringBuilder name = new StringBuilder();
+        for (Claim claim : claims) {
+            name.append(claim.identity()).append(' ');
+        }
+        return name.toString();
+    }
+}
