@@ -3,12 +3,12 @@ package io.github.spillgate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The identity of a count in its parts: equal to another where the texts are equal, for each text has only one way to
- * be made. A store in this process needs no more than this, and so for its decisions no text is written out, hashed and
- * compared.
+ * The identity of a count, in parts. Two names are equal if and only if their texts are equal, because each text can be
+ * split into parts in one way only. A store in this process compares the parts, so it does not need to build and hash
+ * the text for each decision.
  *
- * <p>It is kept for as long as the count is; what is long in a key does not get here. And it can be compared, so that a
- * hash map holds up under keys that were chosen to have the same hash.
+ * <p>A store keeps the name as long as the count. Its length is bounded, because long keys are digested. Names are
+ * comparable, so that a hash map remains fast if a client chooses keys with equal hash codes.
  */
 final class CountName implements Comparable<CountName> {
 
@@ -16,9 +16,9 @@ final class CountName implements Comparable<CountName> {
     private final String key;
     private final @Nullable String group;
     private final int hash;
-    private @Nullable String text; // written at most a few times, always the same
+    private @Nullable String text; // computed on demand; a race only computes it twice
 
-    /** A name of parts that are encoded. */
+    /** Creates a name of encoded parts. */
     CountName(Prefix prefix, String key, @Nullable String group) {
         this.prefix = prefix;
         this.key = key;
@@ -35,14 +35,14 @@ final class CountName implements Comparable<CountName> {
     String text() {
         String written = text;
         if (written == null) {
-            // In one go, because it is made for nearly every decision.
+            // A single concatenation, because nearly every decision on Redis needs it.
             written = group == null ? prefix.opening + key + "}" : prefix.opening + group + "}" + key;
             text = written;
         }
         return written;
     }
 
-    /** The part of the identity that tells one key from another, with the hash tag of Redis Cluster in braces. */
+    /** Returns the part of the identity for a key, with the hash tag of Redis Cluster in braces. */
     static String keyText(String key, @Nullable String group) {
         return group == null ? "{" + key + "}" : "{" + group + "}" + key;
     }
@@ -72,7 +72,7 @@ final class CountName implements Comparable<CountName> {
         return text();
     }
 
-    /** What all identities under one limit of one limiter begin with. */
+    /** The common prefix of all identities for one limit of one limiter. */
     static final class Prefix {
 
         private final Limit limit;

@@ -12,7 +12,7 @@ final class Durations {
 
     private Durations() {}
 
-    /** Returns the duration that the text means, or null if it means none. */
+    /** Parses a duration. Returns null if the text is not one. */
     static @Nullable Duration parse(String text) {
         Matcher matcher = TEXT.matcher(text);
         if (!matcher.matches()) {
@@ -28,9 +28,7 @@ final class Durations {
         };
     }
 
-    /**
-     * Returns the shortest text that means so many milliseconds; a single day is said as people say it, {@code 24h}.
-     */
+    /** Returns the shortest text of a duration in milliseconds. A single day is {@code 24h}, as is customary. */
     static String format(long millis) {
         if (millis % 86_400_000 == 0 && millis > 86_400_000) {
             return millis / 86_400_000 + "d";

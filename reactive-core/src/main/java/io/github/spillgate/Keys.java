@@ -7,15 +7,15 @@ import java.security.NoSuchAlgorithmException;
 import java.util.Base64;
 
 /**
- * Makes any string harmless as a part of a stored name.
+ * The encoding of untrusted strings as parts of stored names.
  *
- * <p>Letters, digits and {@code . _ ~ : @ / + = , -} stay; every other character becomes its UTF-8 bytes as
- * {@code %XX}. So nothing in a key is a brace to Redis Cluster, a glob to {@code SCAN}, a line end to a log or a
- * separator to us, and two keys that differ stay different: a surrogate without its pair, which UTF-8 has no bytes for,
- * is written as the three bytes it would have, instead of as a question mark.
+ * <p>Letters, digits and {@code . _ ~ : @ / + = , -} are unchanged. Every other character becomes its UTF-8 bytes as
+ * {@code %XX}. So an encoded key contains no hash tag of Redis Cluster, no pattern of {@code SCAN}, no line end and no
+ * separator of ours. The encoding is injective: an unpaired surrogate, which UTF-8 cannot represent, becomes the three
+ * bytes that it would have, not a question mark.
  *
- * <p>What would become longer than {@value #LONGEST} characters is named by its SHA-256 instead, after a {@code #} that
- * no other encoded key contains. A key's length thus costs its sender, not the store.
+ * <p>If the result would be longer than {@value #LONGEST} characters, it is the SHA-256 digest of the key instead, after
+ * a {@code #}, which no other encoded key contains. So the store needs no more memory for a long key.
  */
 final class Keys {
 
@@ -84,7 +84,7 @@ final class Keys {
     }
 
     private static String digest(String key) {
-        // Digested as UTF-16, which holds every string there is, in pieces, so that a huge key is not held twice.
+        // As UTF-16, which can represent every string, and in pieces, so that a huge key is not copied as a whole.
         MessageDigest sha256 = sha256();
         ByteBuffer piece = ByteBuffer.allocate(8_192);
         for (int i = 0; i < key.length(); i++) {

@@ -8,8 +8,8 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Reads the text form of a {@link Limit}. Its messages are parts of sentences: {@link Limit#parse(String)} says the
- * rest.
+ * A parser of the text form of a {@link Limit}. Its error messages are parts of sentences, which {@link
+ * Limit#parse(String)} completes.
  */
 final class LimitText {
 
@@ -27,11 +27,11 @@ final class LimitText {
         long permits = Long.parseLong(rate.group(1));
         Duration window = duration("window", rate.group(2));
 
-        Words said = new Words();
+        Words given = new Words();
         for (int i = 1; i < words.length; i++) {
-            said.take(words[i]);
+            given.add(words[i]);
         }
-        return said.applyTo(permits, window);
+        return given.applyTo(permits, window);
     }
 
     private static Duration duration(String what, String text) {
@@ -44,7 +44,7 @@ final class LimitText {
         return duration;
     }
 
-    /** The words after the rate: each at most once, none contradicting another. */
+    /** The words after the rate. Each occurs at most once, and none contradicts another. */
     private static final class Words {
         private final Set<String> seen = new HashSet<>();
         private boolean counter;
@@ -53,30 +53,30 @@ final class LimitText {
         private @Nullable Duration resolution;
         private @Nullable String name;
 
-        void take(String word) {
+        void add(String word) {
             int equals = word.indexOf('=');
             String head = equals < 0 ? word : word.substring(0, equals + 1);
             String tail = word.substring(head.length());
             switch (head) {
-                case "log" -> once("log or counter");
+                case "log" -> checkFirst("log or counter");
                 case "counter" -> {
-                    once("log or counter");
+                    checkFirst("log or counter");
                     counter = true;
                 }
                 case "aligned" -> {
-                    once(head);
+                    checkFirst(head);
                     aligned = true;
                 }
                 case "counting-denied" -> {
-                    once(head);
+                    checkFirst(head);
                     countingDenied = true;
                 }
                 case "resolution=" -> {
-                    once(head);
+                    checkFirst(head);
                     resolution = duration("resolution", tail);
                 }
                 case "name=" -> {
-                    once(head);
+                    checkFirst(head);
                     name = tail;
                 }
                 default ->
@@ -85,7 +85,7 @@ final class LimitText {
             }
         }
 
-        private void once(String word) {
+        private void checkFirst(String word) {
             if (!seen.add(word)) {
                 throw new IllegalArgumentException(word + " is said twice");
             }

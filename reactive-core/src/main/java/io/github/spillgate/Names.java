@@ -3,8 +3,8 @@ package io.github.spillgate;
 import java.util.regex.Pattern;
 
 /**
- * What a limiter, a limit or a namespace may be called. Names become part of Redis keys, of HTTP headers and of
- * metrics, so that none of these has to escape anything.
+ * The syntax of the names of limiters, limits and settlements. Names become parts of Redis keys, HTTP headers and
+ * metrics; with this syntax none of them needs escaping.
  */
 final class Names {
 
@@ -12,6 +12,7 @@ final class Names {
 
     private Names() {}
 
+    /** Returns the name; throws an {@link IllegalArgumentException} if it has another syntax. */
     static String check(String what, String name, String example) {
         if (!NAME.matcher(Checks.present(name, what, example)).matches()) {
             throw new IllegalArgumentException(what + " " + Text.quote(name)

@@ -1,6 +1,5 @@
 package io.github.spillgate;
 
-import java.util.Objects;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
@@ -66,15 +65,7 @@ public final class StoreState {
      */
     public static StoreState of(Source source) {
         return new StoreState(
-                Objects.requireNonNull(source, "source is null: expected one, for example Source.OTHER"),
-                Breaker.NONE,
-                false,
-                null,
-                0,
-                0,
-                0,
-                0,
-                0);
+                Checks.present(source, "source", "Source.OTHER"), Breaker.NONE, false, null, 0, 0, 0, 0, 0);
     }
 
     /**

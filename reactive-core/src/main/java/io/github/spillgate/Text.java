@@ -1,14 +1,13 @@
 package io.github.spillgate;
 
-/**
- * Values of others, made fit for a message: short, on one line, and with nothing in them that a terminal would obey.
- */
+/** The quoting of untrusted values in messages: short, on one line, and without control characters. */
 final class Text {
 
     private static final int LONGEST = 80;
 
     private Text() {}
 
+    /** Returns the value in quotation marks, escaped, and cut after {@value #LONGEST} characters. */
     static String quote(String value) {
         StringBuilder quoted = new StringBuilder(Math.min(value.length(), LONGEST) + 16).append('"');
         for (int i = 0; i < value.length() && i < LONGEST; i++) {

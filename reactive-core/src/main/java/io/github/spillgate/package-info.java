@@ -1,9 +1,9 @@
 /**
- * The face of Spillgate and the words it speaks: {@link io.github.spillgate.Limit}, {@link io.github.spillgate.Charge},
+ * The API of Spillgate: {@link io.github.spillgate.Limit}, {@link io.github.spillgate.Charge},
  * {@link io.github.spillgate.Decision}, {@link io.github.spillgate.LimitStore} and
  * {@link io.github.spillgate.RateLimiter}.
  *
- * <p>This package knows no store and no framework; every other room of the house looks at it, and it looks at none.
+ * <p>All other packages may depend on this one. It depends on no store, no framework and no other package.
  */
 @NullMarked
 package io.github.spillgate;
