@@ -14,8 +14,8 @@ import java.util.Base64;
  * separator of ours. The encoding is injective: an unpaired surrogate, which UTF-8 cannot represent, becomes the three
  * bytes that it would have, not a question mark.
  *
- * <p>If the result would be longer than {@value #LONGEST} characters, it is the SHA-256 digest of the key instead, after
- * a {@code #}, which no other encoded key contains. So the store needs no more memory for a long key.
+ * <p>If the result would be longer than {@value #LONGEST} characters, it is the SHA-256 digest of the key instead,
+ * after a {@code #}, which no other encoded key contains. So the store needs no more memory for a long key.
  */
 final class Keys {
 

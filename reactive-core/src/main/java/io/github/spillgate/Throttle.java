@@ -157,8 +157,8 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 Throwable failure = Operators.onOperatorError(
                         source,
                         Exceptions.failWithOverflow(
-                                "the source of a throttled stream has emitted more than it was asked for: expected it to"
-                                        + " honour requests, for example with onBackpressureBuffer(1_000)"),
+                                "the source of a throttled stream has emitted more than it was asked for: expected it"
+                                        + " to honour requests, for example with onBackpressureBuffer(1_000)"),
                         element,
                         currentContext());
                 Operators.onDiscard(element, currentContext());
@@ -266,7 +266,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
             }
         }
 
-        /** Acquires new permits for all elements whose permits are of no use, in their order. */
+        /** Acquires new permits for all elements with stale or missing permits, in their order. */
         private void reacquireAll(long now) {
             room = 1;
             for (WaitingElement one : waiting) {
@@ -469,8 +469,8 @@ final class Throttle<T> extends FluxOperator<T, T> {
                     }
                     if (denial.source() == Source.LIMITER && denial.violated().isEmpty()) {
                         return new LimitLookupException(
-                                "a stream cannot go on: the limits of its key could not be looked up, and the lookup was"
-                                        + " told to deny then; expected limits, for example"
+                                "a stream cannot go on: the limits of its key could not be looked up, and the lookup"
+                                        + " was told to deny then; expected limits, for example"
                                         + " Otherwise.limits(Limit.perMinute(60))",
                                 null);
                     }

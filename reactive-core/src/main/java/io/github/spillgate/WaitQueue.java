@@ -345,7 +345,7 @@ final class WaitQueue {
         return denial == null ? now : Math.max(now, denial.retryAt);
     }
 
-    /** Denies all waiters whose wait, by the denial, will exceed their longest wait. */
+    /** Denies all waiters that, by this denial, cannot be served within their longest wait. */
     private void denyTooLongWaits(HeadDenial denied) {
         long retryAt = Math.max(denied.receivedAt, denied.retryAt);
         if (waiters.canAllWait(retryAt)) {
@@ -453,7 +453,7 @@ final class WaitQueue {
         }
     }
 
-    /** Each waiter needs a place, and so does each attempt in flight whose waiter has left. */
+    /** Reserves a place for a waiter. An attempt in flight keeps the place of a waiter that has left. */
     private boolean reservePlace() {
         if (waiters.size() < places) {
             return true;

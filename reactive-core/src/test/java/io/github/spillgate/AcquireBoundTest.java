@@ -17,43 +17,43 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Nobody is denied who would have been served: everybody who was denied is let wait for ever when the same happens
- * again, and is served no earlier than he had been willing to wait for.
+ * No caller is denied that would have been served in time. Each scenario is repeated for each denied caller, which then
+ * waits without a bound, and must be served later than its original longest wait.
  */
 class AcquireBoundTest {
 
-    private static final int NOBODY = -1;
+    private static final int NONE = -1;
 
     @Property(tries = 1_000)
-    void whoIsDeniedWouldHaveWaitedForTooLong(@ForAll long seed) {
+    void deniedCallersWouldHaveWaitedLongerThanAllowed(@ForAll long seed) {
         Scenario scenario = new Scenario(new Random(seed));
-        List<Customer> customers = scenario.happen(NOBODY);
-        for (int i = 0; i < customers.size(); i++) {
-            Customer denied = customers.get(i);
+        List<Caller> callers = scenario.run(NONE);
+        for (int i = 0; i < callers.size(); i++) {
+            Caller denied = callers.get(i);
             if (denied.decision.isAllowed()) {
                 continue;
             }
-            List<Customer> again = scenario.happen(i);
-            Customer patient = again.get(i);
-            if (denied.before.stream().allMatch(j -> again.get(j).decision.isAllowed())) {
+            List<Caller> repeated = scenario.run(i);
+            Caller patient = repeated.get(i);
+            if (denied.before.stream().allMatch(j -> repeated.get(j).decision.isAllowed())) {
                 assertThat(patient.grantedAfter())
-                        .as("%s, who was denied: %s", patient.arrival, denied.decision)
+                        .as("%s, which was denied: %s", patient.arrival, denied.decision)
                         .isGreaterThan(denied.arrival.patience);
             }
         }
     }
 
-    /** One who comes at some millisecond, and wants so much of each of two keys. */
+    /** An arrival of a caller at a time in milliseconds, with its cost for each of two keys. */
     private record Arrival(long at, long ofOne, long ofOther, long patience) {}
 
-    private static final class Customer {
+    private static final class Caller {
 
         private final Arrival arrival;
         private final long start;
         private final List<Integer> before = new ArrayList<>();
         private Decision decision;
 
-        Customer(Arrival arrival, long start) {
+        Caller(Arrival arrival, long start) {
             this.arrival = arrival;
             this.start = start;
         }
@@ -68,7 +68,7 @@ class AcquireBoundTest {
         private final Limit limit;
         private final List<Arrival> arrivals = new ArrayList<>();
         private final boolean twoKeys;
-        private final long there;
+        private final long toStore;
         private final long back;
         private final long disorder;
 
@@ -84,7 +84,7 @@ class AcquireBoundTest {
             };
             twoKeys = random.nextBoolean();
             boolean near = random.nextInt(3) == 0;
-            there = near ? 0 : random.nextInt(8);
+            toStore = near ? 0 : random.nextInt(8);
             back = near ? 0 : 1 + random.nextInt(8);
             disorder = random.nextBoolean() ? 0 : random.nextLong();
             int permits = (int) limit.permits();
@@ -99,8 +99,8 @@ class AcquireBoundTest {
             }
         }
 
-        List<Customer> happen(int patient) {
-            List<Customer> customers = new ArrayList<>();
+        List<Caller> run(int patient) {
+            List<Caller> callers = new ArrayList<>();
             try (VirtualTime time = new VirtualTime()) {
                 RateLimiter limiter = RateLimiter.builder("test")
                         .store(distant(LocalStore.bounded(100, time)))
@@ -108,31 +108,31 @@ class AcquireBoundTest {
                         .clock(time)
                         .build();
                 for (Arrival arrival : arrivals) {
-                    int number = customers.size();
-                    Customer customer = new Customer(arrival, time.millis());
-                    customers.add(customer);
+                    int number = callers.size();
+                    Caller caller = new Caller(arrival, time.millis());
+                    callers.add(caller);
                     Duration patience = number == patient ? Duration.ofDays(1) : Duration.ofMillis(arrival.patience);
                     Schedulers.parallel()
                             .schedule(
                                     () -> limiter.acquire(charges(arrival), patience)
                                             .subscribe(decision -> {
-                                                customer.decision = decision;
+                                                caller.decision = decision;
                                                 for (int j = 0; j < number; j++) {
-                                                    if (customers.get(j).decision == null) {
-                                                        customer.before.add(j);
+                                                    if (callers.get(j).decision == null) {
+                                                        caller.before.add(j);
                                                     }
                                                 }
                                             }),
                                     arrival.at,
                                     TimeUnit.MILLISECONDS);
                 }
-                for (int i = 0; i < 100_000 && customers.stream().anyMatch(one -> one.decision == null); i++) {
+                for (int i = 0; i < 100_000 && callers.stream().anyMatch(one -> one.decision == null); i++) {
                     time.passMillis(1);
                 }
-                assertThat(customers).allMatch(one -> one.decision != null);
+                assertThat(callers).allMatch(one -> one.decision != null);
                 assertNobodyIsLeft(limiter);
             }
-            return customers;
+            return callers;
         }
 
         private List<Charge> charges(Arrival arrival) {
@@ -140,12 +140,12 @@ class AcquireBoundTest {
             return twoKeys ? List.of(one, Charge.of("other").permits(arrival.ofOther)) : List.of(one);
         }
 
-        /** Every question takes its time, and some answers overtake others. */
+        /** Returns a store with network delay. Its replies may overtake each other. */
         private LimitStore distant(LimitStore store) {
-            if (there + back == 0) {
+            if (toStore + back == 0) {
                 return store;
             }
-            Random ways = new Random(disorder);
+            Random delays = new Random(disorder);
             return new Unprotected(store) {
                 @Override
                 public Mono<Decision> take(List<Claim> claims) {
@@ -158,8 +158,8 @@ class AcquireBoundTest {
                 }
 
                 private Mono<Decision> late(Mono<Decision> answer) {
-                    long way = disorder == 0 ? back : ways.nextInt((int) back + 5);
-                    return Mono.delay(Duration.ofMillis(there)).then(answer).delayElement(Duration.ofMillis(way));
+                    long delay = disorder == 0 ? back : delays.nextInt((int) back + 5);
+                    return Mono.delay(Duration.ofMillis(toStore)).then(answer).delayElement(Duration.ofMillis(delay));
                 }
             };
         }

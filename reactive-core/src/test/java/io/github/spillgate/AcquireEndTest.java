@@ -23,13 +23,13 @@ import reactor.test.StepVerifier;
 import reactor.util.context.Context;
 
 /**
- * How waiting ends by anything but a permit: cancellation, errors, closing; and what callers may do when they are
+ * The end of a wait by cancellation, an error or the close of the limiter, and what callers may do when they are
  * served.
  */
 class AcquireEndTest extends AcquireFixture {
 
     @Test
-    void whoSendsTheNextAwayWhenHeIsServedSendsHisPermitToTheOneBehind() {
+    void ifAServedCallerCancelsTheNextWaiterItsPermitGoesToTheOneBehind() {
         RateLimiter limiter = limiter(Limit.perSecond(3));
         limiter.tryAcquire("a", 3).block();
         List<Disposable> next = new ArrayList<>();
@@ -49,7 +49,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void whoGoesWhenHisPermitIsOnItsWayLeavesTheLineOnce() {
+    void aWaiterCancelledDuringItsGrantLeavesTheQueueOnce() {
         RateLimiter limiter = limiter(Limit.perSecond(3));
         limiter.tryAcquire("a", 3).block();
         List<Disposable> next = new ArrayList<>();
@@ -65,12 +65,12 @@ class AcquireEndTest extends AcquireFixture {
         time.passMillis(1_001);
         assertThat(served).containsExactly("first", "second", "fourth");
         limiter.close();
-        assertThat(errors).as("who is left hears of the end").hasSize(1);
+        assertThat(errors).as("the remaining waiter fails").hasSize(1);
         assertNobodyIsLeft(limiter);
     }
 
     @Test
-    void aQuestionThatNobodyWaitsForAnyMoreKeepsItsPlaceUntilItIsAnswered() {
+    void anAttemptWithoutAWaiterKeepsItsPlaceUntilTheReply() {
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(held)
                 .limit(Limit.perSecond(1))
@@ -81,7 +81,7 @@ class AcquireEndTest extends AcquireFixture {
         waitFor(limiter, "b");
         assertThat(decisions).hasSize(1);
         waitFor(limiter, "a");
-        assertThat(decisions).as("the answer will do for him").hasSize(1);
+        assertThat(decisions).as("the reply in flight serves this waiter").hasSize(1);
         held.answerAll();
         assertThat(served).containsExactly("a");
         assertThat(held.takes()).isOne();
@@ -89,7 +89,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void whoHasGoneLeavesHisPlaceInTheLine() {
+    void cancelledWaitersLeaveTheQueue() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         limiter.tryAcquire("a").block();
         Disposable first = wait(limiter, "first", 1, LONG);
@@ -104,7 +104,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void whoHasGoneWakesTheNextWhoAsksForLess() {
+    void cancellationWakesTheNextWaiterIfItRequestsLess() {
         RateLimiter limiter = limiter(Limit.perSecond(10));
         limiter.tryAcquire("a", 8).block();
         Disposable much = wait(limiter, "much", 5, LONG);
@@ -116,7 +116,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void whoGoesDoesNotRunWhatFollowsForTheNext() {
+    void theNextWaiterIsNotServedOnTheCancellingThread() {
         time.close();
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(LocalStore.bounded(100))
@@ -133,7 +133,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void whenAllHaveGoneNothingIsLeft() {
+    void ifAllWaitersCancelNothingIsLeft() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         limiter.tryAcquire("a").block();
         List<Disposable> waiters = new ArrayList<>();
@@ -146,7 +146,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void aPermitForOneWhoHasGoneGoesToTheNext() {
+    void thePermitOfACancelledWaiterGoesToTheNext() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(1));
         Disposable first = wait(limiter, "first", 1, LONG);
         wait(limiter, "second", 1, LONG);
@@ -158,19 +158,19 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void aPermitThatNobodyWaitsForAnyMoreIsGivenBack() {
+    void aPermitWithoutAWaiterIsRefunded() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(5));
         Disposable first = wait(limiter, "first", 3, LONG);
         wait(limiter, "second", 4, LONG);
         first.dispose();
         held.answerAll();
-        assertThat(served).as("4 of 5 are free only once the 3 are given back").containsExactly("second");
+        assertThat(served).as("4 of 5 are free only after the refund of the 3").containsExactly("second");
         assertThat(used("a")).isEqualTo(4);
         assertNobodyIsLeft(limiter);
     }
 
     @Test
-    void anErrorOfTheStoreEndsTheWaitingOfAll() {
+    void anErrorOfTheStoreFailsAllWaiters() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(5));
         List<Throwable> errors = new ArrayList<>();
         for (int i = 0; i < 3; i++) {
@@ -185,7 +185,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void closingEndsTheWaitingOfAllAndGivesBackWhatIsUnderWay() {
+    void closingFailsAllWaitersAndRefundsWhatIsInFlight() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(5));
         List<Throwable> errors = new ArrayList<>();
         for (String key : List.of("a", "a", "b")) {
@@ -206,7 +206,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void whoIsSentAwayByOneWhoHearsOfTheEndLeavesNothing() {
+    void aWaiterCancelledByAFailedOneLeavesNothing() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         limiter.tryAcquire("a").block();
         List<Disposable> next = new ArrayList<>();
@@ -220,7 +220,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void whoRequestsOrIsLookedUpOnlyAfterTheEndIsNotServed() {
+    void requestsAndLookupResultsAfterTheCloseFail() {
         RateLimiter limiter = limiter(Limit.perSecond(2));
         StepVerifier.create(limiter.acquire("a", LONG), 0)
                 .expectSubscription()
@@ -242,7 +242,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void nothingIsAskedBeforeSomebodyRequestsIt() {
+    void theStoreIsNotAskedBeforeTheDecisionIsRequested() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(5));
         Mono<Decision> permit = limiter.acquire("a", LONG);
         StepVerifier.create(permit, 0)
@@ -259,13 +259,13 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void theContextOfTheFirstReachesTheStoreAndEachHasHisOwn() {
+    void theStoreSeesTheContextOfTheHeadAndEachSubscriberItsOwn() {
         List<String> seen = new ArrayList<>();
         LimitStore watching = new Unprotected(store) {
             @Override
             public Mono<Decision> take(List<Claim> claims) {
                 return Mono.deferContextual(context -> {
-                    seen.add(context.get("who"));
+                    seen.add(context.get("name"));
                     return super.take(claims);
                 });
             }
@@ -274,10 +274,10 @@ class AcquireEndTest extends AcquireFixture {
                 .store(watching)
                 .limit(Limit.perSecond(1))
                 .build();
-        for (String who : List.of("one", "two")) {
+        for (String name : List.of("one", "two")) {
             limiter.acquire("a", LONG)
-                    .flatMap(decision -> Mono.deferContextual(context -> Mono.just(context.<String>get("who"))))
-                    .contextWrite(Context.of("who", who))
+                    .flatMap(decision -> Mono.deferContextual(context -> Mono.just(context.<String>get("name"))))
+                    .contextWrite(Context.of("name", name))
                     .subscribe(served::add);
         }
         time.passMillis(1_001);
@@ -286,7 +286,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void whoIsServedMayWaitInTheSameLineAgainAndEvenBlock() {
+    void aServedCallerMayWaitInTheSameQueueAgainAndEvenBlock() {
         RateLimiter limiter = limiter(Limit.perSecond(3));
         limiter.acquire("a", LONG)
                 .doOnNext(decision -> served.add("outer"))
@@ -299,9 +299,9 @@ class AcquireEndTest extends AcquireFixture {
         assertNobodyIsLeft(limiter);
     }
 
-    /** A thread that is too deep in the line leaves it to another one, which needs real time to come. */
+    /** Nested calls beyond a depth are handed over to another thread, which needs real time. */
     @Test
-    void whoIsServedMayBlockAnyNumberOfTimesWithinEachOther() {
+    void servedCallersMayBlockNestedToAnyDepth() {
         time.close();
         RateLimiter limiter = limiter(Limit.perSecond(100));
         blockWithin(limiter, 20);
@@ -311,7 +311,7 @@ class AcquireEndTest extends AcquireFixture {
     private void blockWithin(RateLimiter limiter, int depth) {
         limiter.acquire("a", LONG)
                 .doOnNext(decision -> {
-                    // On the other thread nobody may block.
+                    // The thread that takes over must not block.
                     if (depth > 0 && !Schedulers.isInNonBlockingThread()) {
                         blockWithin(limiter, depth - 1);
                     }
@@ -321,7 +321,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void aLongLineDoesNotFillTheStack() {
+    void aLongQueueDoesNotOverflowTheStack() {
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(store)
                 .limit(Limit.perSecond(10_000))
@@ -337,7 +337,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void oneWhoThrowsWhenHeIsServedDoesNotKeepTheOthersWaiting() {
+    void aSubscriberThatThrowsDoesNotStopTheQueue() {
         time.close();
         RateLimiter limiter = heldLimiter(Limit.perSecond(2));
         List<String> dropped = new CopyOnWriteArrayList<>();
@@ -376,7 +376,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void closingEndsAllAlsoWhereOneThrows() {
+    void closingFailsAllWaitersEvenIfOneThrows() {
         RateLimiter limiter = limiter(Limit.perHour(1));
         List<String> ended = new ArrayList<>();
         List<Throwable> dropped = new ArrayList<>();
@@ -396,7 +396,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void aStoreThatThrowsWhatIsFatalLeavesNoPlaceTaken() {
+    void aFatalErrorOfTheStoreReleasesAllPlaces() {
         boolean[] broken = {false};
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(new Unprotected(held) {
@@ -423,7 +423,7 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void aStoreThatThrowsOrAnswersNothingEndsTheWaiting() {
+    void aStoreThatReturnsNullOrIsEmptyFailsTheWaiters() {
         for (Mono<Decision> answer : new ArrayList<>(java.util.Arrays.asList(Mono.<Decision>empty(), null))) {
             RateLimiter limiter = RateLimiter.builder("test")
                     .store(new Unprotected(store) {

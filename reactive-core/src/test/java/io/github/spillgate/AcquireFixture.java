@@ -8,7 +8,7 @@ import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import reactor.core.Disposable;
 
-/** A limiter on a store and a clock that the test sets, and callers who wait for it. */
+/** A limiter with a virtual clock, and callers that wait for its permits. */
 abstract class AcquireFixture {
 
     static final Duration LONG = Duration.ofHours(1);
@@ -20,7 +20,7 @@ abstract class AcquireFixture {
     final List<Decision> decisions = new ArrayList<>();
 
     @AfterEach
-    void realTimeAgain() {
+    void restoreRealTime() {
         time.close();
     }
 
@@ -34,10 +34,10 @@ abstract class AcquireFixture {
         });
     }
 
-    Disposable wait(RateLimiter limiter, String who, long permits, Duration longestWait) {
+    Disposable wait(RateLimiter limiter, String name, long permits, Duration longestWait) {
         return limiter.acquire("a", permits, longestWait).subscribe(decision -> {
             if (decision.isAllowed()) {
-                served.add(who);
+                served.add(name);
             } else {
                 decisions.add(decision);
             }

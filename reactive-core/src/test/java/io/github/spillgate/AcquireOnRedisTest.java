@@ -33,7 +33,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.publisher.SignalType;
 import reactor.core.scheduler.Schedulers;
 
-/** Waiting for permits that a real Redis grants, on its clock. */
+/** Waiting for permits of a real Redis, on its clock. */
 class AcquireOnRedisTest {
 
     private static final AtomicInteger NAMES = new AtomicInteger();
@@ -54,19 +54,19 @@ class AcquireOnRedisTest {
     private final String name = "waiting-" + NAMES.incrementAndGet() + "-" + System.nanoTime();
 
     @Test
-    void manyAreServedInTheirOrderAndNoWindowGoesUnused() {
+    void manyWaitersAreServedInOrderAndNoWindowIsUnused() {
         assertServedInOrderInEveryWindow(700);
     }
 
     @Thorough
     @Test
-    void aThousandAreServedInTheirOrderAndNoWindowGoesUnused() {
+    void aThousandWaitersAreServedInOrderAndNoWindowIsUnused() {
         assertServedInOrderInEveryWindow(1_000);
     }
 
     private void assertServedInOrderInEveryWindow(int callers) {
         Limit limit = Limit.perSecond(400);
-        Watched store = new Watched(
+        RecordingStore store = new RecordingStore(
                 RedisStore.builder(client).deliverOn(Schedulers.single()).build());
         RateLimiter limiter = limiter(store, limit);
         List<Integer> served = Collections.synchronizedList(new ArrayList<>());
@@ -77,7 +77,7 @@ class AcquireOnRedisTest {
         assertThat(decisions).hasSize(callers).allMatch(Decision::isAllowed);
         assertThat(served)
                 .containsExactlyElementsOf(IntStream.range(0, callers).boxed().toList());
-        assertThat(store.takes()).as("questions for %d permits", callers).isLessThan(2 * callers);
+        assertThat(store.takes()).as("attempts for %d permits", callers).isLessThan(2 * callers);
         assertNoWindowHoldsMore(limit, decisions);
         long[] at = instants(decisions);
         for (int i = 400; i < at.length; i++) {
@@ -120,19 +120,17 @@ class AcquireOnRedisTest {
         }
     }
 
-    /**
-     * Whoever is nearer to the store has more of a burst; but whoever waits is always there when its first permit is.
-     */
+    /** An instance with a faster network gets more of a burst, but each waiting instance gets some permits. */
     @ParameterizedTest
     @CsvSource("1, 15, 3")
-    void neitherOfTwoInstancesStarvesAlsoIfOneIsFartherAway(int permits, int windowMillis, int delayMillis) {
+    void neitherOfTwoInstancesStarvesIfOneHasASlowerNetwork(int permits, int windowMillis, int delayMillis) {
         assertNeitherStarves(permits, windowMillis, delayMillis);
     }
 
     @Thorough
     @ParameterizedTest
     @CsvSource({"1, 15, 0", "20, 50, 0", "20, 50, 3"})
-    void neitherOfTwoInstancesStarvesHoweverManyPermitsAWindowHas(int permits, int windowMillis, int delayMillis) {
+    void neitherOfTwoInstancesStarvesForAnyNumberOfPermits(int permits, int windowMillis, int delayMillis) {
         assertNeitherStarves(permits, windowMillis, delayMillis);
     }
 
@@ -141,8 +139,9 @@ class AcquireOnRedisTest {
         int windows = 30;
         int calls = windows * permits;
         RedisClient other = RedisClient.create(RedisForTests.first().uri());
-        Watched near = new Watched(RedisStore.create(client));
-        Watched far = new Watched(new Distant(RedisStore.create(other), Duration.ofMillis(delayMillis)));
+        RecordingStore near = new RecordingStore(RedisStore.create(client));
+        RecordingStore far =
+                new RecordingStore(new DelayedStore(RedisStore.create(other), Duration.ofMillis(delayMillis)));
         ConcurrentLinkedQueue<String> order = new ConcurrentLinkedQueue<>();
         List<Decision> decisions = Flux.merge(
                         calls(limiter(near, limit), calls).doOnNext(decision -> order.add("near")),
@@ -155,19 +154,19 @@ class AcquireOnRedisTest {
         assertThat(Collections.frequency(whileBothWait, "far")).isGreaterThan(windows / 10);
         assertThat(Collections.frequency(whileBothWait, "near")).isGreaterThan(windows / 10);
         assertThat(near.takes() + far.takes())
-                .as("questions for %d permits", 2 * calls)
+                .as("attempts for %d permits", 2 * calls)
                 .isLessThan(2 * calls * 5);
         other.shutdown(0, 1, TimeUnit.SECONDS);
     }
 
     @Test
-    void noPermitIsLostWhenManyComeAndGo() throws InterruptedException {
+    void noPermitIsLostIfManyWaitersCancel() throws InterruptedException {
         assertNoPermitIsLost();
     }
 
     @Thorough
     @RepeatedTest(4)
-    void noPermitIsLostWhenManyComeAndGoAgain() throws InterruptedException {
+    void noPermitIsLostIfManyWaitersCancelLongRun() throws InterruptedException {
         assertNoPermitIsLost();
     }
 
@@ -218,7 +217,7 @@ class AcquireOnRedisTest {
     @Test
     void aStreamIsAsFastAsItsLimitAndNoFaster() {
         Limit limit = Limit.of(500, Duration.ofMillis(100));
-        Watched store = new Watched(RedisStore.create(client));
+        RecordingStore store = new RecordingStore(RedisStore.create(client));
         RateLimiter limiter = limiter(store, limit);
         AtomicInteger inHand = new AtomicInteger();
         AtomicInteger most = new AtomicInteger();
@@ -242,12 +241,12 @@ class AcquireOnRedisTest {
         assertThat(overlaps).hasValue(0);
         assertThat(most.get()).isLessThanOrEqualTo(Throttle.MAX_WAITING);
         assertNoWindowHoldsMore(limit, store.granted());
-        assertThat(store.takes()).as("questions for 3,000 permits").isLessThan(6_000);
+        assertThat(store.takes()).as("attempts for 3,000 permits").isLessThan(6_000);
         await().atMost(LONG).untilAsserted(() -> assertNobodyIsLeft(limiter));
     }
 
     @Test
-    void manyStreamsOfManyThreadsGoOnUntilTheirEnd() {
+    void manyStreamsOnManyThreadsComplete() {
         Limit limit = Limit.of(300, Duration.ofMillis(50));
         RateLimiter limiter = limiter(RedisStore.create(client), limit);
         List<Integer> ends = Flux.range(0, 40)
@@ -300,13 +299,13 @@ class AcquireOnRedisTest {
         }
     }
 
-    /** Remembers what was asked and what was granted. */
-    private static final class Watched extends Unprotected {
+    /** A store that records calls and grants. */
+    private static final class RecordingStore extends Unprotected {
 
         private final AtomicInteger takes = new AtomicInteger();
         private final ConcurrentLinkedQueue<Decision> granted = new ConcurrentLinkedQueue<>();
 
-        Watched(LimitStore store) {
+        RecordingStore(LimitStore store) {
             super(store);
         }
 
@@ -331,21 +330,21 @@ class AcquireOnRedisTest {
         }
     }
 
-    /** Stands between, as a long way does. */
-    private static final class Distant extends Unprotected {
+    /** A store with network delay. */
+    private static final class DelayedStore extends Unprotected {
 
-        private final Duration way;
+        private final Duration delay;
 
-        Distant(LimitStore store, Duration way) {
+        DelayedStore(LimitStore store, Duration delay) {
             super(store);
-            this.way = way;
+            this.delay = delay;
         }
 
         @Override
         public Mono<Decision> take(List<Claim> claims) {
-            return way.isZero()
+            return delay.isZero()
                     ? super.take(claims)
-                    : Mono.delay(way).then(super.take(claims)).delayElement(way);
+                    : Mono.delay(delay).then(super.take(claims)).delayElement(delay);
         }
     }
 }

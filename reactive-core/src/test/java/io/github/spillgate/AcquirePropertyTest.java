@@ -16,26 +16,25 @@ import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Hooks;
 
 /**
- * Whatever comes in whatever order, on a store whose answers come late and in any order: somebody arrives, goes, is
- * answered, time passes, permits are given back, the store fails. What has to hold then, holds.
+ * Random sequences of arrivals, cancellations, replies in any order, refunds, errors of the store and the passing of
+ * time. The invariants of the wait queue hold after each step and at the end.
  */
 class AcquirePropertyTest {
 
     private static final int STEPS = 120;
 
     @Property(tries = 1_500)
-    void noPermitIsLostNobodyIsForgottenAndNoLineIsLeft(@ForAll long seed) {
+    void noPermitIsLostNoWaiterIsForgottenAndNoQueueIsLeft(@ForAll long seed) {
         run(new Random(seed), false);
     }
 
     @Property(tries = 500)
-    void nobodyIsForgottenAndNoLineIsLeftAlsoWhereTheStoreFails(@ForAll long seed) {
+    void noWaiterIsForgottenAndNoQueueIsLeftIfTheStoreFails(@ForAll long seed) {
         run(new Random(seed), true);
     }
 
     private static void run(Random random, boolean failing) {
-        Hooks.onErrorDropped(
-                error -> assertThat(failing).isTrue()); // of what was to be given back for one who has gone
+        Hooks.onErrorDropped(error -> assertThat(failing).isTrue()); // a refund for a cancelled waiter may fail
         try (VirtualTime time = new VirtualTime()) {
             new Run(random, failing, time).run();
         } finally {
@@ -53,10 +52,10 @@ class AcquirePropertyTest {
         private final LocalStore store;
         private final HeldStore held;
         private final RateLimiter limiter;
-        private final RateLimiter elsewhere;
-        private final List<Customer> customers = new ArrayList<>();
-        private final List<Decision> ofOthers = new ArrayList<>();
-        private final List<Decision> toGiveBack = new ArrayList<>();
+        private final RateLimiter otherLimiter;
+        private final List<Caller> callers = new ArrayList<>();
+        private final List<Decision> ofOtherLimiter = new ArrayList<>();
+        private final List<Decision> toRefund = new ArrayList<>();
 
         Run(Random random, boolean failing, VirtualTime time) {
             this.random = random;
@@ -77,7 +76,7 @@ class AcquirePropertyTest {
                     .waiters(20, 20)
                     .clock(time)
                     .build();
-            elsewhere = RateLimiter.builder("test").store(store).limit(limit).build();
+            otherLimiter = RateLimiter.builder("test").store(store).limit(limit).build();
         }
 
         void run() {
@@ -85,33 +84,33 @@ class AcquirePropertyTest {
                 step();
             }
             settle();
-            for (Customer customer : customers) {
-                assertThat(customer.ended).as("%s", customer).isTrue();
+            for (Caller caller : callers) {
+                assertThat(caller.ended).as("%s", caller).isTrue();
             }
             assertNobodyIsLeft(limiter);
-            if (!failing && isCountedByTheHit()) {
-                long used = elsewhere.peek("a").block().limits().get(0).used();
-                assertThat(used).as("what is charged is what somebody has").isEqualTo(stillUsed());
+            if (!failing && isExact()) {
+                long used = otherLimiter.peek("a").block().limits().get(0).used();
+                assertThat(used).as("only granted permits are charged").isEqualTo(stillUsed());
             }
         }
 
-        private boolean isCountedByTheHit() {
+        private boolean isExact() {
             return !limit.isCountingDenied() && (limit.algorithm() == Algorithm.LOG || window.toHours() == 1);
         }
 
         private void step() {
             held.decidesEarly(random.nextBoolean());
             switch (random.nextInt(failing ? 11 : 10)) {
-                case 0, 1, 2 -> customers.add(new Customer());
-                case 3 -> someCustomer(Customer::cancel);
+                case 0, 1, 2 -> callers.add(new Caller());
+                case 3 -> withAnyCaller(Caller::cancel);
                 case 4, 5, 6 -> answer();
                 case 7, 8 -> time.passMillis(random.nextInt(30));
-                case 9 -> changeElsewhere();
+                case 9 -> changeCount();
                 default -> fail();
             }
             assertThat(limiter.queues().reserved()).isLessThanOrEqualTo(20);
             if (held.held() == 0) {
-                nobodyWaitsForWhatIsThere();
+                assertFirstWaiterMustWait();
             }
         }
 
@@ -127,19 +126,18 @@ class AcquirePropertyTest {
             }
         }
 
-        /** What another process does, of which this one is not told; or this one does it, and wakes those who wait. */
-        private void changeElsewhere() {
+        /** Changes the count in another process, or in this one, which wakes the waiters. */
+        private void changeCount() {
             long permits = 1L + random.nextInt((int) limit.permits());
             switch (random.nextInt(3)) {
-                case 0 -> elsewhere.tryAcquire("a", permits).subscribe(ofOthers::add);
+                case 0 -> otherLimiter.tryAcquire("a", permits).subscribe(ofOtherLimiter::add);
                 case 1 ->
                     limiter.tryAcquire("a", permits)
                             .subscribe(
-                                    toGiveBack::add,
-                                    error -> assertThat(failing).isTrue());
+                                    toRefund::add, error -> assertThat(failing).isTrue());
                 default -> {
-                    if (!toGiveBack.isEmpty()) {
-                        limiter.refund(toGiveBack.remove(random.nextInt(toGiveBack.size())))
+                    if (!toRefund.isEmpty()) {
+                        limiter.refund(toRefund.remove(random.nextInt(toRefund.size())))
                                 .subscribe(
                                         nothing -> {},
                                         error -> assertThat(failing).isTrue());
@@ -148,19 +146,19 @@ class AcquirePropertyTest {
             }
         }
 
-        private void someCustomer(Consumer<Customer> what) {
-            if (!customers.isEmpty()) {
-                what.accept(customers.get(random.nextInt(customers.size())));
+        private void withAnyCaller(Consumer<Caller> what) {
+            if (!callers.isEmpty()) {
+                what.accept(callers.get(random.nextInt(callers.size())));
             }
         }
 
-        /** No permit lies idle while somebody waits for longer than his retry-after says. */
-        private void nobodyWaitsForWhatIsThere() {
-            customers.stream().filter(customer -> !customer.ended).findFirst().ifPresent(first -> {
+        /** Checks that the first waiter does not wait although its permits are available. */
+        private void assertFirstWaiterMustWait() {
+            callers.stream().filter(caller -> !caller.ended).findFirst().ifPresent(first -> {
                 Decision now =
-                        elsewhere.peek(Charge.of("a").permits(first.permits)).block();
+                        otherLimiter.peek(Charge.of("a").permits(first.permits)).block();
                 assertThat(now.isAllowed())
-                        .as("%s waits for what is there: %s", first, now)
+                        .as("%s waits although its permits are available: %s", first, now)
                         .isFalse();
             });
         }
@@ -174,11 +172,11 @@ class AcquirePropertyTest {
         }
 
         private long stillUsed() {
-            List<Decision> decisions = new ArrayList<>(ofOthers);
-            decisions.addAll(toGiveBack);
-            customers.stream()
-                    .filter(customer -> customer.decision != null)
-                    .map(customer -> customer.decision)
+            List<Decision> decisions = new ArrayList<>(ofOtherLimiter);
+            decisions.addAll(toRefund);
+            callers.stream()
+                    .filter(caller -> caller.decision != null)
+                    .map(caller -> caller.decision)
                     .forEach(decisions::add);
             return decisions.stream()
                     .filter(Decision::isCharged)
@@ -187,30 +185,30 @@ class AcquirePropertyTest {
                     .sum();
         }
 
-        private final class Customer extends BaseSubscriber<Decision> {
+        private final class Caller extends BaseSubscriber<Decision> {
 
             private final long permits = 1L + random.nextInt((int) limit.permits());
             private final long patience = random.nextInt(400);
             private boolean ended;
             private Decision decision;
 
-            Customer() {
+            Caller() {
                 limiter.acquire("a", permits, Duration.ofMillis(patience)).subscribe(this);
             }
 
             @Override
             protected void hookOnNext(Decision value) {
-                assertThat(ended).as("answered once").isFalse();
+                assertThat(ended).as("one decision only").isFalse();
                 decision = value;
                 ended = true;
                 if (value.isAllowed()) {
-                    inTurn();
+                    assertIsFirst();
                 }
             }
 
-            /** Whoever is served is the first of those who are waiting. */
-            private void inTurn() {
-                for (Customer earlier : customers) {
+            /** Checks that all earlier waiters have ended. */
+            private void assertIsFirst() {
+                for (Caller earlier : callers) {
                     if (earlier == this) {
                         return;
                     }
@@ -230,7 +228,7 @@ class AcquirePropertyTest {
 
             @Override
             public String toString() {
-                return "customer " + customers.indexOf(this) + " for " + permits + " within " + patience + " ms";
+                return "caller " + callers.indexOf(this) + " for " + permits + " within " + patience + " ms";
             }
         }
     }

@@ -19,7 +19,7 @@ import reactor.test.StepVerifier;
 class AcquireTest extends AcquireFixture {
 
     @Test
-    void whatIsThereIsTakenAtOnce() {
+    void availablePermitsAreTakenAtOnce() {
         RateLimiter limiter = limiter(Limit.perSecond(2));
         StepVerifier.create(limiter.acquire("a", LONG))
                 .assertNext(decision -> {
@@ -33,7 +33,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void whoHasToWaitIsServedWhenThePermitIsThere() {
+    void aWaiterIsServedWhenThePermitIsAvailable() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         wait(limiter, "first", 1, LONG);
         time.passMillis(400);
@@ -46,13 +46,15 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void thoseWhoWaitAreServedInTheirOrderWhateverTheyAskFor() {
+    void waitersAreServedInOrderWhateverTheirCost() {
         RateLimiter limiter = limiter(Limit.perSecond(10));
         limiter.tryAcquire("a", 9).block();
         wait(limiter, "seven", 7, LONG);
         wait(limiter, "one", 1, LONG);
         wait(limiter, "three", 3, LONG);
-        assertThat(served).as("there is room for one, but seven came first").isEmpty();
+        assertThat(served)
+                .as("1 permit is free, but the request for 7 was first")
+                .isEmpty();
         time.pass(Duration.ofMillis(1_001));
         assertThat(served).containsExactly("seven", "one");
         time.pass(Duration.ofMillis(1_001));
@@ -61,7 +63,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void aThousandAreServedInTheirOrderAndTheStoreIsAskedTwiceForEachAtMost() {
+    void aThousandWaitersAreServedInOrderWithAtMostTwoAttemptsEach() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(20));
         for (int i = 0; i < 1_000; i++) {
             wait(limiter, "w" + i, 1, LONG);
@@ -80,7 +82,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void whoWouldWaitForTooLongIsDeniedAtOnceWithTheStoresAnswer() {
+    void aTooLongWaitIsDeniedAtOnceWithTheStoresDecision() {
         RateLimiter limiter = limiter(Limit.perMinute(1));
         limiter.tryAcquire("a").block();
         StepVerifier.create(limiter.acquire("a", Duration.ofSeconds(60)))
@@ -98,14 +100,14 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void whoStandsTooFarBackIsDeniedAtOnce() {
+    void aCallerBehindTooManyWaitersIsDeniedAtOnce() {
         RateLimiter limiter = limiter(Limit.perSecond(2));
         limiter.tryAcquire("a", 2).block();
         time.passMillis(300);
         for (int i = 0; i < 4; i++) {
             wait(limiter, "w" + i, 1, Duration.ofMillis(1_800));
         }
-        assertThat(decisions).as("two more windows are one too many").isEmpty();
+        assertThat(decisions).as("one more window is enough for four waiters").isEmpty();
         wait(limiter, "w4", 1, Duration.ofMillis(1_700));
         Decision decision = decisions.get(0);
         assertThat(decision.isAllowed()).isFalse();
@@ -120,7 +122,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void howFarBackSomebodyStandsDependsOnWhatThoseBeforeHimAskForAndNotOnThoseWhoHaveGone() {
+    void theBoundCountsThePermitsOfEarlierWaitersButNotOfCancelledOnes() {
         RateLimiter limiter = limiter(Limit.perSecond(4));
         limiter.tryAcquire("a", 4).block();
         wait(limiter, "four", 4, LONG);
@@ -136,7 +138,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void whoStandsTooFarBackIsDeniedAlsoBeforeTheStoreHasAnswered() {
+    void aCallerBehindTooManyWaitersIsDeniedEvenBeforeTheFirstReply() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(2));
         time.passMillis(10_000);
         for (int i = 0; i < 5; i++) {
@@ -156,7 +158,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void theBoundOfACounterKnowsThatTwoOfItsWindowsTouch() {
+    void theBoundOfACounterAllowsForTwoAdjacentWindows() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(4).counter());
         store.take(claims(limiter, "a", 2)).block();
         time.passMillis(999);
@@ -168,7 +170,9 @@ class AcquireTest extends AcquireFixture {
             held.answerAll();
             time.passMillis(10);
         }
-        assertThat(served).as("five permits of four in a window").containsExactly("w0", "w1", "w2", "w3", "w4");
+        assertThat(served)
+                .as("five permits of a limit of four, in two adjacent windows")
+                .containsExactly("w0", "w1", "w2", "w3", "w4");
         assertNobodyIsLeft(limiter);
     }
 
@@ -186,13 +190,13 @@ class AcquireTest extends AcquireFixture {
             time.passMillis(10);
         }
         assertThat(served)
-                .as("the last comes 3 ms late, for the slots of the log")
+                .as("the last would be served 3 ms late, because of the slots of the log")
                 .hasSize(12);
         assertNobodyIsLeft(limiter);
     }
 
     @Test
-    void theBoundBehindOneWhoAsksForLessCountsFromWhenHeMayBeServed() {
+    void theBoundBehindASmallerRequestCountsFromItsEarliestService() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(10));
         store.take(claims(limiter, "a", 6)).block();
         wait(limiter, "much", 5, Duration.ofMillis(500));
@@ -203,11 +207,11 @@ class AcquireTest extends AcquireFixture {
         assertThat(decisions).hasSize(1);
         time.passMillis(1_001);
         held.answerAll();
-        assertThat(served).as("8 of 10 are free after a window").containsExactly("little", "most");
+        assertThat(served).as("8 of 10 permits are free after a window").containsExactly("little", "most");
     }
 
     @Test
-    void whoIsTurnedAwayLaterIsToldSoByTheTimeOfThen() {
+    void aLaterDenialHasTheTimeOfItsOwn() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         limiter.tryAcquire("a").block();
         wait(limiter, "patient", 1, LONG);
@@ -220,7 +224,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void theNextQuestionLeavesAWaitAfterTheOneThatWasDeniedHowLongSoeverTheAnswerTook() {
+    void theRetryTimeCountsFromTheSendingOfTheDeniedAttempt() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(1));
         store.take(claims(limiter, "a", 1)).block();
         wait(limiter, "first", 1, LONG);
@@ -233,7 +237,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void theBoundCountsFromWhenTheStoreWasAskedForTheFirst() {
+    void theBoundCountsFromTheSendingOfTheFirstAttempt() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(1));
         wait(limiter, "first", 1, LONG);
         time.passMillis(400);
@@ -242,18 +246,18 @@ class AcquireTest extends AcquireFixture {
         assertThat(served).containsExactly("first");
         time.passMillis(601);
         held.answerAll();
-        assertThat(served).as("a window after the store had granted the first").containsExactly("first", "second");
+        assertThat(served).as("one window after the grant of the first").containsExactly("first", "second");
     }
 
     @Test
-    void aDenialThatOvertakesGrantsTurnsNobodyAwayWhoIsBeingGranted() {
+    void aDenialThatOvertakesGrantsDeniesNoGrantedWaiter() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(10));
         for (int i = 0; i < 4; i++) {
             wait(limiter, "w" + i, 1, Duration.ofMillis(500));
         }
         store.take(claims(limiter, "a", 7)).block();
         held.answer(0);
-        assertThat(held.held()).as("asked for at once").isEqualTo(3);
+        assertThat(held.held()).as("in flight at the same time").isEqualTo(3);
         held.answer(2);
         assertThat(decisions).isEmpty();
         held.answerAll();
@@ -263,7 +267,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void permitsThatChangeWhileSomebodyWaitsLengthenNoBound() {
+    void aChangedLimitDoesNotRaiseTheBound() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         Limit more = Limit.perSecond(100);
         limiter.tryAcquire(Charge.of("a", more).permits(100)).block();
@@ -283,13 +287,15 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void onlyForThoseWhoAskTheSameIsTheStoreAskedAtTheSameTime() {
+    void onlyEqualRequestsAreAttemptedAtTheSameTime() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(100));
         for (long permits : new long[] {1, 1, 1, 2, 1}) {
             wait(limiter, "for " + permits, permits, LONG);
         }
         held.answer(0);
-        assertThat(held.held()).as("both that are left before the one for 2").isEqualTo(2);
+        assertThat(held.held())
+                .as("the two that remain ahead of the request for 2")
+                .isEqualTo(2);
         held.answer(0);
         assertThat(held.held()).isEqualTo(1);
         held.answer(0);
@@ -301,17 +307,17 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void asManyAreAskedForAtATimeAsThereIsRoomFor() {
+    void asManyAttemptsAreInFlightAsPermitsRemain() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(15));
         for (int i = 0; i < 5; i++) {
             wait(limiter, "w" + i, 5, LONG);
         }
         held.answer(0);
-        assertThat(held.held()).as("10 remain, and that is two").isEqualTo(2);
+        assertThat(held.held()).as("10 permits remain, enough for two requests").isEqualTo(2);
     }
 
     @Test
-    void oneWhoAsksForLessBehindOneWhoWaitsForMuchIsDeniedAsLate() {
+    void aSmallRequestBehindALargeOneIsDeniedIfItsWaitIsTooLong() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(10));
         store.take(claims(limiter, "a", 9)).block();
         wait(limiter, "much", 5, LONG);
@@ -328,7 +334,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void thoseWhoseWaitTurnsOutTooLongAreDeniedWithTheAnswerThatShowsIt() {
+    void waitersAreDeniedWithTheReplyThatShowsTheirWaitIsTooLong() {
         RateLimiter limiter = heldLimiter(Limit.perMinute(1));
         store.take(claims(limiter, "a", 1)).block();
         wait(limiter, "short", 1, Duration.ofSeconds(1));
@@ -345,7 +351,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void whoIsPatientToTheMillisecondStaysWhenAnotherIsDenied() {
+    void aWaiterWithExactlyTheNeededWaitStaysWhenAnotherIsDenied() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(1));
         store.take(claims(limiter, "a", 1)).block();
         wait(limiter, "patient", 1, Duration.ofMillis(1_001));
@@ -359,7 +365,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void whoStandsTooFarBackIsDeniedWhenTheAnswerShowsThatNothingIsLeft() {
+    void aLaterWaiterIsDeniedWhenTheReplyShowsThatNothingRemains() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(1));
         store.take(claims(limiter, "a", 1)).block();
         wait(limiter, "first", 1, LONG);
@@ -370,7 +376,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void oneWhoAsksForLessIsNotHeldUpByOneWhoWasDenied() {
+    void aDeniedWaiterDoesNotDelayASmallerRequest() {
         RateLimiter limiter = heldLimiter(Limit.perMinute(10));
         store.take(claims(limiter, "a", 5)).block();
         wait(limiter, "much", 8, Duration.ofSeconds(1));
@@ -383,7 +389,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void zeroTakesWhatIsThereInItsTurn() {
+    void aWaitOfZeroTakesAvailablePermitsInOrder() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(3));
         for (int i = 0; i < 3; i++) {
             wait(limiter, "w" + i, 1, Duration.ZERO);
@@ -408,7 +414,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void whomTheStoreDeniesForGoodIsToldSoAndTheNextIsAskedFor() {
+    void aDenialWithoutRetryTimeEndsTheWaitAndTheNextIsServed() {
         HeldStore strict = new HeldStore(new Unprotected(store) {
             @Override
             public Mono<Decision> take(List<Claim> claims) {
@@ -430,7 +436,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void aLineHasABoundAndWhoComesLaterIsDenied() {
+    void callersAreDeniedIfTheQueueIsFull() {
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(store)
                 .limit(Limit.perSecond(1))
@@ -450,7 +456,7 @@ class AcquireTest extends AcquireFixture {
         waitFor(limiter, "b");
         assertThat(decisions).hasSize(1);
         waitFor(limiter, "c");
-        assertThat(decisions).as("three wait in all").hasSize(2);
+        assertThat(decisions).as("three wait in total").hasSize(2);
         assertThat(decisions.get(1).retryAfter()).contains(Duration.ofMillis(1));
         assertThat(limiter.queues().size()).isEqualTo(2);
         first.dispose();
@@ -462,7 +468,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void whatIsGivenBackInThisProcessWakesThoseWhoWait() {
+    void refundsInThisProcessWakeTheWaiters() {
         RateLimiter limiter = limiter(Limit.perSecond(2));
         Decision taken = limiter.tryAcquire("a", 2).block();
         wait(limiter, "first", 1, LONG);
@@ -477,7 +483,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void thoseWhoWaitForOtherCountsDoNotHoldEachOtherUp() {
+    void waitersForDifferentCountsDoNotDelayEachOther() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         limiter.tryAcquire("a").block();
         wait(limiter, "a", 1, LONG);
@@ -501,7 +507,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void whoWaitsForSeveralCountsWaitsWithThoseAloneWhoWaitForTheSame() {
+    void waitersForSeveralCountsShareAQueueOnlyIfAllAreEqual() {
         RateLimiter limiter = limiter(Limit.perSecond(2));
         limiter.tryAcquire("b", 2).block();
         waitForBoth(limiter, "a", "b");
@@ -525,7 +531,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void waitingIsNoDeniedRequest() {
+    void aWaitingRequestIsNotCountedAsDenied() {
         Limit strict = Limit.perSecond(1).countingDenied();
         RateLimiter limiter = heldLimiter(strict);
         wait(limiter, "first", 1, LONG);
@@ -536,7 +542,7 @@ class AcquireTest extends AcquireFixture {
         time.passMillis(1_001);
         held.answerAll();
         assertThat(served).containsExactly("first", "second");
-        assertThat(held.takes()).as("only what was taken was asked with a take").isEqualTo(2);
+        assertThat(held.takes()).as("a take for each grant only").isEqualTo(2);
         assertThat(decisions).hasSize(1);
         assertNobodyIsLeft(limiter);
     }
@@ -563,7 +569,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void aStoreThatTellsLittleIsEnough() {
+    void aStoreThatReportsLittleIsEnough() {
         int[] asked = {0};
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(new Unprotected(store) {
@@ -581,10 +587,10 @@ class AcquireTest extends AcquireFixture {
         wait(limiter, "first", 1, LONG);
         wait(limiter, "second", 1, Duration.ofMillis(10));
         assertThat(decisions)
-                .as("he would have to wait for a second, of which the store has said nothing")
+                .as("the wait is a second, which the reply of the store does not show")
                 .singleElement()
                 .satisfies(decision -> assertThat(decision.limits()).isEmpty());
-        assertThat(asked[0]).as("a wait of nothing is a wait of a millisecond").isOne();
+        assertThat(asked[0]).as("a retry time of zero is rounded up to 1 ms").isOne();
         time.passMillis(2);
         assertThat(served).containsExactly("first");
         assertThat(asked[0]).isEqualTo(3);
@@ -592,7 +598,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void aWaitOfAnyLengthIsAWait() {
+    void anyDurationIsAValidWait() {
         RateLimiter limiter = limiter(Limit.of(1, Duration.ofDays(366)));
         wait(limiter, "first", 1, Duration.ofSeconds(Long.MAX_VALUE));
         wait(limiter, "second", 1, Duration.ofSeconds(Long.MAX_VALUE));

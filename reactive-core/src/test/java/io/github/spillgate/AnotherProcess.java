@@ -14,19 +14,19 @@ import java.util.ArrayList;
 import java.util.List;
 import reactor.core.publisher.Flux;
 
-/** A process of its own that waits for permits of a limiter, as another instance of a service does. */
+/** Another process that waits for permits of a limiter, like another instance of a service. */
 final class AnotherProcess implements AutoCloseable {
 
     private final Process process;
-    private final BufferedReader said;
+    private final BufferedReader output;
     private final List<Long> grants = new ArrayList<>();
 
     private AnotherProcess(Process process) {
         this.process = process;
-        this.said = new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
+        this.output = new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
     }
 
-    /** Starts it; when this returns, it has its connection. */
+    /** Starts the process, and returns when it is connected. */
     static AnotherProcess start(String uri, String limiter, Limit limit, int calls) throws IOException {
         AnotherProcess other = new AnotherProcess(new ProcessBuilder(
                         Path.of(System.getProperty("java.home"), "bin", "java").toString(),
@@ -44,23 +44,23 @@ final class AnotherProcess implements AutoCloseable {
         return other;
     }
 
-    /** Lets it wait for its permits; when this returns, it has the first of them. */
+    /** Starts its waits, and returns when it has its first permit. */
     void go() throws IOException {
         process.getOutputStream().write('\n');
         process.getOutputStream().flush();
-        grants.add(Long.parseLong(said.readLine()));
+        grants.add(Long.parseLong(output.readLine()));
     }
 
-    /** Returns when each of its permits was granted, once it has all of them. */
+    /** Waits until it has all permits, and returns the times of the grants. */
     List<Long> grants() throws IOException {
-        for (String line = said.readLine(); line != null; line = said.readLine()) {
+        for (String line = output.readLine(); line != null; line = output.readLine()) {
             grants.add(Long.parseLong(line));
         }
         return grants;
     }
 
     private void expect(String line) throws IOException {
-        String first = said.readLine();
+        String first = output.readLine();
         if (!line.equals(first)) {
             close();
             throw new IOException("the other process said " + first + " instead of " + line);
@@ -71,7 +71,7 @@ final class AnotherProcess implements AutoCloseable {
     public void close() {
         process.destroyForcibly();
         try {
-            said.close();
+            output.close();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }

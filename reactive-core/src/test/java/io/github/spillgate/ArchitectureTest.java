@@ -5,25 +5,25 @@ import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 
 import org.junit.jupiter.api.Test;
 
-/** The picture of the rooms: arrows only point down. */
+/** The dependencies between the packages, as in the picture of the architecture. */
 class ArchitectureTest {
 
-    private static final String FACE = "io.github.spillgate";
+    private static final String API = "io.github.spillgate";
     private static final String REDIS = "io.github.spillgate.redis";
     private static final String LOCAL = "io.github.spillgate.local";
-    private static final String RESILIENCE = "io.github.spillgate.failover";
+    private static final String FAILOVER = "io.github.spillgate.failover";
     private static final String HTTP = "io.github.spillgate.http";
     private static final String METRICS = "io.github.spillgate.metrics";
 
     @Test
-    void theFaceKnowsNobody() {
+    void theApiDependsOnNoOtherPackage() {
         classes()
                 .that()
-                .resideInAPackage(FACE)
+                .resideInAPackage(API)
                 .should()
                 .onlyDependOnClassesThat()
                 .resideInAnyPackage(
-                        FACE,
+                        API,
                         "java..",
                         "reactor.core..",
                         "reactor.util.context",
@@ -33,7 +33,7 @@ class ArchitectureTest {
     }
 
     @Test
-    void theStoresDoNotSeeEachOther() {
+    void theStoresDoNotDependOnEachOther() {
         noClasses()
                 .that()
                 .resideInAPackage(REDIS)
@@ -51,7 +51,7 @@ class ArchitectureTest {
     }
 
     @Test
-    void onlyTheRedisStoreSeesLettuceAndOnlyTheLocalStoreSeesCaffeine() {
+    void onlyTheRedisStoreUsesLettuceAndOnlyTheLocalStoreUsesCaffeine() {
         noClasses()
                 .that()
                 .resideOutsideOfPackage(REDIS)
@@ -69,15 +69,15 @@ class ArchitectureTest {
     }
 
     @Test
-    void failoverSeesStoresAndNoClient() {
+    void failoverUsesStoresAndNoClient() {
         classes()
                 .that()
-                .resideInAPackage(RESILIENCE)
+                .resideInAPackage(FAILOVER)
                 .should()
                 .onlyDependOnClassesThat()
                 .resideInAnyPackage(
-                        RESILIENCE,
-                        FACE,
+                        FAILOVER,
+                        API,
                         LOCAL,
                         "io.github.resilience4j..",
                         "java..",
@@ -87,21 +87,21 @@ class ArchitectureTest {
                 .check(OurClasses.ALL);
         noClasses()
                 .that()
-                .resideOutsideOfPackage(RESILIENCE)
+                .resideOutsideOfPackage(FAILOVER)
                 .should()
                 .dependOnClassesThat()
-                .resideInAnyPackage(RESILIENCE, "io.github.resilience4j..")
+                .resideInAnyPackage(FAILOVER, "io.github.resilience4j..")
                 .check(OurClasses.ALL);
     }
 
     @Test
-    void httpSeesTheFaceAndNobodySeesHttp() {
+    void httpUsesTheApiAndOnlyMetricsUsesHttp() {
         classes()
                 .that()
                 .resideInAPackage(HTTP)
                 .should()
                 .onlyDependOnClassesThat()
-                .resideInAnyPackage(HTTP, FACE, "java..", "javax.crypto..", "org.jspecify..", "reactor..")
+                .resideInAnyPackage(HTTP, API, "java..", "javax.crypto..", "org.jspecify..", "reactor..")
                 .check(OurClasses.ALL);
         noClasses()
                 .that()
@@ -113,7 +113,7 @@ class ArchitectureTest {
     }
 
     @Test
-    void onlyMetricsSeesMicrometer() {
+    void onlyMetricsUsesMicrometer() {
         noClasses()
                 .that()
                 .resideOutsideOfPackage(METRICS)
@@ -129,7 +129,7 @@ class ArchitectureTest {
                 .resideInAnyPackage(
                         METRICS,
                         HTTP,
-                        FACE,
+                        API,
                         "java..",
                         "org.jspecify..",
                         "reactor.util.context",
@@ -139,9 +139,9 @@ class ArchitectureTest {
                 .check(OurClasses.ALL);
     }
 
-    /** Addresses are read by hand, because the JDK looks up what it takes for a name. */
+    /** Addresses are parsed by our own code, because the JDK looks up text that could be a host name. */
     @Test
-    void httpAsksTheNetworkForNothing() {
+    void httpDoesNotUseTheNetwork() {
         noClasses()
                 .that()
                 .resideInAPackage(HTTP)
@@ -152,7 +152,7 @@ class ArchitectureTest {
     }
 
     @Test
-    void onlyTheEndsOfTheHouseReadTheSystemsClock() {
+    void noClassReadsTheSystemClockStatically() {
         noClasses().should().callMethod(System.class, "currentTimeMillis").check(OurClasses.ALL);
         noClasses().should().callMethod(java.time.Instant.class, "now").check(OurClasses.ALL);
     }

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 class ChargeTest {
 
     @Test
-    void saysWhatItWasTold() {
+    void returnsItsArguments() {
         Charge charge = Charge.of("user:42", Limit.perMinute(1), Limit.perDay(5))
                 .permits(3)
                 .group("tenant-7");
@@ -96,7 +96,7 @@ class ChargeTest {
     }
 
     @Test
-    void aLogLineHoldsNothingOfTheKeyThatATerminalWouldObey() {
+    void theTextForALogEscapesTheKey() {
         assertThat(Charge.of("\u001b[31m\nx")).hasToString("Charge[{%1B%5B31m%0Ax}, permits=1, limits=[]]");
     }
 }

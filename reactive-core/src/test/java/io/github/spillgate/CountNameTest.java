@@ -8,7 +8,7 @@ import io.github.spillgate.testkit.ManualClock;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** The two texts {@code Aa} and {@code BB} have one hash, as whoever chooses his own key may know. */
+/** Names with equal hash codes. The texts {@code Aa} and {@code BB} have the same; a client may choose such keys. */
 class CountNameTest {
 
     private final RateLimiter limiter = RateLimiter.builder("test")

@@ -16,7 +16,7 @@ import net.jqwik.api.Property;
 import net.jqwik.api.Provide;
 import net.jqwik.api.constraints.DoubleRange;
 
-/** The arithmetic of the counter at the size of numbers where doubles begin to round. */
+/** The arithmetic of the counter, also for numbers that doubles round. */
 class CounterStateTest {
 
     private static final long START = 1_790_000_000_000L;
@@ -40,7 +40,7 @@ class CounterStateTest {
     }
 
     @Property
-    void aCostFitsFromTheToldTickOnAndNotBefore(
+    void aCostFitsFromTheReturnedTimeOnAndNotBefore(
             @ForAll("cases") Case given,
             @ForAll @DoubleRange(min = 0, max = 1) double part,
             @ForAll @DoubleRange(min = 0, max = 1) double share) {
@@ -57,7 +57,7 @@ class CounterStateTest {
         }
     }
 
-    /** 2^53 + 1 is the first integer that a double has no room for, and 28,059,810,762,433 × 321. */
+    /** 2^53 + 1, which is 28,059,810,762,433 × 321, is the first integer that a double cannot represent. */
     @Example
     void whatIsEqualOnlyByRoundingDoesNotFit() {
         Limit limit = Limit.counter(28_059_810_762_433L, Duration.ofMillis(512));
@@ -74,9 +74,9 @@ class CounterStateTest {
         assertThat(state.used(limit, START)).isEqualTo(limit.permits());
     }
 
-    /** Of small numbers a double shows more of what was rounded: ten times (1 − 7/10) is more than 3 there. */
+    /** Near zero a double shows more of a rounding error: ten times (1 − 7/10) is more than 3. */
     @Example
-    void theTickIsThatWhichWasSoughtAlsoWhereAClockHasJustBegun() {
+    void theReturnedTimeIsExactEvenNearZero() {
         Limit limit = Limit.counter(10, Duration.ofMillis(10));
         CounterState state = new CounterState(0, 10, 0);
         for (long cost = 1; cost <= 10; cost++) {
@@ -116,14 +116,14 @@ class CounterStateTest {
     }
 
     @Example
-    void whereTheClockSteppedBackAllCountsAsTakenNowAndAsOneFullWindowAtMost() {
+    void ifTheClockStepsBackAllPermitsCountAsTakenNowUpToTheLimit() {
         Limit limit = Limit.counter(10, Duration.ofSeconds(1));
         long back = START - 50_000;
         assertThat(new CounterState(START, 3, 4).isAheadOf(limit, START)).isFalse();
         assertThat(new CounterState(START, 3, 4).isAheadOf(limit, START - 1)).isTrue();
         assertThat(new CounterState(START, 3, 4).at(limit, back)).isEqualTo(new CounterState(back, 0, 7));
         assertThat(new CounterState(START, 9, 4).at(limit, back)).isEqualTo(new CounterState(back, 0, 10));
-        // More may have been taken than is permitted by now; it is kept.
+        // The permits of the limit may have been lowered; all that were taken are kept.
         assertThat(new CounterState(START, 9, 12).at(limit, back)).isEqualTo(new CounterState(back, 0, 12));
     }
 
@@ -156,7 +156,7 @@ class CounterStateTest {
     }
 
     @Example
-    void whatIsGivenBackIsTakenFromTheWindowThatItWasTakenIn() {
+    void aRefundAppliesToTheWindowOfTheHit() {
         Limit limit = Limit.counter(10, Duration.ofSeconds(1));
         CounterState state = new CounterState(START, 6, 4);
         assertThat(state.minus(limit, START + 500, 3)).isEqualTo(new CounterState(START, 6, 1));
@@ -169,7 +169,7 @@ class CounterStateTest {
     }
 
     @Example
-    void theOldestAreGivenBackFirst() {
+    void theOldestPermitsAreRefundedFirst() {
         CounterState state = new CounterState(START, 6, 4);
         assertThat(state.minusOldest(5)).isEqualTo(new CounterState(START, 1, 4));
         assertThat(state.minusOldest(8)).isEqualTo(new CounterState(START, 0, 2));
@@ -177,7 +177,7 @@ class CounterStateTest {
     }
 
     @Example
-    void whatIsNoStateAndWhatNeverFitsIsRefused() {
+    void invalidStatesAndCostsThatNeverFitAreRejected() {
         Limit limit = Limit.counter(5, Duration.ofSeconds(1));
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> new CounterState(START, -1, 0))

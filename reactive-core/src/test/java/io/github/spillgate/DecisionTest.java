@@ -11,15 +11,14 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 
 /**
- * What a decision says of what stores have told: of one store, of several servers, and of one that was only asked
- * before.
+ * Decisions of one store and of several servers, and denials of waiters.
  */
 class DecisionTest {
 
     private static final LimitStore STORE = LocalStore.bounded(16);
     private static final Limit TEN = Limit.perMinute(10);
 
-    // Of one store
+    // Decisions of one store
 
     @Test
     void itIsAllowedIfEveryLimitAgreesAndTheLongestWaitIsThatOfADenial() {
@@ -40,7 +39,7 @@ class DecisionTest {
     }
 
     @Test
-    void whoIsToldCannotChangeWhatOthersAreTold() {
+    void aDecisionIsImmutable() {
         Usage usage = violated(claim("a", 1), 10, 1_700);
         Decision denied = Decision.ofTake(Source.OTHER, 1_000, new ArrayList<>(List.of(usage)));
         assertThat(denied.violated()).isUnmodifiable();
@@ -48,12 +47,12 @@ class DecisionTest {
     }
 
     @Test
-    void aLogLineOfAUsageHoldsNoKey() {
+    void theTextOfAUsageContainsNoKey() {
         assertThat(usage(claim("secret", 1), 3, 0)).hasToString("Usage[10/1m, used=3, wholeAt=1970-01-01T00:01:00Z]");
     }
 
     @Test
-    void nothingIsChargedByWhoAsksForNothingNorByAPeek() {
+    void aCostOfZeroAndAPeekChargeNothing() {
         Usage nothing = usage(claim("a", 0), 3, 1_000);
         Usage one = usage(claim("b", 1), 3, 1_000);
         assertThat(Decision.ofTake(Source.OTHER, 1_000, List.of(nothing)).isCharged())
@@ -72,7 +71,7 @@ class DecisionTest {
     }
 
     @Test
-    void aSettingAllowsEverythingOrDeniesUntilItMayBeWorthWhileToAskAgain() {
+    void aSettingAllowsOrDeniesUntilTheRetryTime() {
         Decision allowed = Decision.ofSetting(true, 1_000, 3_000);
         assertThat(allowed.isAllowed()).isTrue();
         assertThat(allowed.isCharged()).isFalse();
@@ -93,10 +92,10 @@ class DecisionTest {
         assertThat(peek.redeem()).isFalse();
     }
 
-    // Of several servers
+    // Decisions of several servers
 
     @Test
-    void whatAllServersAllowIsAllowedAndToldByTheLatestClockInTheOrderOfTheClaims() {
+    void ifAllServersAllowTheResultIsAllowedByTheLatestClockInTheOrderOfTheClaims() {
         Claim a = claim("a", 1);
         Claim b = claim("b", 1);
         Decision ofB = Decision.ofTake(Source.OTHER, 1_000, List.of(usage(b, 4, 1_000)));
@@ -110,14 +109,14 @@ class DecisionTest {
         assertThat(both.limits()).extracting(Usage::used).containsExactly(7L, 4L);
         assertThat(both.limits())
                 .extracting(Usage::wholeAt)
-                .as("a minute after each was asked")
+                .as("a minute after the decision of each server")
                 .containsOnly(Instant.ofEpochMilli(65_000));
         assertThat(both.parts()).containsExactly(ofB, ofA);
         assertThat(ofA.parts()).containsExactly(ofA);
     }
 
     @Test
-    void whatOneServerDeniesTheOthersHaveGivenBack() {
+    void ifOneServerDeniesTheOthersAreShownAsRefunded() {
         Claim a = claim("a", 2);
         Claim faded = claim("b", 2);
         Claim c = claim("c", 2);
@@ -136,7 +135,7 @@ class DecisionTest {
     }
 
     @Test
-    void aServerWhoseClockIsBehindIsWaitedForAsLongAsItSays() {
+    void theWaitOfAServerWhoseClockIsBehindIsConverted() {
         Claim a = claim("a", 1);
         Claim b = claim("b", 1);
         Decision behind = Decision.ofTake(Source.OTHER, 1_000, List.of(violated(a, 10, 1_900)));
@@ -149,7 +148,7 @@ class DecisionTest {
     }
 
     @Test
-    void whatCountsDeniedRequestsIsLeftWithThem() {
+    void limitsThatCountDeniedRequestsAreNotRefunded() {
         Limit counting = TEN.countingDenied();
         Claim a = claim("a", 2, counting);
         Claim b = claim("b", 2);
@@ -161,7 +160,7 @@ class DecisionTest {
     }
 
     @Test
-    void wherePartsAreOnlyLookedAtNothingIsGivenBackAndNothingCharged() {
+    void peekedPartsAreNeitherRefundedNorCharged() {
         Claim a = claim("a", 2);
         Claim b = claim("b", 2);
         Claim unknown = claim("c", 2);
@@ -176,7 +175,7 @@ class DecisionTest {
     }
 
     @Test
-    void whatIsChargedByOneServerIsCharged() {
+    void aChargeByOneServerIsACharge() {
         Claim nothing = claim("a", 0);
         Claim one = claim("b", 1);
         Decision ofNothing = Decision.ofTake(Source.OTHER, 1_000, List.of(usage(nothing, 7, 1_000)));
@@ -187,7 +186,7 @@ class DecisionTest {
     }
 
     @Test
-    void someOfItIsGivenBackAlsoToTheServersThatHaveTakenIt() {
+    void aPartialRefundReachesTheServersThatTookThePermits() {
         Claim a = claim("a", 1);
         Claim b = claim("b", 1);
         Decision ofA = Decision.ofTake(Source.OTHER, 1_000, List.of(usage(a, 4, 1_000)));
@@ -199,10 +198,10 @@ class DecisionTest {
         assertThat(some.parts().get(0).limits()).extracting(Usage::key).containsExactly("b");
     }
 
-    // Of one who would have to wait for too long
+    // Denials of waiters
 
     @Test
-    void whoMustWaitIsToldWhatTheStoreHasSaidLastAndWhatWouldNotFit() {
+    void aDenialOfAWaiterShowsTheLastReplyAndTheViolatedLimits() {
         Claim three = claim("a", 3);
         Claim one = claim("b", 1);
         Decision before = Decision.ofTake(
@@ -222,7 +221,7 @@ class DecisionTest {
     }
 
     @Test
-    void whoMustWaitIsToldNothingOfWhatTheStoreHasSaidOfOthers() {
+    void aDenialOfAWaiterDoesNotShowTheReplyToOtherCharges() {
         Decision before = Decision.ofTake(Source.OTHER, 1_000, List.of(usage(claim("a", 1), 7, 1_000)));
         List<Claim> two = List.of(claim("a", 1), claim("b", 1));
         assertThat(Decision.mustWait(1_100, 1_900, two, before).limits()).isEmpty();
@@ -241,7 +240,7 @@ class DecisionTest {
                 .get(0);
     }
 
-    /** Whole again a minute after its instant. */
+    /** Returns a usage with all permits available again one minute later. */
     private static Usage usage(Claim claim, long used, long at) {
         return Usage.of(claim, used, false, at, at + 60_000);
     }

@@ -7,7 +7,7 @@ import java.util.Optional;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 
-/** A store that answers when it is told to, in any order, as one across a network does. */
+/** A store that holds its replies until the test releases them, in any order. */
 final class HeldStore implements LimitStore {
 
     private final LimitStore store;
@@ -20,7 +20,7 @@ final class HeldStore implements LimitStore {
         this.store = store;
     }
 
-    /** Whether questions reach the store when they are asked, or only when they are answered. */
+    /** Sets whether the store decides at the call, or only when its reply is released. */
     void decidesEarly(boolean early) {
         this.early = early;
     }
@@ -41,7 +41,7 @@ final class HeldStore implements LimitStore {
         held.remove(which).answer();
     }
 
-    /** Gives all answers, also to what is asked because of them. */
+    /** Releases all replies, also those to calls that these cause. */
     void answerAll() {
         while (!held.isEmpty()) {
             answer(0);

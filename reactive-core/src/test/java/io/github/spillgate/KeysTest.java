@@ -19,7 +19,7 @@ import net.jqwik.api.Tuple.Tuple2;
 class KeysTest {
 
     @Property
-    void whateverIsEncodedIsHarmlessAndShort(@ForAll("keys") String key) {
+    void encodedKeysAreHarmlessAndShort(@ForAll("keys") String key) {
         assertThat(Keys.encode(key)).matches("#?[A-Za-z0-9._~:@/+=,%_-]{1,128}");
     }
 
@@ -29,7 +29,7 @@ class KeysTest {
         assertThat(Keys.encode(pair.get1()).equals(Keys.encode(pair.get2()))).isEqualTo(equal);
     }
 
-    /** Long enough to be digested in several pieces: all of them count. */
+    /** Keys that are long enough to be digested in several pieces. */
     @Example
     void veryLongKeysThatDifferAnywhereStayDifferent() {
         String same = "x".repeat(20_000);
@@ -39,7 +39,7 @@ class KeysTest {
         assertThat(Keys.encode("\ud800" + same)).isNotEqualTo(Keys.encode("?" + same));
     }
 
-    /** What is stored under must not change from version to version. */
+    /** Stored names must not change between versions. */
     @Example
     void theDigestIsTheSha256OfTheUtf16Text() throws Exception {
         String key = "ä".repeat(5_000);
@@ -58,14 +58,14 @@ class KeysTest {
         assertThat(Keys.encode("\0\n")).isEqualTo("%00%0A");
     }
 
-    /** What is stored under must not change from version to version. */
+    /** Stored names must not change between versions. */
     @Example
     void whatIsNotPlainBecomesTheBytesOfItsUtf8() {
         for (String key :
                 List.of("\u007f", "\u0080", "\u07ff", "\u0800", "€", "\uffff", "\ud800\udc00", "\udbff\udfff")) {
             assertThat(Keys.encode(key)).isEqualTo(bytes(key.getBytes(StandardCharsets.UTF_8)));
         }
-        // UTF-8 has no bytes for half a pair; these are those that it would have.
+        // UTF-8 cannot represent an unpaired surrogate; these are the bytes that it would have.
         assertThat(Keys.encode("\ud800")).isEqualTo("%ED%A0%80");
         assertThat(Keys.encode("\udfff")).isEqualTo("%ED%BF%BF");
     }

@@ -23,7 +23,7 @@ import reactor.core.publisher.Mono;
 import reactor.test.StepVerifier;
 import reactor.util.context.Context;
 
-/** Limits for each key, by a time that passes when it is told to. */
+/** Lookups of limits by key, in virtual time. */
 class LimitLookupTest {
 
     private static final Limit FREE = Limit.perMinute(2);
@@ -43,7 +43,7 @@ class LimitLookupTest {
             "clashing", Mono.just(List.of(FREE, GOLD)));
 
     @AfterEach
-    void realTimeAgain() {
+    void restoreRealTime() {
         time.close();
     }
 
@@ -103,7 +103,7 @@ class LimitLookupTest {
     }
 
     @Test
-    void whateverTheFunctionThrowsIsAFailure() {
+    void anExceptionOfTheFunctionIsAFailure() {
         for (Throwable thrown : List.of(new IOException("no database"), new AssertionError("no sense"))) {
             RateLimiter limiter = limiter(LimitLookup.of(key -> {
                 LimitLookupTest.<RuntimeException>sneak(thrown);
@@ -114,14 +114,14 @@ class LimitLookupTest {
     }
 
     @Test
-    void anyTimeIsATime() {
+    void anyPositiveTimeoutIsValid() {
         RateLimiter limiter = limiter(LimitLookup.of(key -> Mono.fromCallable(() -> List.of(FREE)))
                 .timeout(Duration.ofSeconds(Long.MAX_VALUE)));
         assertThat(limiter.tryAcquire("a").block().limits().get(0).limit()).isEqualTo(FREE);
     }
 
     @Test
-    void whatTakesLessThanItsTimeIsWaitedFor() {
+    void aLookupWithinItsTimeoutIsUsed() {
         RateLimiter limiter = limiter(lookup());
         StepVerifier.create(limiter.tryAcquire("slow"))
                 .expectSubscription()
@@ -234,7 +234,7 @@ class LimitLookupTest {
     }
 
     @Test
-    void whoWaitsAndWhatFlowsWaitsForItsOwnLimits() {
+    void waitersAndStreamsUseTheirLookedUpLimits() {
         RateLimiter limiter = limiter(lookup());
         List<String> served = new ArrayList<>();
         limiter.tryAcquire("free", 2).block();
@@ -318,7 +318,7 @@ class LimitLookupTest {
         StepVerifier.create(clash).verifyError(IllegalArgumentException.class);
     }
 
-    /** Throws what is checked, as a function in Kotlin may. */
+    /** Throws a checked exception, as a function in Kotlin may. */
     @SuppressWarnings({"unchecked", "TypeParameterUnusedInFormals"})
     private static <E extends Throwable> void sneak(Throwable thrown) throws E {
         throw (E) thrown;

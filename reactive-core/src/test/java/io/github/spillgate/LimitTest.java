@@ -176,7 +176,7 @@ class LimitTest {
                 long resolution = Limit.of(permits, Duration.ofMillis(millis))
                         .resolution()
                         .toMillis();
-                // Live at once: the slot of now, and every one whose end is less than a window old.
+                // Live slots: the current one, and each one that ended less than a window ago.
                 long live = (millis + resolution - 1) / resolution + 1;
                 assertThat(live).as("%d in %d ms", permits, millis).isLessThanOrEqualTo(Limit.MOST_LOG_ENTRIES);
             }
@@ -210,7 +210,7 @@ class LimitTest {
     }
 
     @Test
-    void aLimitTellsWhatItHasBeenMade() {
+    void gettersReturnTheSettings() {
         Limit limit = Limit.perMinute(10);
         assertThat(limit.isCountingDenied()).isFalse();
         assertThat(limit.countingDenied().isCountingDenied()).isTrue();
@@ -237,7 +237,7 @@ class LimitTest {
     }
 
     @Test
-    void whatIsNotChangedIsKept() {
+    void eachMethodKeepsTheOtherSettings() {
         Limit all = Limit.perDay(5).countingDenied().named("x").counter().alignedToClock();
         assertThat(all).hasToString("5/24h counter aligned counting-denied name=x");
         assertThat(Limit.perDay(5)
@@ -280,7 +280,7 @@ class LimitTest {
                 .doesNotHaveDuplicates();
     }
 
-    /** Nodes of an older and of a newer version run side by side, and count together. */
+    /** Instances of different versions share their counts. */
     @Test
     void theIdentityIsTheOneThatOtherVersionsLookFor() {
         assertThat(Limit.perMinute(10).identity()).isEqualTo("1m:L60000.1");

@@ -2,7 +2,7 @@ package io.github.spillgate;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-/** What holds of a limiter when everybody who waited has been answered or has gone. */
+/** Assertions on a limiter without waiters. */
 public final class LineAssertions {
 
     private LineAssertions() {}

@@ -38,8 +38,8 @@ import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
 /**
- * What a native image is told to keep is what is looked up by name at run time: nothing is missing, and nothing is left
- * over. This computes the whole file from what the limiter's own caches, breaker and scripts are.
+ * The metadata for native images lists exactly the classes, fields and resources that are looked up by name at run
+ * time. The test computes the whole file from the caches, the breaker and the scripts.
  */
 class NativeImageTest {
 
@@ -50,14 +50,14 @@ class NativeImageTest {
     private static final List<String> LIBRARIES = List.of(CAFFEINE, "io.github.resilience4j.");
     private static final Path SCRIPTS = Path.of("src", "main", "resources", "io", "github", "spillgate", "redis");
 
-    /** By the type that has to be reached, and the type that is kept then. */
+    /** By the type that must be reachable, and the type that is kept in that case. */
     private final Map<String, Map<String, Kept>> reflection = new TreeMap<>();
 
     @Test
-    void whatIsLookedUpByNameIsKept() throws Exception {
-        afterUseOf(UseOfTheLocalStore.class, apart -> keepCachesOf(apart, CountTable.class));
-        afterUseOf(UseOfCachedLimits.class, apart -> keepCachesOf(apart, CachedLimits.class));
-        afterUseOf(UseOfTheBreaker.class, apart -> {});
+    void classesThatAreLoadedByNameAreListed() throws Exception {
+        afterUseOf(UseOfTheLocalStore.class, loader -> keepCachesOf(loader, CountTable.class));
+        afterUseOf(UseOfCachedLimits.class, loader -> keepCachesOf(loader, CachedLimits.class));
+        afterUseOf(UseOfTheBreaker.class, loader -> {});
         try (InputStream file = getClass().getClassLoader().getResourceAsStream(FILE)) {
             assertThat(file).as(FILE).isNotNull();
             assertThat(new String(file.readAllBytes(), StandardCharsets.UTF_8)).isEqualTo(document());
@@ -65,7 +65,7 @@ class NativeImageTest {
     }
 
     @Test
-    void nobodyElseBuildsACache() {
+    void noOtherClassBuildsACache() {
         noClasses()
                 .that()
                 .doNotHaveFullyQualifiedName(CountTable.class.getName())
@@ -76,33 +76,32 @@ class NativeImageTest {
                 .check(OurClasses.ALL);
     }
 
-    private void afterUseOf(Class<? extends Runnable> use, Keeping keeping) throws Exception {
-        try (Apart apart = new Apart()) {
-            ((Runnable) apart.loadClass(use.getName()).getDeclaredConstructor().newInstance()).run();
-            keeping.keep(apart);
-            for (String name : Set.copyOf(apart.loaded)) {
+    private void afterUseOf(Class<? extends Runnable> use, Listing listing) throws Exception {
+        try (RecordingClassLoader loader = new RecordingClassLoader()) {
+            ((Runnable) loader.loadClass(use.getName()).getDeclaredConstructor().newInstance()).run();
+            listing.keep(loader);
+            for (String name : Set.copyOf(loader.loaded)) {
                 if (LIBRARIES.stream().anyMatch(name::startsWith)) {
-                    keepFieldsOf(apart.loadClass(name));
+                    keepFieldsOf(loader.loadClass(name));
                 }
             }
         }
     }
 
     /**
-     * Caffeine finds the class of a cache, and that of its nodes, by a name that it puts together of the cache's
-     * settings.
+     * Caffeine composes the names of the classes of a cache and of its nodes from the settings of the cache.
      */
-    private void keepCachesOf(Apart apart, Class<?> user) throws Exception {
-        for (String name : namesOf(apart, "LocalCacheFactory")) {
+    private void keepCachesOf(RecordingClassLoader loader, Class<?> user) throws Exception {
+        for (String name : namesOf(loader, "LocalCacheFactory")) {
             keep(user.getName(), CAFFEINE + name).fields.add("FACTORY");
         }
-        for (String name : namesOf(apart, "NodeFactory")) {
+        for (String name : namesOf(loader, "NodeFactory")) {
             keep(user.getName(), CAFFEINE + name).isMade = true;
         }
     }
 
-    private static Set<String> namesOf(Apart apart, String factory) throws Exception {
-        Field factories = apart.loadClass(CAFFEINE + factory).getDeclaredField("FACTORIES");
+    private static Set<String> namesOf(RecordingClassLoader loader, String factory) throws Exception {
+        Field factories = loader.loadClass(CAFFEINE + factory).getDeclaredField("FACTORIES");
         factories.setAccessible(true);
         Set<String> names = new TreeSet<>();
         ((Map<?, ?>) factories.get(null)).keySet().forEach(name -> names.add(name.toString()));
@@ -115,7 +114,7 @@ class NativeImageTest {
             if (Modifier.isStatic(field.getModifiers()) && field.getType() == VarHandle.class) {
                 field.setAccessible(true);
                 VarHandle handle = (VarHandle) field.get(null);
-                // Those of arrays have one coordinate more, and find nothing by its name.
+                // Handles of arrays have another coordinate, and no lookup by name.
                 if (handle.coordinateTypes().size() == 1) {
                     VarHandleDesc described = handle.describeConstable().orElseThrow();
                     ClassDesc owner =
@@ -153,14 +152,14 @@ class NativeImageTest {
         return "    {\n      \"condition\": {\n        \"typeReached\": \"" + reached + "\"\n      },\n";
     }
 
-    /** What a use has shown that is to be kept. */
+    /** Lists what a use needs. */
     @FunctionalInterface
-    private interface Keeping {
+    private interface Listing {
 
-        void keep(Apart apart) throws Exception;
+        void keep(RecordingClassLoader loader) throws Exception;
     }
 
-    /** What is kept of a type. */
+    /** The members of a type that are kept. */
     private static final class Kept {
 
         private final Set<String> fields = new TreeSet<>();
@@ -183,12 +182,12 @@ class NativeImageTest {
         }
     }
 
-    /** Loads all classes once more, and notes which, so that other tests of this process have no part in it. */
-    private static final class Apart extends URLClassLoader {
+    /** A class loader that loads all classes again and records their names, independent of other tests. */
+    private static final class RecordingClassLoader extends URLClassLoader {
 
         private final Set<String> loaded = new ConcurrentSkipListSet<>();
 
-        Apart() {
+        RecordingClassLoader() {
             super(classPath(), ClassLoader.getPlatformClassLoader());
         }
 
@@ -201,7 +200,7 @@ class NativeImageTest {
 
         private static URL[] classPath() {
             return Stream.of(System.getProperty("java.class.path").split(System.getProperty("path.separator")))
-                    .map(Apart::url)
+                    .map(RecordingClassLoader::url)
                     .toArray(URL[]::new);
         }
 
@@ -209,12 +208,12 @@ class NativeImageTest {
             try {
                 return Path.of(path).toUri().toURL();
             } catch (MalformedURLException e) {
-                throw new IllegalArgumentException("no place of classes: " + path, e);
+                throw new IllegalArgumentException("not a path of classes: " + path, e);
             }
         }
     }
 
-    /** Counts more than fits, and the same again. */
+    /** Counts more keys than fit, twice. */
     public static final class UseOfTheLocalStore implements Runnable {
 
         @Override
@@ -229,7 +228,7 @@ class NativeImageTest {
         }
     }
 
-    /** Remembers more than fits, and the same again. */
+    /** Looks up more keys than fit, twice. */
     public static final class UseOfCachedLimits implements Runnable {
 
         @Override
@@ -242,7 +241,7 @@ class NativeImageTest {
         }
     }
 
-    /** By count, as it is unless told otherwise, and by time. */
+    /** Uses breakers with both kinds of windows: by number of calls, the default, and by time. */
     public static final class UseOfTheBreaker implements Runnable {
 
         @Override
@@ -255,7 +254,7 @@ class NativeImageTest {
         }
     }
 
-    /** A store that nobody knows to answer in time. */
+    /** A store without a deadline of its own. */
     private static final class Slow extends Unprotected {
 
         Slow() {

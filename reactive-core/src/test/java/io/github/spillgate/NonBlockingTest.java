@@ -16,11 +16,11 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-/** BlockHound watches all tests of this module; here it is shown to be awake, and given much to look at. */
+/** BlockHound is active in all tests of this module. This one checks that it detects blocking calls. */
 class NonBlockingTest {
 
     @Test
-    void aBlockingCallWouldBeSeen() {
+    void aBlockingCallIsDetected() {
         assertThatThrownBy(() -> Mono.fromCallable(() -> new CountDownLatch(1).await(1, TimeUnit.MILLISECONDS))
                         .subscribeOn(Schedulers.parallel())
                         .block())
@@ -28,7 +28,7 @@ class NonBlockingTest {
     }
 
     @Test
-    void theLocalStoreDoesNotBlockAlsoWhereItForgets() {
+    void theLocalStoreDoesNotBlockEvenDuringEvictions() {
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(LocalStore.bounded(64))
                 .limit(Limit.perMinute(20))
@@ -45,7 +45,7 @@ class NonBlockingTest {
     }
 
     @Test
-    void theRedisStoreDoesNotBlockFromTheFirstQuestionOn() {
+    void theRedisStoreDoesNotBlockFromTheFirstRequestOn() {
         RedisClient client = RedisClient.create(RedisForTests.first().uri());
         RateLimiter limiter = RateLimiter.builder("test-" + System.nanoTime())
                 .store(RedisStore.create(client))

@@ -85,7 +85,7 @@ class RateLimiterTest {
         assertThat(limiter.tryAcquire(Collections.nCopies(17, Charge.of("a")))
                         .block()
                         .isAllowed())
-                .as("equal charges are one claim, but more than the limit holds")
+                .as("equal charges are one claim, with a cost above the limit")
                 .isFalse();
     }
 
@@ -99,7 +99,7 @@ class RateLimiterTest {
     }
 
     @Test
-    void severalWhoAskForNothingOfOneKeyAskForNothing() {
+    void severalChargesOfZeroOnOneKeyTakeNothing() {
         Charge nothing = Charge.of("a").permits(0);
         Decision decision =
                 limiter(Limit.perMinute(1)).tryAcquire(nothing, nothing).block();
@@ -147,7 +147,7 @@ class RateLimiterTest {
     }
 
     @Test
-    void aDecisionOfAnotherStoreIsNotGivenBack() {
+    void aDecisionOfAnotherStoreIsNotRefunded() {
         RateLimiter limiter = limiter(Limit.perMinute(5));
         RateLimiter other = RateLimiter.builder("test")
                 .store(LocalStore.bounded(100, clock))
@@ -162,7 +162,7 @@ class RateLimiterTest {
     }
 
     @RepeatedTest(20)
-    void twoWhoGiveBackTheSameDecisionGiveItBackOnce() {
+    void concurrentRefundsOfADecisionRefundItOnce() {
         RateLimiter limiter = limiter(Limit.perMinute(100));
         limiter.tryAcquire("a", 50).block();
         Decision decision = limiter.tryAcquire("a", 2).block();
@@ -197,7 +197,7 @@ class RateLimiterTest {
     }
 
     @Test
-    void logLinesHoldNoKeys() {
+    void textsForLogsContainNoKeys() {
         RateLimiter limiter = limiter(Limit.perMinute(1));
         Decision first = limiter.tryAcquire("secret").block();
         Decision second = limiter.tryAcquire("secret").block();
@@ -228,7 +228,7 @@ class RateLimiterTest {
         return builder.build();
     }
 
-    /** Fails whatever it is asked. */
+    /** A store that fails each call. */
     private static final class NoStore implements LimitStore {
         @Override
         public Optional<Duration> deadline() {

@@ -18,9 +18,7 @@ import reactor.core.publisher.Flux;
 
 class ThrottlePropertyTest {
 
-    /**
-     * Whatever is requested, when, and however late the store answers: all comes, once, in its order, and in its rate.
-     */
+    /** For any pattern of demand and any delay of the store, each element is emitted once, in order, at the rate. */
     @Property(tries = 500)
     void everyPatternOfRequestsIsServed(@ForAll long seed) {
         try (VirtualTime time = new VirtualTime()) {

@@ -28,7 +28,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
-/** The rules of Reactive Streams, as their own kit checks them, for what a throttle is on both its sides. */
+/** The rules of Reactive Streams, checked by their TCK, for a throttle as a publisher and as a subscriber. */
 class ThrottleRulesTest {
 
     private static final int WAIT_MILLIS = 2_000;
@@ -57,14 +57,14 @@ class ThrottleRulesTest {
     }
 
     @Test
-    void theKitIsRead() {
+    void theTckHasRules() {
         assertThat(whereAThrottleIsAPublisherThatNeverHasToWait().count()).isGreaterThan(30);
         assertThat(whereAThrottleIsASubscriber().count()).isGreaterThan(10);
     }
 
     /**
-     * The first test starts all checks, {@value #AT_ONCE} at a time, for several do nothing but wait
-     * {@value #WAIT_MILLIS} ms.
+     * The first test starts all checks, {@value #AT_ONCE} at a time, because some only wait for {@value #WAIT_MILLIS}
+     * ms.
      */
     private static Stream<DynamicTest> rules(Class<?> kit, Supplier<?> verification) {
         Map<String, Mono<Optional<Throwable>>> outcomes = new LinkedHashMap<>();
@@ -127,7 +127,7 @@ class ThrottleRulesTest {
                 .build();
     }
 
-    /** What the throttle emits. */
+    /** The throttle as a publisher. */
     public static final class AsPublisher extends PublisherVerification<Integer> {
 
         private final RateLimiter limiter;
@@ -149,7 +149,7 @@ class ThrottleRulesTest {
         }
     }
 
-    /** What the throttle takes in. */
+    /** The throttle as a subscriber. */
     public static final class AsSubscriber extends SubscriberBlackboxVerification<Integer> {
 
         AsSubscriber() {

@@ -29,7 +29,7 @@ import reactor.test.StepVerifier;
 import reactor.test.publisher.TestPublisher;
 import reactor.util.context.Context;
 
-/** Streams slowed to their limit, by a time that passes when it is told to. */
+/** Streams that are slowed to a limit, in virtual time. */
 class ThrottleTest {
 
     private final VirtualTime time = new VirtualTime();
@@ -39,12 +39,12 @@ class ThrottleTest {
     private final List<Long> at = new ArrayList<>();
 
     @AfterEach
-    void realTimeAgain() {
+    void restoreRealTime() {
         time.close();
     }
 
     @Test
-    void everythingGoesOutInItsOrderAtTheRateOfTheLimit() {
+    void elementsAreEmittedInOrderAtTheRateOfTheLimit() {
         RateLimiter limiter = limiter(Limit.perSecond(5));
         StepVerifier.create(Flux.range(0, 13).transform(limiter.throttle("a")))
                 .expectNext(0, 1, 2, 3, 4)
@@ -74,7 +74,7 @@ class ThrottleTest {
                     .subscribe(this::note);
             for (int i = 0; i < 10_000; i++) {
                 time.passMillis(1);
-                assertThat(given.size() - out.size()).as("in hand").isLessThanOrEqualTo(Throttle.MAX_WAITING);
+                assertThat(given.size() - out.size()).as("waiting elements").isLessThanOrEqualTo(Throttle.MAX_WAITING);
             }
             running.dispose();
             assertThat(out)
@@ -88,7 +88,7 @@ class ThrottleTest {
     }
 
     @Test
-    void noMoreIsRequestedThanIsAskedForAndThanCanBeLetThrough() {
+    void upstreamDemandIsBoundedByDownstreamDemandAndRemainingPermits() {
         RateLimiter limiter = limiter(Limit.perSecond(3));
         List<Long> requests = new ArrayList<>();
         StepVerifier.create(Flux.range(0, 100).doOnRequest(requests::add).transform(limiter.throttle("a")), 0)
@@ -99,7 +99,7 @@ class ThrottleTest {
                 .then(() -> assertThat(requests).containsExactly(1L))
                 .thenRequest(1_000)
                 .expectNext(1, 2)
-                .then(() -> assertThat(requests).as("one waits").containsExactly(1L, 2L, 1L))
+                .then(() -> assertThat(requests).as("one element waits").containsExactly(1L, 2L, 1L))
                 .then(() -> time.passMillis(1_001))
                 .expectNext(3, 4, 5)
                 .then(() ->
@@ -110,7 +110,7 @@ class ThrottleTest {
     }
 
     @Test
-    void asManyAreAskedForAtATimeAsThereIsRoomFor() {
+    void asManyElementsWaitAsPermitsRemain() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(100));
         List<Long> requests = new ArrayList<>();
         Flux.range(0, 1_000)
@@ -119,14 +119,16 @@ class ThrottleTest {
                 .subscribe(this::note);
         assertThat(held.held()).isOne();
         held.answer(0);
-        assertThat(requests).as("99 remain, and 16 is the most").containsExactly(1L, 16L);
+        assertThat(requests)
+                .as("99 permits remain, and at most 16 elements wait")
+                .containsExactly(1L, 16L);
         held.answerAll();
         assertThat(out).hasSize(100);
         assertThat(held.takes()).isLessThan(105);
     }
 
     @Test
-    void theEndOfTheSourceEndsTheStreamAlsoWhenNothingIsInHand() {
+    void theStreamCompletesEvenIfNoElementWaits() {
         TestPublisher<Integer> source = TestPublisher.create();
         StepVerifier.create(source.flux().transform(limiter(Limit.perSecond(5)).throttle("a")))
                 .then(() -> source.next(0))
@@ -137,7 +139,7 @@ class ThrottleTest {
     }
 
     @Test
-    void whoCostsMoreIsAskedForLessOftenAtATime() {
+    void fewerElementsWaitIfTheyCostMore() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(15));
         List<Long> requests = new ArrayList<>();
         Flux.range(0, 10)
@@ -145,11 +147,11 @@ class ThrottleTest {
                 .transform(limiter.throttle("a", element -> 5))
                 .subscribe(this::note);
         held.answer(0);
-        assertThat(requests).as("10 remain, and that is two").containsExactly(1L, 2L);
+        assertThat(requests).as("10 permits remain, enough for two elements").containsExactly(1L, 2L);
     }
 
     @Test
-    void nothingIsTakenForElementsThatNobodyHasAskedFor() {
+    void noPermitIsTakenForElementsWithoutDemand() {
         RateLimiter limiter = limiter(Limit.perSecond(5));
         StepVerifier.create(Flux.range(0, 10).transform(limiter.throttle("a")), 2)
                 .expectNext(0, 1)
@@ -174,7 +176,7 @@ class ThrottleTest {
     }
 
     @Test
-    void whatCostsNothingAsksNobodyAndStillKeepsItsOrder() {
+    void elementsWithoutCostNeedNoDecisionAndKeepTheirOrder() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(10));
         Flux.just(0, 0, 3, 0).transform(limiter.throttle("a", cost -> cost)).subscribe(this::note);
         assertThat(out).containsExactly(0, 0);
@@ -185,7 +187,7 @@ class ThrottleTest {
     }
 
     @Test
-    void severalStreamsAndCallersShareTheLine() {
+    void severalStreamsAndCallersShareTheQueue() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         List<String> order = new ArrayList<>();
         Flux.just("a0", "a1").transform(limiter.throttle("a")).subscribe(order::add);
@@ -197,7 +199,7 @@ class ThrottleTest {
     }
 
     @Test
-    void theErrorOfTheSourceComesAfterWhatCameBeforeIt() {
+    void anErrorOfTheSourceFollowsEarlierElements() {
         RateLimiter limiter = limiter(Limit.perSecond(2));
         StepVerifier.create(Flux.range(0, 3)
                         .concatWith(Mono.error(new IllegalStateException("of the source")))
@@ -228,13 +230,13 @@ class ThrottleTest {
         held.answerAll();
         assertThat(out).containsExactly(0);
         assertThat(used(Limit.perSecond(100)))
-                .as("only what went out is charged")
+                .as("only emitted elements are charged")
                 .isOne();
         assertNobodyIsLeft(limiter);
     }
 
     @Test
-    void aCostThatNeverFitsIsTheStreamsErrorAfterWhatCameBeforeIt() {
+    void aCostThatNeverFitsFailsTheStreamAfterEarlierElements() {
         RateLimiter limiter = limiter(Limit.perSecond(5));
         TestPublisher<Integer> source = TestPublisher.create();
         StepVerifier.create(source.flux().transform(limiter.throttle("a", cost -> cost)))
@@ -249,7 +251,7 @@ class ThrottleTest {
     }
 
     @Test
-    void aFunctionThatThrowsOrIsNegativeIsTheStreamsError() {
+    void aCostFunctionThatThrowsOrIsNegativeFailsTheStream() {
         RateLimiter limiter = limiter(Limit.perSecond(5));
         StepVerifier.create(Flux.just(1, 0).transform(limiter.throttle("a", element -> 1 / element)))
                 .expectNext(1)
@@ -261,7 +263,7 @@ class ThrottleTest {
     }
 
     @Test
-    void anErrorOfTheStoreIsTheStreamsError() {
+    void anErrorOfTheStoreFailsTheStream() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(5));
         TestPublisher<Integer> source = TestPublisher.create();
         StepVerifier.create(source.flux().transform(limiter.throttle("a")))
@@ -290,7 +292,7 @@ class ThrottleTest {
     }
 
     @Test
-    void whereNoPlaceIsFreeTheStreamSaysSo() {
+    void aFullQueueFailsTheStream() {
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(store)
                 .limit(Limit.perSecond(1))
@@ -306,7 +308,7 @@ class ThrottleTest {
     }
 
     @Test
-    void aSourceThatCannotBeSlowedIsTold() {
+    void aSourceWithoutBackpressureFails() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         TestPublisher<Integer> source = TestPublisher.createNoncompliant(TestPublisher.Violation.REQUEST_OVERFLOW);
         StepVerifier.create(source.flux().transform(limiter.throttle("a")))
@@ -320,7 +322,7 @@ class ThrottleTest {
     }
 
     @Test
-    void asManyAreTakenInHandAsMayBeAndTheOneTooManyIsDiscarded() {
+    void anElementBeyondTheMaximumIsDiscarded() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(100));
         TestPublisher<Integer> source = TestPublisher.createNoncompliant(TestPublisher.Violation.REQUEST_OVERFLOW);
         List<Throwable> errors = new ArrayList<>();
@@ -342,7 +344,7 @@ class ThrottleTest {
     }
 
     @Test
-    void permitsThatGrowOldWhileTheSubscriberIsBusyAreGivenBackAndOthersWaitedFor() {
+    void stalePermitsAreRefundedAndReplaced() {
         Limit limit = Limit.perSecond(10);
         RateLimiter limiter = limiter(limit);
         Flux.range(0, 40).transform(limiter.throttle("a")).subscribe(element -> {
@@ -358,7 +360,7 @@ class ThrottleTest {
     }
 
     @Test
-    void permitsThatGrowOldAreChargedToNobody() {
+    void stalePermitsAreNotCharged() {
         Limit limit = Limit.perMinute(100);
         Flux.range(0, 40).transform(limiter(limit).throttle("a")).subscribe(element -> {
             note(element);
@@ -371,7 +373,7 @@ class ThrottleTest {
     }
 
     @Test
-    void permitsThatAreGivenBackGoToThoseWhoWait() {
+    void refundedPermitsGoToWaiters() {
         RateLimiter limiter = limiter(Limit.perMinute(5));
         List<String> served = new ArrayList<>();
         Disposable stream = Flux.range(0, 100).transform(limiter.throttle("a")).subscribe(element -> {
@@ -381,15 +383,15 @@ class ThrottleTest {
                 time.passMillis(20);
             }
         });
-        assertThat(served).as("without that any more time passes").containsExactly("a caller");
+        assertThat(served).as("without further time").containsExactly("a caller");
         assertThat(out).containsExactly(0, 1, 2, 3);
         stream.dispose();
         assertNobodyIsLeft(limiter);
     }
 
-    /** It was on its way when the stream was cancelled, and nothing could stop it. */
+    /** A decision that was in flight during the cancellation, from a source that ignores it. */
     @Test
-    void aPermitThatComesWhenTheStreamHasGoneIsGivenBack() {
+    void aPermitGrantedAfterCancellationIsRefunded() {
         Limit limit = Limit.perSecond(10);
         RateLimiter limiter = limiter(limit);
         Decision granted = limiter.tryAcquire("a").block();
@@ -404,7 +406,7 @@ class ThrottleTest {
     }
 
     @Test
-    void whoIsSlowIsNotAskedForMoreThanOneAhead() {
+    void aSlowSubscriberGetsOneElementInAdvance() {
         RateLimiter limiter = limiter(Limit.perMinute(1_000));
         long[] asked = {0};
         Flux.range(0, 100)
@@ -434,7 +436,7 @@ class ThrottleTest {
     }
 
     @Test
-    void afterTheEndNothingIsAskedOrDroppedOrLost() {
+    void signalsAfterTheEndHaveNoEffect() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(100));
         TestPublisher<Integer> source = TestPublisher.createNoncompliant(TestPublisher.Violation.CLEANUP_ON_TERMINATE);
         List<Object> discarded = new ArrayList<>();
@@ -455,11 +457,11 @@ class ThrottleTest {
         held.fail(0);
         Hooks.resetOnErrorDropped();
         assertThat(errors).hasSize(1);
-        assertThat(dropped).as("one error for one stream").isEmpty();
+        assertThat(dropped).as("one error per stream").isEmpty();
     }
 
     @Test
-    void anElementWhoseCostCannotBeToldIsDiscarded() {
+    void anElementWhoseCostFunctionThrowsIsDiscarded() {
         RateLimiter limiter = limiter(Limit.perSecond(100));
         List<Integer> discarded = new ArrayList<>();
         Flux.just(1, 0)
@@ -481,7 +483,7 @@ class ThrottleTest {
     }
 
     @Test
-    void whereALookupDeniesTheStreamSaysSo() {
+    void aDenyingLookupFailsTheStream() {
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(store)
                 .limit(Limit.perSecond(1))
@@ -528,16 +530,16 @@ class ThrottleTest {
                     @Override
                     public Mono<Decision> take(List<Claim> claims) {
                         return Mono.deferContextual(context -> {
-                            seen.add("store " + context.get("who"));
+                            seen.add("store " + context.get("name"));
                             return super.take(claims);
                         });
                     }
                 })
                 .limit(Limit.perSecond(1))
                 .build();
-        Flux.deferContextual(context -> Flux.just("source " + context.get("who")))
+        Flux.deferContextual(context -> Flux.just("source " + context.get("name")))
                 .transform(limiter.throttle("a"))
-                .contextWrite(Context.of("who", "me"))
+                .contextWrite(Context.of("name", "me"))
                 .subscribe(seen::add);
         assertThat(seen).containsExactly("store me", "source me");
     }

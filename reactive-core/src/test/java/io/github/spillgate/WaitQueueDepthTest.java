@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** However many come to a line again when they are told something, the stack does not grow with their number. */
+/** The depth of the stack does not grow with the number of callers that return to a wait queue. */
 class WaitQueueDepthTest {
 
     private static final int MANY = 1_000;
@@ -29,7 +29,7 @@ class WaitQueueDepthTest {
                 .flatMap(
                         i -> Flux.range(0, 3)
                                 .transform(limiter.throttle("a"))
-                                .doOnNext(e -> look())
+                                .doOnNext(e -> recordDepth())
                                 .count(),
                         MANY)
                 .collectList()
@@ -39,13 +39,13 @@ class WaitQueueDepthTest {
     }
 
     @Test
-    void whoComesAgainWhenHeIsServed() {
+    void callersThatWaitAgainWhenServed() {
         RateLimiter limiter = limiter(LocalStore.bounded(100));
         limiter.tryAcquire("a", 10_000).block();
         Flux.range(0, MANY)
                 .flatMap(
                         i -> limiter.acquire("a", LONG)
-                                .doOnNext(decision -> look())
+                                .doOnNext(decision -> recordDepth())
                                 .flatMap(first -> limiter.acquire("a", LONG)),
                         MANY)
                 .doOnNext(decision -> assertThat(decision.isAllowed()).isTrue())
@@ -54,7 +54,7 @@ class WaitQueueDepthTest {
     }
 
     @Test
-    void whoTriesAgainAfterAnError() {
+    void callersThatRetryAfterAnError() {
         AtomicInteger asked = new AtomicInteger();
         RateLimiter limiter = limiter(new Unprotected(LocalStore.bounded(100)) {
             @Override
@@ -66,13 +66,17 @@ class WaitQueueDepthTest {
             }
         });
         Flux.range(0, MANY)
-                .flatMap(i -> limiter.acquire("a", LONG).doOnError(e -> look()).retry(1), MANY)
+                .flatMap(
+                        i -> limiter.acquire("a", LONG)
+                                .doOnError(e -> recordDepth())
+                                .retry(1),
+                        MANY)
                 .doOnNext(decision -> assertThat(decision.isAllowed()).isTrue())
                 .blockLast(LONG);
         assertThat(deepest.get()).isPositive().isLessThan(DEEP);
     }
 
-    private void look() {
+    private void recordDepth() {
         int frames = StackWalker.getInstance().walk(all -> (int) all.count());
         deepest.accumulateAndGet(frames, Math::max);
     }

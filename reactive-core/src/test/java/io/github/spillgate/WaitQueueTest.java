@@ -14,9 +14,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/**
- * What becomes of those in a line while somebody meddles with the scheduler that it has its time and its alarms from.
- */
+/** A wait queue on a scheduler with a time and timers that the test changes. */
 class WaitQueueTest {
 
     private static final Duration LONG = Duration.ofHours(1);
@@ -40,7 +38,7 @@ class WaitQueueTest {
     }
 
     @Test
-    void aClockThatStepsBackChangesNothingForThoseWhoWait() {
+    void aClockThatStepsBackDoesNotAffectWaiters() {
         wait("first", LONG);
         scheduler.passMillis(30_000);
         wait("too late", Duration.ofSeconds(90));
@@ -54,7 +52,7 @@ class WaitQueueTest {
     }
 
     @Test
-    void whoComesWhileTheLimiterClosesIsToldSo() {
+    void aCallerThatJoinsDuringTheCloseFails() {
         scheduler.atTheNextLook(limiter::close);
         wait("late", LONG);
         assertThat(errors)
@@ -64,7 +62,7 @@ class WaitQueueTest {
     }
 
     @Test
-    void aLimiterThatIsClosedLeavesNoAlarm() {
+    void aClosedLimiterHasNoTimer() {
         wait("first", LONG);
         wait("second", LONG);
         assertThat(scheduler.alarms()).isOne();
@@ -74,7 +72,7 @@ class WaitQueueTest {
     }
 
     @Test
-    void anAlarmThatIsSetTooLateIsTakenBack() {
+    void aTimerThatIsSetTooLateIsCancelled() {
         scheduler.beforeTheNextAlarm(() -> limiter.reset("a").block());
         wait("first", LONG);
         assertThat(served).containsExactly("first");
@@ -83,7 +81,7 @@ class WaitQueueTest {
     }
 
     @Test
-    void whomNoAlarmCanWakeIsToldSo() {
+    void aWaiterFailsIfItsTimerIsRejected() {
         scheduler.beforeTheNextAlarm(() -> {
             throw new RejectedExecutionException("shut down");
         });
@@ -92,8 +90,8 @@ class WaitQueueTest {
         assertNobodyIsLeft(limiter);
     }
 
-    private void wait(String who, Duration longest) {
+    private void wait(String name, Duration longest) {
         limiter.acquire("a", longest)
-                .subscribe(decision -> served.add(decision.isAllowed() ? who : who + " denied"), errors::add);
+                .subscribe(decision -> served.add(decision.isAllowed() ? name : name + " denied"), errors::add);
     }
 }

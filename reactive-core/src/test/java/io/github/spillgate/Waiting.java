@@ -1,6 +1,6 @@
 package io.github.spillgate;
 
-/** How many wait in a limiter, for tests of other packages to see. */
+/** The number of wait queues of a limiter, for tests of other packages. */
 public final class Waiting {
 
     private Waiting() {}
