@@ -288,7 +288,12 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision that {@link #tryAcquire(String)} would make
      */
     public Mono<Decision> peek(String key) {
-        return peek(List.of(Charge.one(key)));
+        Charge charge = Charge.one(key);
+        if (claims.areLookedUp()) {
+            return peek(List.of(charge));
+        }
+        List<Claim> known = claims.of(charge);
+        return Mono.defer(() -> peekClaims(known));
     }
 
     /**
