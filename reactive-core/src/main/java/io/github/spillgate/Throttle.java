@@ -34,8 +34,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
     //
     // Slow subscribers. While the subscriber is busy with one element, the permits of the next ones become stale. A
     // stale permit is refunded when its element is the next to be emitted, and the element waits for another one. A
-    // slow
-    // subscriber gets only one element in advance.
+    // slow subscriber gets only one element in advance.
     //
     // Places. Only the first element must find a place in the wait queue. The permits of the others are requested in
     // advance. If no place is free for such a request, it is repeated when its element is the first.

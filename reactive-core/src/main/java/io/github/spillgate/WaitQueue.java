@@ -35,11 +35,10 @@ final class WaitQueue {
     // After a denial no attempt starts before the retry time of the denial.
     //
     // Lower bound of the wait. A denial says when the head can be served at the earliest. A limit of N permits grants
-    // at
-    // most N in a window, so a waiter with more than N permits ahead of it needs a second window, and so on. A waiter
-    // is
-    // denied at once if this bound is above its longest wait. While an attempt is in flight, no waiter is denied for
-    // that reason, because only the reply shows whether permits remain.
+    // at most N in a window, so a waiter with more than N permits ahead of it needs a second window, and so on. A
+    // caller is denied at once if this bound is above its longest wait. While attempts are in flight, the bound counts
+    // from the sending of the first one, and no waiter that is already in the queue is denied for that reason, because
+    // only the replies show whether permits remain.
     //
     // Locking. The monitor guards the state of this class, and no foreign code runs under it. Consequences of a state
     // change are added to "tasks", and the thread that made the change runs them after it has released the monitor. A
@@ -352,9 +351,8 @@ final class WaitQueue {
             return;
         }
         for (Waiter one : waiters.clear()) {
-            // A waiter that requests less than was denied may be served before the retry time once it is the head; then
-            // the waiters behind it count their windows from now. Those that request at least as much as was denied
-            // cannot be served before the retry time in any case.
+            // A head that requests less than was denied may be served before the retry time. The windows of the waiters
+            // behind it then count from now.
             Waiter head = waiters.isEmpty() ? one : waiters.first();
             boolean headMustWait = head != null && head.requestsAtLeast(denied.claims);
             long earliest = sum(headMustWait ? retryAt : denied.receivedAt, waiters.delayBehindHead(one));
