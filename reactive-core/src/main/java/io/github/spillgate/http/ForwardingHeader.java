@@ -3,14 +3,14 @@ package io.github.spillgate.http;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A header in which each proxy notes, to the right of what is there, from whom it got the request.
+ * A header in which each proxy appends, on the right, the address from which it received the request.
  *
- * <p>It is read from its end. What stands there is of the proxy next to us, which writes what is well formed; what
- * stands at the beginning may be of anybody. So garbage further to the left, such as a quote that never ends, changes
- * nothing in how its right end is read, and costs nothing.
+ * <p>It is read from right to left. The rightmost element was written by the nearest proxy and is well-formed; elements
+ * further left may come from a client. Malformed input on the left, such as a quote without an end, therefore neither
+ * affects how the right end is read nor costs time.
  */
 enum ForwardingHeader {
-    /** The one that everybody writes and nobody has specified: addresses, with a port or without. */
+    /** The de facto standard: addresses, with or without a port. */
     X_FORWARDED_FOR("X-Forwarded-For") {
         @Override
         int startOfElement(String line, int end) {
@@ -34,8 +34,8 @@ enum ForwardingHeader {
     },
 
     /**
-     * RFC 7239: parameters, of which {@code for} names the sender. Space around a semicolon, which the RFC does not
-     * know, is passed over, because many write it.
+     * RFC 7239: parameters, of which {@code for} names the sender. Space around a semicolon is not in the RFC, but
+     * common, so it is skipped.
      */
     FORWARDED("Forwarded") {
         @Override
@@ -47,7 +47,7 @@ enum ForwardingHeader {
                 if (c == ',' && !quoted) {
                     break;
                 }
-                // The quote that opens comes after an equals sign, so within quotes one after a backslash is escaped.
+                // An opening quote follows an equals sign, so within quotes a quote after a backslash is escaped.
                 boolean escaped = quoted && start > 1 && line.charAt(start - 2) == '\\';
                 if (c == '"' && !escaped) {
                     quoted = !quoted;
@@ -100,7 +100,7 @@ enum ForwardingHeader {
 
     static final int MALFORMED = -1;
 
-    /** Longer than anything that a proxy writes; it bounds the work for what somebody else has written. */
+    /** Longer than any element of a proxy. It bounds the work for elements that a client has written. */
     static final int LONGEST_ELEMENT = 1_024;
 
     private static final String FOR = "for";
@@ -118,12 +118,12 @@ enum ForwardingHeader {
     }
 
     /**
-     * Returns where the element begins that ends before {@code end}: at the beginning of the line or after a comma;
-     * {@link #MALFORMED} if that is not to be found.
+     * Returns the start of the element that ends before {@code end}, which is the start of the line or follows a comma;
+     * {@link #MALFORMED} if it cannot be determined.
      */
     abstract int startOfElement(String line, int end);
 
-    /** Returns the address that the element names; null if it is malformed, or names none. */
+    /** Returns the address in the element; null if it is malformed or has none. */
     abstract @Nullable IpAddress address(String element);
 
     static boolean isSpace(char c) {
@@ -146,7 +146,7 @@ enum ForwardingHeader {
         return i;
     }
 
-    /** Returns where the token or quoted string ends that begins here. */
+    /** Returns the end of the token or quoted string that starts here; {@link #MALFORMED} if there is none. */
     private static int skipValue(String text, int from) {
         if (from == text.length() || text.charAt(from) != '"') {
             int end = skipToken(text, from);
@@ -182,7 +182,7 @@ enum ForwardingHeader {
         return unquoted.toString();
     }
 
-    /** Reads {@code 192.0.2.1} or {@code [2001:db8::1]}, and the port after it if there is one. */
+    /** Parses {@code 192.0.2.1} or {@code [2001:db8::1]}, with an optional port. */
     private static @Nullable IpAddress node(String node, boolean obfuscatedPorts) {
         int end = node.startsWith("[") ? node.indexOf(']') + 1 : node.indexOf(':');
         if (end < 0) {

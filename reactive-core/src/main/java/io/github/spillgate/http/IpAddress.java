@@ -3,11 +3,10 @@ package io.github.spillgate.http;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An IPv4 or IPv6 address. An IPv4-mapped IPv6 address is the IPv4 address that it stands for, so that one host has one
- * address.
+ * An IPv4 or IPv6 address. An IPv4-mapped IPv6 address becomes the IPv4 address, so that a host has one address.
  *
- * <p>Read by hand, because the JDK's own reader takes what is no address for a name and looks that up, which blocks;
- * and because it is generous: {@code 010.1} is an address to it.
+ * <p>The parser is our own, because that of the JDK treats invalid addresses as host names and looks them up, which
+ * blocks. It also accepts {@code 010.1} as an address.
  *
  * @param bits 32 or 128
  * @param high the first 64 bits; those of an IPv4 address are its first 32
@@ -18,7 +17,7 @@ record IpAddress(int bits, long high, long low) {
     static final int V4_BITS = 32;
     static final int V6_BITS = 128;
 
-    /** How many bits come before the IPv4 address in an IPv4-mapped one. */
+    /** The number of bits before the IPv4 address in an IPv4-mapped one. */
     static final int MAPPED_BITS = V6_BITS - V4_BITS;
 
     private static final long NAT64 = 0x0064_ff9b_0000_0000L;
@@ -28,10 +27,7 @@ record IpAddress(int bits, long high, long low) {
     private static final int LONGEST_TEXT = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".length();
     private static final int GROUPS = 8;
 
-    /**
-     * Returns the address that the text is, or null if it is none; a port, a zone, brackets or space around it make it
-     * none.
-     */
+    /** Parses an address; returns null if it is invalid, also with a port, a zone, brackets or space around it. */
     static @Nullable IpAddress parse(String text) {
         if (text.length() > LONGEST_TEXT) {
             return null;
@@ -47,10 +43,7 @@ record IpAddress(int bits, long high, long low) {
         return new IpAddress(V4_BITS, address << 32, 0);
     }
 
-    /**
-     * Reads four decimal numbers up to the end of the text; a zero before another digit could mean octal, and is
-     * refused.
-     */
+    /** Parses four decimal numbers up to the end of the text. A leading zero could mean octal, so it is invalid. */
     private static long parseV4(String text, int from) {
         long address = 0;
         int i = from;
@@ -124,7 +117,7 @@ record IpAddress(int bits, long high, long low) {
         return ofGroups(groups, count, gap < 0 ? count : gap);
     }
 
-    /** Returns the address whose groups from {@code gap} to {@code count} are its last ones. */
+    /** Returns an address in which the groups from {@code gap} to {@code count} are the last ones. */
     private static IpAddress ofGroups(int[] groups, int count, int gap) {
         long high = 0;
         long low = 0;
@@ -169,14 +162,14 @@ record IpAddress(int bits, long high, long low) {
         return address >>> 24 == 0 ? null : v4(address);
     }
 
-    /** Returns whether the other address begins with the same bits, so many of them. */
+    /** Returns whether both addresses start with the same {@code prefix} bits. */
     boolean shares(int prefix, IpAddress other) {
         return bits == other.bits
                 && ((high ^ other.high) & mask(prefix)) == 0
                 && ((low ^ other.low) & mask(prefix - 64)) == 0;
     }
 
-    /** Returns the address with these bits at its beginning and zeros after them. */
+    /** Returns the first {@code prefix} bits of the address, followed by zeros. */
     IpAddress cut(int prefix) {
         return new IpAddress(bits, high & mask(prefix), low & mask(prefix - 64));
     }
@@ -189,7 +182,7 @@ record IpAddress(int bits, long high, long low) {
         return c >= '0' && c <= '9';
     }
 
-    /** Not {@link Character#digit(char, int)}: that knows the digits of every script. */
+    /** Does not use {@link Character#digit(char, int)}, which accepts the digits of every script. */
     private static int hex(char c) {
         if (isDigit(c)) {
             return c - '0';
@@ -198,7 +191,7 @@ record IpAddress(int bits, long high, long low) {
         return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
     }
 
-    /** Returns the one text that RFC 5952 has for the address. */
+    /** Returns the canonical text of the address (RFC 5952). */
     @Override
     public String toString() {
         StringBuilder text = new StringBuilder(LONGEST_TEXT);

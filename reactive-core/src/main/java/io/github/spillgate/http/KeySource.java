@@ -32,7 +32,7 @@ public interface KeySource {
      * @param match the request and the rule
      * @return the key; empty if there is none
      */
-    Mono<String> find(Match match);
+    Mono<String> find(RuleMatch match);
 
     /**
      * Returns a source of the client's address.
@@ -42,8 +42,8 @@ public interface KeySource {
      */
     static KeySource clientAddress(ClientAddress client) {
         Objects.requireNonNull(client, "client is null: expected what finds it, for example ClientAddress.ofPeer()");
-        return new Sources.AtHand(
-                "address", true, match -> client.resolve(match.request().peer(), match.request()::headers));
+        return new KeySources.RequestKey(
+                "address", false, match -> client.resolve(match.request().peer(), match.request()::headers));
     }
 
     /**
@@ -54,11 +54,11 @@ public interface KeySource {
      */
     static KeySource header(String name) {
         String field = checkName("header", name, "X-Api-Key");
-        if (!Tokens.is(field)) {
-            throw new IllegalArgumentException(
-                    "header " + Quoted.text(field) + " is no name of a field: expected one, for example \"X-Api-Key\"");
+        if (!HttpTokens.isToken(field)) {
+            throw new IllegalArgumentException("header " + SafeText.quote(field)
+                    + " is no name of a field: expected one, for example \"X-Api-Key\"");
         }
-        return of("header:" + field, match -> theOnly(match.request().headers(field)));
+        return of("header:" + field, match -> onlyValue(match.request().headers(field)));
     }
 
     /**
@@ -69,7 +69,7 @@ public interface KeySource {
      */
     static KeySource query(String name) {
         String parameter = checkName("query parameter", name, "api_key");
-        return of("query:" + parameter, match -> theOnly(match.request().queryParameters(parameter)));
+        return of("query:" + parameter, match -> onlyValue(match.request().queryParameters(parameter)));
     }
 
     /**
@@ -80,7 +80,7 @@ public interface KeySource {
      */
     static KeySource cookie(String name) {
         String cookie = checkName("cookie", name, "session");
-        return of("cookie:" + cookie, match -> theOnly(match.request().cookies(cookie)));
+        return of("cookie:" + cookie, match -> onlyValue(match.request().cookies(cookie)));
     }
 
     /**
@@ -90,7 +90,7 @@ public interface KeySource {
      * @return the source
      */
     static KeySource principal() {
-        return new Sources.Principal();
+        return new KeySources.PrincipalKey();
     }
 
     /**
@@ -124,7 +124,7 @@ public interface KeySource {
     static KeySource constant(String key) {
         String constant = checkName("constant key", key, "all");
         Optional<String> found = Optional.of(constant);
-        return new Sources.AtHand("constant:" + constant, true, match -> found);
+        return new KeySources.RequestKey("constant:" + constant, false, match -> found);
     }
 
     /**
@@ -135,7 +135,7 @@ public interface KeySource {
      * @return the source
      */
     static KeySource joined(KeySource... sources) {
-        return new Sources.Joined(Sources.several(sources));
+        return new KeySources.JoinedKey(KeySources.several(sources));
     }
 
     /**
@@ -146,7 +146,7 @@ public interface KeySource {
      * @return the source
      */
     static KeySource firstOf(KeySource... sources) {
-        return new Sources.FirstOf(Sources.several(sources));
+        return new KeySources.FirstKey(KeySources.several(sources));
     }
 
     /**
@@ -159,14 +159,14 @@ public interface KeySource {
      * @throws IllegalArgumentException if the secret is shorter
      */
     default KeySource hashed(byte[] secret) {
-        return new Sources.Hashed(this, secret);
+        return new KeySources.HashedKey(this, secret);
     }
 
-    private static KeySource of(String text, Function<Match, Optional<String>> find) {
-        return new Sources.AtHand(text, false, find);
+    private static KeySource of(String text, Function<RuleMatch, Optional<String>> value) {
+        return new KeySources.RequestKey(text, true, value);
     }
 
-    private static Optional<String> theOnly(List<String> values) {
+    private static Optional<String> onlyValue(List<String> values) {
         if (values.isEmpty()) {
             return Optional.empty();
         }

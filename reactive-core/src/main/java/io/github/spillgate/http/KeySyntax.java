@@ -71,7 +71,7 @@ public final class KeySyntax {
      * @throws IllegalArgumentException if the secret is shorter
      */
     public KeySyntax secret(byte[] secret) {
-        Sources.checkSecret(secret);
+        KeySources.checkSecret(secret);
         return new KeySyntax(client, beans, secret.clone());
     }
 
@@ -83,10 +83,10 @@ public final class KeySyntax {
      * @throws IllegalArgumentException if the text is invalid; the message says where, and what was expected
      */
     public KeySource parse(String text) {
-        Reader reader = new Reader(Objects.requireNonNull(text, "key is null: expected one, for example address"));
-        KeySource source = reader.firstOf();
-        if (!reader.isAtEnd()) {
-            throw reader.refused("nothing more, or | or + before another key; a name has no space in it, for example"
+        Parser parser = new Parser(Objects.requireNonNull(text, "key is null: expected one, for example address"));
+        KeySource source = parser.firstOf();
+        if (!parser.isAtEnd()) {
+            throw parser.refused("nothing more, or | or + before another key; a name has no space in it, for example"
                     + " header:X-Api-Key | address");
         }
         return source;
@@ -98,12 +98,12 @@ public final class KeySyntax {
     }
 
     /** A recursive descent parser. */
-    private final class Reader {
+    private final class Parser {
 
         private final String text;
         private int at;
 
-        Reader(String text) {
+        Parser(String text) {
             this.text = text;
         }
 
@@ -164,14 +164,14 @@ public final class KeySyntax {
         private KeySource bean(String name) {
             return beans.apply(name)
                     .orElseThrow(() -> new IllegalArgumentException(
-                            "key " + Quoted.text(text) + " names a key source " + Quoted.text(name)
+                            "key " + SafeText.quote(text) + " names a key source " + SafeText.quote(name)
                                     + " that is not there: expected the name of a bean of type KeySource, for example"
                                     + " bean:tenantKey"));
         }
 
         private KeySource hashed(KeySource source) {
             if (secret == null) {
-                throw new IllegalArgumentException("key " + Quoted.text(text)
+                throw new IllegalArgumentException("key " + SafeText.quote(text)
                         + " is to be hashed, and there is no secret: expected one of at least 16 characters, "
                         + "the same in all instances,"
                         + " as spillgate.secret in Spring Boot, \"secret\" in the options of Vert.x, or "
@@ -215,8 +215,8 @@ public final class KeySyntax {
         }
 
         IllegalArgumentException refused(String expected) {
-            return new IllegalArgumentException(
-                    "key " + Quoted.text(text) + " cannot be read at character " + (at + 1) + ": expected " + expected);
+            return new IllegalArgumentException("key " + SafeText.quote(text) + " cannot be read at character "
+                    + (at + 1) + ": expected " + expected);
         }
     }
 }

@@ -3,19 +3,19 @@ package io.github.spillgate.http;
 import java.util.Objects;
 
 /**
- * The addresses that begin with the same bits.
+ * A network: the addresses that start with the same bits.
  *
- * @param first the one with zeros after them
- * @param prefix how many bits
+ * @param first the address with zeros after these bits
+ * @param prefix the number of bits
  */
 record Network(IpAddress first, int prefix) {
 
     private static final String EXAMPLE = "\"10.0.0.0/8\", \"192.0.2.7\" or \"fd00::/8\"";
 
     /**
-     * Reads a network, or a single address. What an IPv4-mapped network holds are IPv4 addresses.
+     * Parses a network or a single address. An IPv4-mapped network contains IPv4 addresses.
      *
-     * @throws IllegalArgumentException if it is none
+     * @throws IllegalArgumentException if it is invalid
      */
     static Network parse(String text) {
         Objects.requireNonNull(text, () -> "trusted network is null: expected one, for example " + EXAMPLE);
@@ -36,7 +36,7 @@ record Network(IpAddress first, int prefix) {
         int most = address.bits() + skipped;
         int prefix = (slash < 0 ? most : number(text, slash + 1)) - skipped;
         if (prefix < 1 || prefix > address.bits()) {
-            // Without any bits it would hold all clients, and a client is who stands outside.
+            // With 0 bits it would contain all clients, and no address would be that of a client.
             throw refused(
                     text,
                     "has no such prefix",
@@ -55,11 +55,11 @@ record Network(IpAddress first, int prefix) {
     }
 
     private static IllegalArgumentException refused(String text, String what, String expected, String example) {
-        return new IllegalArgumentException("trusted network " + Quoted.text(text) + " " + what + ": expected "
+        return new IllegalArgumentException("trusted network " + SafeText.quote(text) + " " + what + ": expected "
                 + expected + ", for example " + example);
     }
 
-    /** Returns the number that the text ends with, or -1 if there is none. */
+    /** Returns the number at the end of the text; -1 if there is none. */
     private static int number(String text, int from) {
         int digits = text.length() - from;
         if (digits < 1 || digits > 3 || (digits > 1 && text.charAt(from) == '0')) {

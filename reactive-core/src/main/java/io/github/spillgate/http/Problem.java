@@ -50,24 +50,24 @@ public final class Problem {
      * @throws IllegalArgumentException if none of them is a denial
      */
     public static Problem of(List<Decision> decisions) {
-        boolean denied = false;
-        boolean onlyForWantOfAStore = true;
+        boolean isDenied = false;
+        boolean isOnlyByFallback = true;
         for (Decision decision : decisions) {
             if (!decision.isAllowed()) {
-                denied = true;
-                onlyForWantOfAStore &= decision.source() == Source.FALLBACK;
+                isDenied = true;
+                isOnlyByFallback &= decision.source() == Source.FALLBACK;
             }
         }
-        if (!denied) {
+        if (!isDenied) {
             throw new IllegalArgumentException(decisions + " are no problem: expected at least one denial");
         }
-        OptionalLong retryAfter = Seconds.untilAllowed(decisions);
-        if (onlyForWantOfAStore) {
+        OptionalLong retryAfter = QuotaPolicy.retryAfterSeconds(decisions);
+        if (isOnlyByFallback) {
             return reducedCapacity(retryAfter);
         }
-        List<String> violated = Policy.of(decisions).stream()
-                .filter(Policy::violated)
-                .map(Policy::name)
+        List<String> violated = QuotaPolicy.of(decisions).stream()
+                .filter(QuotaPolicy::violated)
+                .map(QuotaPolicy::name)
                 .toList();
         return new Problem(
                 TOO_MANY_REQUESTS,
@@ -87,7 +87,7 @@ public final class Problem {
         return reducedCapacity(OptionalLong.empty());
     }
 
-    /** The problem of a request without a key for limits that require one: 429, and waiting does not help. */
+    /** Returns the problem of a request without a key for limits that require one: 429, and waiting does not help. */
     static Problem withoutKey(List<Limit> limits) {
         return new Problem(
                 TOO_MANY_REQUESTS,

@@ -4,8 +4,8 @@ import java.time.Duration;
 import java.util.List;
 
 /**
- * All that we know of draft-ietf-httpapi-ratelimit-headers-11: the fields {@code RateLimit-Policy} and
- * {@code RateLimit}, and its types of problems. The draft still changes, and what changes with it is here.
+ * The names and formats of draft-ietf-httpapi-ratelimit-headers-11: the fields {@code RateLimit-Policy} and
+ * {@code RateLimit}, and the types of problems. They are in one class because the draft still changes.
  */
 final class RateLimitDraft11 {
 
@@ -29,11 +29,11 @@ final class RateLimitDraft11 {
     private RateLimitDraft11() {}
 
     /**
-     * Returns what the limits say; empty if there is none, which is no field. A window is told if it is whole seconds.
+     * Returns the value of {@code RateLimit-Policy}; empty for no field. A window is written if it is whole seconds.
      */
-    static String policyField(List<Policy> policies) {
+    static String policyField(List<QuotaPolicy> policies) {
         StringBuilder field = new StringBuilder();
-        for (Policy policy : policies) {
+        for (QuotaPolicy policy : policies) {
             appendItem(field, policy);
             StructuredField.appendParameter(field, QUOTA, policy.limit().permits());
             Duration window = policy.limit().window();
@@ -45,15 +45,15 @@ final class RateLimitDraft11 {
     }
 
     /**
-     * Returns how far the limits are used; empty if that is known of none, which is no field.
+     * Returns the value of {@code RateLimit}; empty for no field, if the usage of no limit is known.
      *
-     * <p>The effective window is the time within which no more than what is available may be used. It is never longer
-     * than the window of the policy. Retry-After, which clients prefer, may point later, and never points earlier.
+     * <p>The effective window is the time in which no more than the available permits may be used, at most the window
+     * of the policy. {@code Retry-After}, which clients prefer, may be later and is never earlier.
      */
-    static String rateLimitField(List<Policy> policies) {
+    static String rateLimitField(List<QuotaPolicy> policies) {
         StringBuilder field = new StringBuilder();
-        for (Policy policy : policies) {
-            Policy.State state = policy.state();
+        for (QuotaPolicy policy : policies) {
+            QuotaPolicy.State state = policy.state();
             if (state != null) {
                 appendItem(field, policy);
                 StructuredField.appendParameter(field, AVAILABLE, state.remaining());
@@ -64,7 +64,7 @@ final class RateLimitDraft11 {
         return field.toString();
     }
 
-    private static void appendItem(StringBuilder field, Policy policy) {
+    private static void appendItem(StringBuilder field, QuotaPolicy policy) {
         if (!field.isEmpty()) {
             field.append(", ");
         }

@@ -126,7 +126,7 @@ public final class RateLimitHeaders {
      */
     public void write(List<Decision> decisions, BiConsumer<String, String> headers) {
         if (rateLimit || xRateLimit) {
-            List<Policy> policies = Policy.of(decisions);
+            List<QuotaPolicy> policies = QuotaPolicy.of(decisions);
             if (rateLimit) {
                 writeUnlessEmpty(RateLimitDraft11.POLICY, RateLimitDraft11.policyField(policies), headers);
                 writeUnlessEmpty(RateLimitDraft11.RATE_LIMIT, RateLimitDraft11.rateLimitField(policies), headers);
@@ -136,17 +136,18 @@ public final class RateLimitHeaders {
             }
         }
         if (retryAfter) {
-            Seconds.untilAllowed(decisions).ifPresent(seconds -> headers.accept(RETRY_AFTER, Long.toString(seconds)));
+            QuotaPolicy.retryAfterSeconds(decisions)
+                    .ifPresent(seconds -> headers.accept(RETRY_AFTER, Long.toString(seconds)));
         }
     }
 
-    private static void writeTightest(List<Policy> policies, BiConsumer<String, String> headers) {
-        Policy policy = Policy.tightest(policies);
-        Policy.State state = policy == null ? null : policy.state();
+    private static void writeTightest(List<QuotaPolicy> policies, BiConsumer<String, String> headers) {
+        QuotaPolicy policy = QuotaPolicy.tightest(policies);
+        QuotaPolicy.State state = policy == null ? null : policy.state();
         if (policy != null && state != null) {
             headers.accept(LIMIT, Long.toString(policy.limit().permits()));
             headers.accept(REMAINING, Long.toString(state.remaining()));
-            headers.accept(RESET, Long.toString(Seconds.ofEpoch(state.until())));
+            headers.accept(RESET, Long.toString(state.resetEpochSecond()));
         }
     }
 

@@ -6,7 +6,7 @@ import java.util.Locale;
 /** The methods of the IANA HTTP method registry that a request can have. */
 final class RegisteredMethods {
 
-    /** Those that most services mean come first: the error for any other lists these. */
+    /** The methods of most services. An error message lists these. */
     private static final List<String> USUAL =
             List.of("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY", "TRACE", "CONNECT");
 
@@ -43,18 +43,18 @@ final class RegisteredMethods {
 
     private RegisteredMethods() {}
 
-    /** Checks the name of a method, in any case. */
+    /** Rejects a method that is not registered; ignores case. */
     static void check(String method) {
         String name = method.toUpperCase(Locale.ROOT);
         if (USUAL.contains(name) || OTHERS.contains(name)) {
             return;
         }
-        // The usual ones first: PUT is the nearer guess than any of WebDAV's at the same distance.
+        // Prefer the usual methods: PUT is a better guess than a WebDAV method at the same distance.
         String meant = Spelling.nearest(method, USUAL)
                 .or(() -> Spelling.nearest(method, OTHERS))
                 .map(nearest -> "did you mean " + nearest + "? Expected")
                 .orElse("expected");
-        throw new IllegalArgumentException("method " + Quoted.text(method) + " is not registered for HTTP: " + meant
+        throw new IllegalArgumentException("method " + SafeText.quote(method) + " is not registered for HTTP: " + meant
                 + " one of " + String.join(", ", USUAL)
                 + ", or another of the IANA HTTP method registry. Only rules in code can have custom methods");
     }

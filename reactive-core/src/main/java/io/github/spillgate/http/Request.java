@@ -100,12 +100,12 @@ public interface Request {
      * Moves a result to the thread on which this request is handled. It is used for results that are requested outside
      * of the filters, such as {@link Rules#peek(Request)}.
      *
-     * @param answer the result
+     * @param result the result
      * @param <T> the type of the result
      * @return the result, by default unchanged; an adapter may switch threads
      */
-    default <T> Mono<T> atHome(Mono<T> answer) {
-        return answer;
+    default <T> Mono<T> onRequestThread(Mono<T> result) {
+        return result;
     }
 
     /**

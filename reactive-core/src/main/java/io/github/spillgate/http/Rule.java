@@ -96,7 +96,7 @@ public final class Rule {
          * @param match the request and the rule
          * @return the number of permits, 0 or more; empty for the fixed cost of the rule
          */
-        Mono<Long> find(Match match);
+        Mono<Long> find(RuleMatch match);
     }
 
     /**
@@ -114,7 +114,7 @@ public final class Rule {
          * @param key the key
          * @return the limits; empty for those of the rule
          */
-        Mono<? extends Collection<Limit>> find(Match match, String key);
+        Mono<? extends Collection<Limit>> find(RuleMatch match, String key);
     }
 
     private final String name;
@@ -127,7 +127,7 @@ public final class Rule {
     private final @Nullable LimitSource limitSource;
     private final long cost;
     private final @Nullable CostSource costSource;
-    private final Predicate<? super Match> unless;
+    private final Predicate<? super RuleMatch> unless;
     private final @Nullable WhenMissing whenMissing;
     private final boolean isOnlyForUsers;
     private final WhenUndecided whenUndecided;
@@ -149,7 +149,7 @@ public final class Rule {
         this.costSource = builder.costSource;
         this.unless = builder.unless;
         this.whenMissing = builder.whenMissing;
-        this.isOnlyForUsers = Sources.isOnlyForUsers(key);
+        this.isOnlyForUsers = KeySources.isOnlyForUsers(key);
         this.whenUndecided = builder.whenUndecided;
         this.whenLookupFails = builder.whenLookupFails;
         this.refundWhen = builder.refundWhen;
@@ -283,7 +283,7 @@ public final class Rule {
     /** Returns whether requests that are not authenticated, or that leave out the key, share one count. */
     boolean mayShareOneKey() {
         boolean isShared = whenMissing == null ? !isOnlyForUsers : whenMissing == WhenMissing.SHARE;
-        return isShared && Sources.mayBeMissing(key);
+        return isShared && KeySources.mayBeMissing(key);
     }
 
     WhenUndecided whenUndecided() {
@@ -306,12 +306,12 @@ public final class Rule {
         return refundWhen != null && refundWhen.test(status);
     }
 
-    /** HEAD is GET without a body: a handler of GET also handles HEAD. */
-    boolean isMeant(String method) {
+    /** Returns whether the rule applies to a method. GET includes HEAD, because a handler of GET also handles HEAD. */
+    boolean appliesTo(String method) {
         return methods.isEmpty() || methods.contains(method) || (method.equals("HEAD") && methods.contains("GET"));
     }
 
-    boolean isExcepted(Match match) {
+    boolean isExempt(RuleMatch match) {
         return unless.test(match);
     }
 
@@ -337,7 +337,7 @@ public final class Rule {
         private @Nullable LimitSource limitSource;
         private long cost = 1;
         private @Nullable CostSource costSource;
-        private Predicate<? super Match> unless = match -> false;
+        private Predicate<? super RuleMatch> unless = match -> false;
         private @Nullable WhenMissing whenMissing;
         private WhenUndecided whenUndecided = WhenUndecided.ALLOW;
         private WhenLookupFails whenLookupFails = WhenLookupFails.USE_RULE;
@@ -381,8 +381,8 @@ public final class Rule {
          */
         public Builder methods(String... names) {
             for (String method : names) {
-                if (!Tokens.is(method)) {
-                    throw refused("method " + Quoted.text(method) + " is none: expected one, for example \"POST\"");
+                if (!HttpTokens.isToken(method)) {
+                    throw refused("method " + SafeText.quote(method) + " is none: expected one, for example \"POST\"");
                 }
                 methods.add(method.toUpperCase(Locale.ROOT));
             }
@@ -468,7 +468,7 @@ public final class Rule {
          * @param excepted the condition, true if the rule does not apply; must not block
          * @return this builder
          */
-        public Builder unless(Predicate<? super Match> excepted) {
+        public Builder unless(Predicate<? super RuleMatch> excepted) {
             this.unless = Objects.requireNonNull(
                     excepted, "excepted is null: expected a condition, for example match -> false");
             return this;
@@ -535,7 +535,7 @@ public final class Rule {
          * @throws IllegalArgumentException if one of them is neither a status nor a class of statuses
          */
         public Builder refundWhen(String... statuses) {
-            return statuses.length == 0 ? this : refundWhen(Statuses.parse(statuses));
+            return statuses.length == 0 ? this : refundWhen(StatusSet.parse(statuses));
         }
 
         /**
@@ -590,7 +590,7 @@ public final class Rule {
                         + (limitSource == null ? "" : " for keys that the lookup does not find")
                         + ": expected one, for example .limit(Limit.perMinute(120))");
             }
-            boolean needsPrincipal = Sources.needsPrincipal(source);
+            boolean needsPrincipal = KeySources.needsPrincipal(source);
             if (needsPrincipal && phase == Phase.BEFORE_AUTHENTICATION) {
                 throw new IllegalStateException("rule " + name + " is decided before authentication, and its key "
                         + source + " is not known then: expected .phase(Phase.AFTER_AUTHENTICATION), or another key");

@@ -25,8 +25,8 @@ public final class RuleLookupException extends RuntimeException {
         return new RuleLookupException(setting, " failed", cause);
     }
 
-    static RuleLookupException late(String setting, LookupTime time) {
-        return new RuleLookupException(setting, " did not answer within " + time, null);
+    static RuleLookupException late(String setting, LookupDeadline deadline) {
+        return new RuleLookupException(setting, " did not answer within " + deadline, null);
     }
 
     /**

@@ -18,17 +18,17 @@ public final class RuleReader {
 
     private final KeySyntax keys;
     private final PathSyntax paths;
-    private final Named named;
-    private final Function<? super RuleSettings, ? extends Predicate<? super Match>> excepted;
+    private final BeanLookup beans;
+    private final Function<? super RuleSettings, ? extends Predicate<? super RuleMatch>> excepted;
 
     private RuleReader(
             KeySyntax keys,
             PathSyntax paths,
-            Named named,
-            Function<? super RuleSettings, ? extends Predicate<? super Match>> excepted) {
+            BeanLookup beans,
+            Function<? super RuleSettings, ? extends Predicate<? super RuleMatch>> excepted) {
         this.keys = keys;
         this.paths = paths;
-        this.named = named;
+        this.beans = beans;
         this.excepted = excepted;
     }
 
@@ -37,11 +37,11 @@ public final class RuleReader {
      *
      * @param keys the syntax of key sources
      * @param paths the syntax of paths
-     * @param named the lookup of objects that settings refer to by name
+     * @param beans the lookup of objects that settings refer to by name
      * @return the reader
      */
-    public static RuleReader of(KeySyntax keys, PathSyntax paths, Named named) {
-        return new RuleReader(keys, paths, named, rule -> match -> false);
+    public static RuleReader of(KeySyntax keys, PathSyntax paths, BeanLookup beans) {
+        return new RuleReader(keys, paths, beans, rule -> match -> false);
     }
 
     /**
@@ -50,8 +50,8 @@ public final class RuleReader {
      * @param excepted the condition that exempts requests, for each rule; must not block
      * @return the reader
      */
-    public RuleReader unless(Function<? super RuleSettings, ? extends Predicate<? super Match>> excepted) {
-        return new RuleReader(keys, paths, named, excepted);
+    public RuleReader unless(Function<? super RuleSettings, ? extends Predicate<? super RuleMatch>> excepted) {
+        return new RuleReader(keys, paths, beans, excepted);
     }
 
     /**
@@ -120,7 +120,7 @@ public final class RuleReader {
             rule.cost(named(setting + ".cost-from", costFrom, Rule.CostSource.class));
         }
         Rule.Phase phase = settings.phase();
-        if (phase == Rule.Phase.BEFORE_AUTHENTICATION && Sources.needsPrincipal(key)) {
+        if (phase == Rule.Phase.BEFORE_AUTHENTICATION && KeySources.needsPrincipal(key)) {
             throw new WrongSettingException(
                     setting + ".phase",
                     phase,
@@ -131,11 +131,11 @@ public final class RuleReader {
             rule.phase(phase);
         }
         String unless = settings.unless();
-        Predicate<? super Match> always = excepted.apply(settings);
+        Predicate<? super RuleMatch> always = excepted.apply(settings);
         if (unless == null) {
             rule.unless(always);
         } else {
-            Predicate<? super Match> own = condition(setting + ".unless", unless);
+            Predicate<? super RuleMatch> own = condition(setting + ".unless", unless);
             rule.unless(match -> own.test(match) || always.test(match));
         }
         checked(
@@ -186,18 +186,18 @@ public final class RuleReader {
         }
     }
 
-    @SuppressWarnings(
-            "unchecked") // what a condition is about is not known at run time; it says so itself, if it is wrong
-    private Predicate<? super Match> condition(String setting, String name) {
+    // The type argument is not known at run time. A condition of another type fails on use.
+    @SuppressWarnings("unchecked")
+    private Predicate<? super RuleMatch> condition(String setting, String name) {
         return named(setting, name, Predicate.class);
     }
 
     private <T> T named(String setting, String name, Class<T> type) {
-        return checked(setting, name, any -> named.get(any, type));
+        return checked(setting, name, any -> beans.get(any, type));
     }
 
     /** A lookup of the objects that settings refer to by name. */
-    public interface Named {
+    public interface BeanLookup {
 
         /**
          * Returns an object by its name.

@@ -112,7 +112,7 @@ public interface RuleSettings {
     /**
      * Returns the name of the condition that exempts requests.
      *
-     * @return the name of a {@code Predicate<Match>}; null for none
+     * @return the name of a {@code Predicate<RuleMatch>}; null for none
      */
     @Nullable
     String unless();

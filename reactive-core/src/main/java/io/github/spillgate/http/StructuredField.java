@@ -1,17 +1,14 @@
 package io.github.spillgate.http;
 
-/** Writes the parts of structured fields, as RFC 9651 has them, that we need. */
+/** A writer of the parts of structured fields (RFC 9651) that rate limit header fields need. */
 final class StructuredField {
 
-    /** What an Integer holds: fifteen digits. */
+    /** The largest Integer of a structured field: 15 digits. */
     static final long MOST_INTEGER = 999_999_999_999_999L;
 
     private StructuredField() {}
 
-    /**
-     * Writes a String. It holds printable ASCII alone; what is none becomes a question mark, so that the field stays
-     * one.
-     */
+    /** Appends a String. Only printable ASCII is valid, so other characters become question marks. */
     static void appendString(StringBuilder field, String value) {
         field.append('"');
         for (int i = 0; i < value.length(); i++) {
@@ -24,7 +21,7 @@ final class StructuredField {
         field.append('"');
     }
 
-    /** Writes an Integer that is not negative, or the nearest that there is. */
+    /** Appends an Integer parameter, cut to the valid range from 0. */
     static void appendParameter(StringBuilder field, String name, long value) {
         field.append(';').append(name).append('=').append(Math.max(0, Math.min(value, MOST_INTEGER)));
     }

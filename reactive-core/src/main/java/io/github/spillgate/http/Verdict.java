@@ -21,42 +21,42 @@ public final class Verdict {
     private final @Nullable RateLimiter limiter;
     private final @Nullable Decision decision;
     private final @Nullable Problem problem;
-    private final List<Demand> charged;
-    private final List<Trial> trials;
+    private final List<RuleCharge> charged;
+    private final List<ShadowDecision> shadows;
     private final AtomicBoolean completed = new AtomicBoolean();
 
     private Verdict(
             @Nullable RateLimiter limiter,
             @Nullable Decision decision,
             @Nullable Problem problem,
-            List<Demand> charged,
-            List<Trial> trials) {
+            List<RuleCharge> charged,
+            List<ShadowDecision> shadows) {
         this.limiter = limiter;
         this.decision = decision;
         this.problem = problem;
         this.charged = charged;
-        this.trials = trials;
+        this.shadows = shadows;
     }
 
-    /** No rule applies. */
+    /** Returns the verdict if no rule applies. */
     static Verdict none() {
         return NONE;
     }
 
-    /** The request is denied, and nothing was charged. */
+    /** Returns the verdict on a request that is denied without a charge. */
     static Verdict refusal(Problem problem) {
         return new Verdict(null, null, problem, List.of(), List.of());
     }
 
-    /** No enforced rule needed a decision; there may be shadow rules. */
-    static Verdict withoutDecision(List<Trial> trials) {
-        return trials.isEmpty() ? NONE : new Verdict(null, null, null, List.of(), trials);
+    /** Returns the verdict if no enforced rule charges the request; shadow rules may. */
+    static Verdict withoutDecision(List<ShadowDecision> shadows) {
+        return shadows.isEmpty() ? NONE : new Verdict(null, null, null, List.of(), shadows);
     }
 
-    /** The joint decision of the enforced rules. */
-    static Verdict of(RateLimiter limiter, Decision decision, List<Demand> charged, List<Trial> trials) {
+    /** Returns the verdict of the enforced rules that were charged together. */
+    static Verdict of(RateLimiter limiter, Decision decision, List<RuleCharge> charged, List<ShadowDecision> shadows) {
         Problem problem = decision.isAllowed() ? null : Problem.of(List.of(decision));
-        return new Verdict(limiter, decision, problem, charged, trials);
+        return new Verdict(limiter, decision, problem, charged, shadows);
     }
 
     /**
@@ -92,8 +92,8 @@ public final class Verdict {
      * @return true if the status of the response matters to a rule
      */
     public boolean dependsOnStatus() {
-        return charged.stream().anyMatch(demand -> demand.rule().refundsSometimes())
-                || trials.stream().anyMatch(trial -> trial.rule.refundsSometimes());
+        return charged.stream().anyMatch(charge -> charge.rule().refundsSometimes())
+                || shadows.stream().anyMatch(shadow -> shadow.rule().refundsSometimes());
     }
 
     /**
@@ -109,29 +109,31 @@ public final class Verdict {
                 return Mono.empty();
             }
             // The response does not wait for the refunds of shadow rules.
-            trials.forEach(trial -> trial.giveBack(status).subscribe(null, e -> {}));
-            return giveBack(status);
+            shadows.stream()
+                    .filter(shadow -> refunds(shadow.rule(), status))
+                    .forEach(shadow -> shadow.refund().subscribe(null, e -> {}));
+            return refund(status);
         });
     }
 
-    private Mono<Void> giveBack(int status) {
+    private Mono<Void> refund(int status) {
         if (limiter == null || decision == null || !decision.isCharged()) {
             return Mono.empty();
         }
-        Set<Limit> given = new HashSet<>();
-        for (Demand demand : charged) {
-            if (demand.charge() != null && gives(demand.rule(), status)) {
-                given.addAll(demand.charge().limits());
+        Set<Limit> refunded = new HashSet<>();
+        for (RuleCharge charge : charged) {
+            if (refunds(charge.rule(), status)) {
+                refunded.addAll(charge.requireCharge().limits());
             }
         }
-        return limiter.refund(decision, usage -> given.contains(usage.limit()));
+        return limiter.refund(decision, usage -> refunded.contains(usage.limit()));
     }
 
-    private static boolean gives(Rule rule, int status) {
+    private static boolean refunds(Rule rule, int status) {
         try {
             return rule.refundsWhen(status);
         } catch (RuntimeException e) {
-            // A user's function failed; the other rules are not affected.
+            // A function of the user failed; the other rules are not affected.
             Operators.onErrorDropped(e, Context.empty());
             return false;
         }
@@ -141,19 +143,5 @@ public final class Verdict {
     @Override
     public String toString() {
         return "Verdict[" + (isAllowed() ? "allowed" : "denied") + ", " + decision + "]";
-    }
-
-    /**
-     * The decision of a shadow rule.
-     *
-     * @param rule the rule
-     * @param limiter the limiter
-     * @param decision the decision, which may still be in flight
-     */
-    record Trial(Rule rule, RateLimiter limiter, Mono<Decision> decision) {
-
-        private Mono<Void> giveBack(int status) {
-            return gives(rule, status) ? decision.flatMap(limiter::refund) : Mono.empty();
-        }
     }
 }

@@ -23,7 +23,7 @@ public final class Verdicts {
 
     private static final String EXPOSE = "Access-Control-Expose-Headers";
 
-    private final Set<Rule> asked = ConcurrentHashMap.newKeySet();
+    private final Set<Rule> applied = ConcurrentHashMap.newKeySet();
     private final Map<Rule, Verdict> denials = new ConcurrentHashMap<>(0);
     private final List<Decision> decisions = new ArrayList<>(2);
     private final List<Verdict> dependOnStatus = new ArrayList<>(0);
@@ -33,7 +33,7 @@ public final class Verdicts {
 
     /** Returns whether the rule is applied for the first time, and records it. */
     boolean isNew(Rule rule) {
-        return asked.add(rule);
+        return applied.add(rule);
     }
 
     /**
@@ -53,13 +53,13 @@ public final class Verdicts {
      * Records that a denial has been delivered. Further processing, such as dispatching to an error page of the
      * service, is not denied again.
      */
-    public void told() {
+    public void denialSent() {
         denials.clear();
     }
 
     /** Removes the record that a rule was applied, because the verdict was not delivered. */
     void forget(Rule rule) {
-        asked.remove(rule);
+        applied.remove(rule);
     }
 
     /**
@@ -140,7 +140,7 @@ public final class Verdicts {
                                 .map(verdict -> verdict.completed(status))
                                 .toList())
                         .onErrorResume(e -> {
-                            LOG.warn("Refund for response status {} failed: {}", status, Quoted.text(e.toString()));
+                            LOG.warn("Refund for response status {} failed: {}", status, SafeText.quote(e.toString()));
                             return Mono.empty();
                         });
     }

@@ -58,7 +58,7 @@ public final class WrongSettingException extends IllegalArgumentException {
      */
     public static WrongSettingException unknownValue(String setting, String value, Collection<String> values) {
         return new WrongSettingException(
-                setting, value, "found " + Quoted.text(value) + ": " + expected(value, values), null);
+                setting, value, "found " + SafeText.quote(value) + ": " + expected(value, values), null);
     }
 
     /** Lists the valid names, and suggests the nearest if there is one. */
@@ -79,7 +79,7 @@ public final class WrongSettingException extends IllegalArgumentException {
         if (rule == null || why.startsWith("rule ")) {
             return this;
         }
-        return new WrongSettingException(setting, value, "rule " + Quoted.text(rule) + ": " + why, getCause());
+        return new WrongSettingException(setting, value, "rule " + SafeText.quote(rule) + ": " + why, getCause());
     }
 
     /**

@@ -1,10 +1,10 @@
 package io.github.spillgate.metrics;
 
 import io.github.spillgate.Decision;
-import io.github.spillgate.http.Match;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.RuleLookupException;
+import io.github.spillgate.http.RuleMatch;
 import io.micrometer.observation.Observation;
 import java.util.ArrayList;
 import java.util.List;
@@ -36,7 +36,7 @@ public final class DecisionObservationContext extends Observation.Context {
         CANCELLED
     }
 
-    private final List<Match> matches;
+    private final List<RuleMatch> matches;
 
     // Written sequentially, but on several threads.
     private volatile List<Rule> deniedBy = List.of();
@@ -46,7 +46,7 @@ public final class DecisionObservationContext extends Observation.Context {
     private volatile boolean refused;
     private volatile boolean cancelled;
 
-    DecisionObservationContext(List<Match> matches) {
+    DecisionObservationContext(List<RuleMatch> matches) {
         this.matches = matches;
     }
 
@@ -56,7 +56,7 @@ public final class DecisionObservationContext extends Observation.Context {
      *
      * @return the request, with each of the rules
      */
-    public List<Match> matches() {
+    public List<RuleMatch> matches() {
         return matches;
     }
 
@@ -66,7 +66,7 @@ public final class DecisionObservationContext extends Observation.Context {
      * @return the rules
      */
     public List<Rule> rules() {
-        return matches.stream().map(Match::rule).toList();
+        return matches.stream().map(RuleMatch::rule).toList();
     }
 
     /**
@@ -124,19 +124,19 @@ public final class DecisionObservationContext extends Observation.Context {
         return Optional.ofNullable(why);
     }
 
-    void decided(Match match, RuleListener.Outcome outcome, Decision made) {
+    void decided(RuleMatch match, RuleListener.Outcome outcome, Decision made) {
         decision = made;
         if (outcome == RuleListener.Outcome.DENIED) {
             deniedBy = with(deniedBy, match.rule());
         }
     }
 
-    void refused(Match match) {
+    void refused(RuleMatch match) {
         refused = true;
         deniedBy = with(deniedBy, match.rule());
     }
 
-    void undecided(Match match, Throwable cause) {
+    void undecided(RuleMatch match, Throwable cause) {
         undecided = with(undecided, match.rule());
         why = why == null ? cause : why;
     }

@@ -55,8 +55,8 @@ public final class LimiterMetrics implements MeterBinder {
     public void bindTo(MeterRegistry registry) {
         Tags tags = Tags.of("limiter", name);
         for (Breaker state : Breaker.values()) {
-            Gauge.builder("spillgate.breaker", limiter, asked -> asked.state().breaker() == state ? 1 : 0)
-                    .description("1 for the state that the circuit breaker is in")
+            Gauge.builder("spillgate.breaker", limiter, bound -> bound.state().breaker() == state ? 1 : 0)
+                    .description("1 for the current state of the circuit breaker, 0 for the others")
                     .tags(tags.and("state", state.name().toLowerCase(Locale.ROOT)))
                     .register(registry);
         }
@@ -66,19 +66,19 @@ public final class LimiterMetrics implements MeterBinder {
                 .register(registry);
         counter(
                 "spillgate.fallbacks",
-                "Questions that the fallback has answered",
+                "Requests that the fallback has answered",
                 StoreState::fallbacks,
                 tags,
                 registry);
         counter(
                 "spillgate.reconciliation.charged",
-                "Permits that were charged in the store afterwards",
+                "Permits of the fallback that have been charged in the store",
                 StoreState::reconciled,
                 tags,
                 registry);
         counter(
                 "spillgate.reconciliation.lost",
-                "Permits that will not be charged in the store",
+                "Permits of the fallback that will never be charged in the store",
                 StoreState::lost,
                 tags,
                 registry);
@@ -99,6 +99,6 @@ public final class LimiterMetrics implements MeterBinder {
     }
 
     private static ToDoubleFunction<RateLimiter> of(ToDoubleFunction<StoreState> value) {
-        return asked -> value.applyAsDouble(asked.state());
+        return bound -> value.applyAsDouble(bound.state());
     }
 }

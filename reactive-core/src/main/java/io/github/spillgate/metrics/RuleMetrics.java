@@ -2,10 +2,10 @@ package io.github.spillgate.metrics;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Source;
-import io.github.spillgate.http.Match;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.RuleLookupException;
+import io.github.spillgate.http.RuleMatch;
 import io.micrometer.core.instrument.Counter;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Timer;
@@ -36,7 +36,7 @@ import java.util.concurrent.ConcurrentHashMap;
  */
 public final class RuleMetrics implements RuleListener {
 
-    private static final int PART = 10;
+    private static final int TENTH = 10;
 
     private final MeterRegistry registry;
     private final Map<DecisionTags, Timer> decisions = new ConcurrentHashMap<>();
@@ -56,7 +56,7 @@ public final class RuleMetrics implements RuleListener {
     }
 
     @Override
-    public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
+    public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
         Rule rule = match.rule();
         DecisionTags kind = new DecisionTags(rule.name(), rule.isShadow(), outcome, decision.source());
         timer(kind).record(took);
@@ -67,26 +67,26 @@ public final class RuleMetrics implements RuleListener {
     }
 
     @Override
-    public void refused(Match match) {
+    public void refused(RuleMatch match) {
         counter("spillgate.refused", "Requests that were denied because they have no key", match.rule())
                 .increment();
     }
 
     @Override
-    public void lookupFailed(Match match, RuleLookupException why) {
-        counter("spillgate.lookup.failures", "Lookups that failed or were late", match.rule(), "lookup", why.setting())
+    public void lookupFailed(RuleMatch match, RuleLookupException why) {
+        counter("spillgate.lookup.failures", "Lookups that failed or timed out", match.rule(), "lookup", why.setting())
                 .increment();
     }
 
     @Override
-    public void undecided(Match match, Throwable why) {
-        counter("spillgate.undecided", "Requests that nothing could be decided on", match.rule())
+    public void undecided(RuleMatch match, Throwable why) {
+        counter("spillgate.undecided", "Requests that could not be decided", match.rule())
                 .increment();
     }
 
     private static boolean isNear(Rule rule, Decision decision) {
         for (Decision.Usage usage : decision.limits()) {
-            if (usage.remaining() < usage.limit().permits() / PART && rule.isLimitedBy(usage.limit())) {
+            if (usage.remaining() < usage.limit().permits() / TENTH && rule.isLimitedBy(usage.limit())) {
                 return true;
             }
         }

@@ -1,8 +1,9 @@
 package io.github.spillgate.metrics;
 
 import io.github.spillgate.Decision;
-import io.github.spillgate.http.Match;
-import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.RuleListener.Outcome;
+import io.github.spillgate.http.RuleMatch;
+import io.github.spillgate.http.RuleTracer;
 import io.micrometer.observation.Observation;
 import io.micrometer.observation.ObservationRegistry;
 import java.time.Duration;
@@ -34,12 +35,9 @@ import reactor.util.context.ContextView;
  * an error with the names of the rules and the class of the exception. The exception's message is left out, because a
  * message of the caller's code may contain client data.
  */
-public final class RuleObservations implements RuleListener {
+public final class RuleObservations implements RuleTracer {
 
-    /**
-     * Micrometer's name for the observation in a Reactor Context. The class with that constant needs a library that is
-     * often missing.
-     */
+    /** Micrometer's key in a Reactor Context. The class with that constant needs a library that is often missing. */
     private static final String CURRENT = "micrometer.observation";
 
     private static final DecisionObservationConvention STANDARD = new DecisionObservationConvention() {};
@@ -53,65 +51,60 @@ public final class RuleObservations implements RuleListener {
     }
 
     /**
-     * Returns a listener that reports to a registry.
+     * Returns a tracer that reports to a registry.
      *
      * @param registry the registry
-     * @return the listener
+     * @return the tracer
      */
     public static RuleObservations of(ObservationRegistry registry) {
         return new RuleObservations(Objects.requireNonNull(registry, "registry is null: expected one"), null);
     }
 
     /**
-     * Returns a listener that reports to the same registry under other names.
+     * Returns a tracer that reports to the same registry under other names.
      *
      * @param names the names of the observation and its keys
-     * @return the listener
+     * @return the tracer
      */
     public RuleObservations convention(DecisionObservationConvention names) {
         return new RuleObservations(registry, Objects.requireNonNull(names, "convention is null: expected one"));
     }
 
     @Override
-    public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
-        // Each decision has its own watch.
-    }
-
-    @Override
-    public @Nullable Watch watch(List<Match> matches, ContextView context) {
+    public @Nullable Span start(List<RuleMatch> matches, ContextView context) {
         if (registry.isNoop()) {
             return null;
         }
-        DecisionObservationContext about = new DecisionObservationContext(List.copyOf(matches));
+        DecisionObservationContext observed = new DecisionObservationContext(List.copyOf(matches));
         if (context.getOrDefault(CURRENT, null) instanceof Observation parent) {
-            about.setParentObservation(parent);
+            observed.setParentObservation(parent);
         }
-        Observation observation = Observation.createNotStarted(convention, STANDARD, () -> about, registry);
+        Observation observation = Observation.createNotStarted(convention, STANDARD, () -> observed, registry);
         // Without an observation, calls during the decision keep their parent.
-        return observation.isNoop() ? null : new Observing(observation.start(), about);
+        return observation.isNoop() ? null : new ObservedDecision(observation.start(), observed);
     }
 
     /**
-     * One observation. It is never current on a thread, because a decision changes threads.
+     * The span of one decision. Its observation is never current on a thread, because a decision changes threads.
      *
      * @param observation the started observation
-     * @param about its context
+     * @param observed the context of the observation
      */
-    private record Observing(Observation observation, DecisionObservationContext about) implements Watch {
+    private record ObservedDecision(Observation observation, DecisionObservationContext observed) implements Span {
 
         @Override
-        public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
-            about.decided(match, outcome, decision);
+        public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
+            observed.decided(match, outcome, decision);
         }
 
         @Override
-        public void refused(Match match) {
-            about.refused(match);
+        public void refused(RuleMatch match) {
+            observed.refused(match);
         }
 
         @Override
-        public void undecided(Match match, Throwable why) {
-            about.undecided(match, why);
+        public void undecided(RuleMatch match, Throwable why) {
+            observed.undecided(match, why);
         }
 
         @Override
@@ -121,7 +114,7 @@ public final class RuleObservations implements RuleListener {
 
         @Override
         public void ended() {
-            UndecidedException error = about.error();
+            UndecidedException error = observed.error();
             if (error != null) {
                 observation.error(error);
             }
@@ -130,7 +123,7 @@ public final class RuleObservations implements RuleListener {
 
         @Override
         public void cancelled() {
-            about.cancelled();
+            observed.cancelled();
             observation.stop();
         }
     }

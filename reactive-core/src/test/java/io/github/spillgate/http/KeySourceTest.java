@@ -210,7 +210,7 @@ class KeySourceTest {
     }
 
     private static String key(KeySource source, SentRequest request) {
-        return source.find(new Match(rule(source), request, request.pathVariables()))
+        return source.find(new RuleMatch(rule(source), request, request.pathVariables()))
                 .block(Duration.ofSeconds(30));
     }
 }

@@ -14,7 +14,7 @@ class KeySyntaxTest {
 
     private static final KeySource OWN = new KeySource() {
         @Override
-        public Mono<String> find(Match match) {
+        public Mono<String> find(RuleMatch match) {
             return Mono.just("own");
         }
 

@@ -61,7 +61,7 @@ class MetricNamesTest {
                 .key(KeySource.constant("all"))
                 .limit(Limit.perMinute(100))
                 .build();
-        Match match = new Match(rule, SentRequest.get("/"), Map.of());
+        RuleMatch match = new RuleMatch(rule, SentRequest.get("/"), Map.of());
         for (Outcome outcome : Outcome.values()) {
             for (Source source : Source.values()) {
                 rules.decided(match, outcome, nearlyUsedUp(rule, source), Duration.ofMillis(1));

@@ -363,12 +363,12 @@ class ObservationsTest {
         return rules(limiter, RuleObservations.of(registry), rules);
     }
 
-    private static Rules rules(RateLimiter limiter, RuleListener listener, Rule.Builder... rules) {
+    private static Rules rules(RateLimiter limiter, RuleTracer tracer, Rule.Builder... rules) {
         return Rules.of(
                 limiter,
                 SentRequest.syntax(),
                 List.of(rules).stream().map(Rule.Builder::build).toList(),
-                RuleListener.all(List.of(listener)));
+                RuleInstrumentation.none().tracer(tracer));
     }
 
     private static Rule.Builder rule(String name, long permits) {

@@ -412,19 +412,19 @@ class RuleLookupTest {
     private final class Hearing implements RuleListener {
 
         @Override
-        public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
+        public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
             heard.add(outcome + " " + match.rule().name());
         }
 
         @Override
-        public void lookupFailed(Match match, RuleLookupException why) {
+        public void lookupFailed(RuleMatch match, RuleLookupException why) {
             Throwable cause = why.getCause();
             heard.add("failed " + match.rule().name() + ": " + why.getMessage()
                     + (cause == null ? "" : " by " + cause.getClass().getSimpleName()));
         }
 
         @Override
-        public void undecided(Match match, Throwable why) {
+        public void undecided(RuleMatch match, Throwable why) {
             heard.add("undecided " + match.rule().name() + ": " + why.getMessage());
         }
     }

@@ -189,7 +189,7 @@ class RulesMisuseTest {
 
     @Test
     void aMatchIsFitForALog() {
-        Match match = new Match(
+        RuleMatch match = new RuleMatch(
                 builder("a").build(), SentRequest.get("/"), Map.of("id", "1\r\n2026-01-01 INFO admin logged in"));
         assertThat(match.toString()).doesNotContain("\n");
     }
@@ -250,17 +250,17 @@ class RulesMisuseTest {
         Rule rule = builder("a").key(API_KEY).whenMissing(Rule.WhenMissing.DENY).build();
         Rules rules = Rules.of(limiter, SentRequest.syntax(), List.of(rule), new RuleListener() {
             @Override
-            public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
+            public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
                 heard.add("decided");
             }
 
             @Override
-            public void refused(Match match) {
+            public void refused(RuleMatch match) {
                 heard.add("refused " + match);
             }
         });
         assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
-        assertThat(heard).containsExactly("refused Match[a]");
+        assertThat(heard).containsExactly("refused RuleMatch[a]");
     }
 
     @Test
@@ -283,7 +283,7 @@ class RulesMisuseTest {
         Verdict denied = decide(rules, request);
         assertThat(denied.isAllowed()).isFalse();
         assertThat(decide(rules, request)).isSameAs(denied);
-        request.verdicts().told();
+        request.verdicts().denialSent();
         assertThat(decide(rules, request).isAllowed())
                 .as("the page for those who are denied")
                 .isTrue();

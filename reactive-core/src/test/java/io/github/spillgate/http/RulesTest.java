@@ -594,14 +594,14 @@ class RulesTest {
     private RuleListener listener() {
         return new RuleListener() {
             @Override
-            public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
+            public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
                 assertThat(took).isBetween(Duration.ZERO, LONG);
                 heard.add(outcome.name().toLowerCase(Locale.ROOT).replace('_', ' ') + " "
                         + match.rule().name());
             }
 
             @Override
-            public void undecided(Match match, Throwable why) {
+            public void undecided(RuleMatch match, Throwable why) {
                 heard.add("undecided " + match.rule().name() + ": " + why.getMessage());
             }
         };

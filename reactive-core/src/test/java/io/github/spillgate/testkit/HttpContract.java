@@ -1,10 +1,10 @@
 package io.github.spillgate.testkit;
 
 import io.github.spillgate.Decision;
-import io.github.spillgate.http.Match;
 import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.testkit.HttpAdapter.Server;
 import io.github.spillgate.testkit.HttpAdapter.Setup;
@@ -90,17 +90,17 @@ public abstract class HttpContract {
         private final Queue<Throwable> why = new ConcurrentLinkedQueue<>();
 
         @Override
-        public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
+        public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
             all.add(match.rule().name() + " " + outcome);
         }
 
         @Override
-        public void refused(Match match) {
+        public void refused(RuleMatch match) {
             all.add(match.rule().name() + " refused");
         }
 
         @Override
-        public void undecided(Match match, Throwable reason) {
+        public void undecided(RuleMatch match, Throwable reason) {
             all.add(match.rule().name() + " undecided");
             why.add(reason);
         }

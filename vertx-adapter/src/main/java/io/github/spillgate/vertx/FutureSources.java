@@ -2,8 +2,8 @@ package io.github.spillgate.vertx;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.KeySource;
-import io.github.spillgate.http.Match;
 import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.RuleMatch;
 import io.vertx.core.Context;
 import io.vertx.core.Future;
 import io.vertx.ext.web.RoutingContext;
@@ -53,7 +53,7 @@ public final class FutureSources {
         return (match, key) -> mono(request(match), find.apply(request(match), key));
     }
 
-    private static RoutingContext request(Match match) {
+    private static RoutingContext request(RuleMatch match) {
         return match.request().as(RoutingContext.class);
     }
 

@@ -40,7 +40,7 @@ final class Limited {
     static Optional<Problem> note(RoutingContext ctx, Verdict verdict, RateLimitHeaders headers) {
         Limited limited = of(ctx);
         // A failure handler may reroute to a page that says so, and which the same rules are for.
-        limited.verdicts.told();
+        limited.verdicts.denialSent();
         return limited.keep(ctx, verdict, headers);
     }
 

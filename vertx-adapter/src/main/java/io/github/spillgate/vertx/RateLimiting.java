@@ -10,12 +10,14 @@ import io.github.spillgate.failover.LocalFallback;
 import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.KeySyntax;
-import io.github.spillgate.http.Match;
 import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.RuleReader;
+import io.github.spillgate.http.RuleTracer;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.Spelling;
 import io.github.spillgate.http.WrongSettingException;
@@ -174,7 +176,7 @@ public final class RateLimiting {
         private final Vertx vertx;
         private final RateLimitOptions.Read options;
         private final Map<String, Object> named = new HashMap<>();
-        private @Nullable RuleListener listener;
+        private RuleInstrumentation instrumentation = RuleInstrumentation.none();
         private @Nullable LimitStore store;
 
         private Builder(Vertx vertx, RateLimitOptions.Read options) {
@@ -222,18 +224,29 @@ public final class RateLimiting {
          * @param excepted the condition, true if the rule does not apply; must not block
          * @return this builder
          */
-        public Builder unless(String name, Predicate<? super Match> excepted) {
+        public Builder unless(String name, Predicate<? super RuleMatch> excepted) {
             return name(name, excepted);
         }
 
         /**
-         * Sets a listener of all decisions, for example {@code RuleMetrics}.
+         * Adds a listener of all decisions, for example {@code RuleMetrics}.
          *
          * @param listener the listener
          * @return this builder
          */
         public Builder listener(RuleListener listener) {
-            this.listener = listener;
+            instrumentation = instrumentation.listener(listener);
+            return this;
+        }
+
+        /**
+         * Adds a tracer of all decisions, for example {@code RuleObservations}.
+         *
+         * @param tracer the tracer
+         * @return this builder
+         */
+        public Builder tracer(RuleTracer tracer) {
+            instrumentation = instrumentation.tracer(tracer);
             return this;
         }
 
@@ -296,7 +309,7 @@ public final class RateLimiting {
                 Rules rules = checked(
                         "rules",
                         read.stream().map(Rule::name).toList(),
-                        names -> Rules.of(built, RoutePaths.ofVertx(), read, listener(keys)));
+                        names -> Rules.of(built, RoutePaths.ofVertx(), read, instrumentation(keys)));
                 return new RateLimiting(vertx, built, rules, options, disconnect);
             } catch (RuntimeException e) {
                 disconnect.subscribe();
@@ -311,9 +324,8 @@ public final class RateLimiting {
             return this;
         }
 
-        private RuleListener listener(KeySyntax keys) {
-            RuleListener doubts = RuleListener.doubts(keys, "client-address.header and trusted-proxies");
-            return listener == null ? doubts : RuleListener.all(List.of(listener, doubts));
+        private RuleInstrumentation instrumentation(KeySyntax keys) {
+            return instrumentation.warnings(keys, "client-address.header and trusted-proxies");
         }
 
         private KeySyntax keys() {
@@ -380,7 +392,7 @@ public final class RateLimiting {
     }
 
     /** The functions that settings refer to by name. */
-    private record NamedBeans(Map<String, Object> named) implements RuleReader.Named {
+    private record NamedBeans(Map<String, Object> named) implements RuleReader.BeanLookup {
 
         @Override
         public <T> T get(String name, Class<T> type) {

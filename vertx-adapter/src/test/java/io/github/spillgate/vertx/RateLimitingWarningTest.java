@@ -3,9 +3,9 @@ package io.github.spillgate.vertx;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
-import io.github.spillgate.http.Match;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.testkit.LogForTests;
 import io.vertx.core.json.JsonObject;
 import java.net.http.HttpResponse;
@@ -87,16 +87,16 @@ class RateLimitingWarningTest extends HandlerFixture {
     private static RuleListener hearing(List<String> heard) {
         return new RuleListener() {
             @Override
-            public void decided(Match match, Outcome outcome, Decision decision, Duration took) {}
+            public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {}
 
             @Override
-            public void undecided(Match match, Throwable why) {
+            public void undecided(RuleMatch match, Throwable why) {
                 heard.add(why.getMessage());
             }
         };
     }
 
-    private static Mono<String> broken(Match match) {
+    private static Mono<String> broken(RuleMatch match) {
         return Mono.error(
                 new IllegalStateException(match.request().queryParameters("q").get(0)));
     }

@@ -133,10 +133,10 @@ public final class ExchangeRequest implements Request {
      * request unread; see Home.
      */
     @Override
-    public <T> Mono<T> atHome(Mono<T> answer) {
+    public <T> Mono<T> onRequestThread(Mono<T> result) {
         return Mono.defer(() -> {
             Home home = Home.of(exchange);
-            return answer.materialize()
+            return result.materialize()
                     .flatMap(signal -> home.goOn(() -> Mono.just(signal)))
                     .dematerialize();
         });

@@ -6,7 +6,7 @@ import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.PathSyntax;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.WhenMissing;
-import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.Rules;
 import java.lang.reflect.AnnotatedElement;
 import java.lang.reflect.Method;
@@ -42,7 +42,7 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
     private final RateLimiter limiter;
     private final KeySyntax keys;
     private final RateLimitResponses responses;
-    private final RuleListener listener;
+    private final RuleInstrumentation instrumentation;
     private final HandlerAdapter next;
     private final Map<Handled, Rules> rules = new ConcurrentHashMap<>();
     private final Map<Class<?>, List<Rule>> ofTypes = new ConcurrentHashMap<>();
@@ -56,20 +56,21 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
      * @param limiter the limiter
      * @param keys the syntax of keys in annotations
      * @param responses the header fields, and the response to denied requests
-     * @param listener the listener of decisions
+     * @param instrumentation the listeners and tracers of decisions
      * @param next the adapter that calls the methods, the application's {@code RequestMappingHandlerAdapter}
      */
     public RateLimitedHandlerAdapter(
             RateLimiter limiter,
             KeySyntax keys,
             RateLimitResponses responses,
-            RuleListener listener,
+            RuleInstrumentation instrumentation,
             HandlerAdapter next) {
         this.limiter = Objects.requireNonNull(limiter, "limiter is null: expected one");
         this.keys = Objects.requireNonNull(keys, "keys are null: expected a syntax, for example KeySyntax.of(client)");
         this.responses =
                 Objects.requireNonNull(responses, "responses are null: expected RateLimitResponses.standard()");
-        this.listener = Objects.requireNonNull(listener, "listener is null: expected one");
+        this.instrumentation = Objects.requireNonNull(
+                instrumentation, "instrumentation is null: expected one, for example RuleInstrumentation.none()");
         this.next =
                 Objects.requireNonNull(next, "next is null: expected the application's RequestMappingHandlerAdapter");
     }
@@ -139,7 +140,7 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
             List<Rule> read =
                     new ArrayList<>(ofTypes.computeIfAbsent(handled.type, known -> read(known, type, known.getName())));
             read.addAll(read(handled.method, type + "." + method, handled.type.getName() + "." + method));
-            return Rules.of(limiter, HandlerPaths.INSTANCE, read, listener);
+            return Rules.of(limiter, HandlerPaths.INSTANCE, read, instrumentation);
         } catch (IllegalArgumentException | IllegalStateException e) {
             throw new IllegalArgumentException("@RateLimited of " + type + "." + method + ": " + e.getMessage(), e);
         }

@@ -11,6 +11,7 @@ import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.Rules;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
@@ -377,7 +378,7 @@ class RateLimitWebFilterBypassTest {
 
     private RateLimitedHandlerAdapter adapter(KeySyntax keys, RequestMappingHandlerAdapter next) {
         return new RateLimitedHandlerAdapter(
-                limiters.limiter(), keys, RateLimitResponses.standard(), (match, outcome, decision, took) -> {}, next);
+                limiters.limiter(), keys, RateLimitResponses.standard(), RuleInstrumentation.none(), next);
     }
 
     @Order(-100)

@@ -7,10 +7,12 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.http.Match;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.RuleMatch;
+import io.github.spillgate.http.RuleTracer;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
@@ -66,6 +68,7 @@ import reactor.core.scheduler.Schedulers;
 import reactor.netty.DisposableServer;
 import reactor.netty.NettyInbound;
 import reactor.netty.http.server.HttpServer;
+import reactor.util.context.Context;
 
 /**
  * What becomes of an exchange besides being allowed or denied: where it goes on, what a second try hears, what is told
@@ -242,43 +245,21 @@ class RateLimitWebFilterExchangeTest {
 
     @Test
     void aListenerThatThrowsEverywhereChangesNothing() {
-        RuleListener throwing = new RuleListener() {
-            @Override
-            public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
-                throw new IllegalStateException("decided");
-            }
-
-            @Override
-            public Watch watch(List<Match> matches, reactor.util.context.ContextView context) {
-                return new Watch() {
-                    @Override
-                    public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
-                        throw new AssertionError("decided");
-                    }
-
-                    @Override
-                    public reactor.util.context.Context context(reactor.util.context.Context context) {
-                        throw new IllegalStateException("context");
-                    }
-
-                    @Override
-                    public void ended() {
-                        throw new IllegalStateException("ended");
-                    }
-
-                    @Override
-                    public void cancelled() {
-                        throw new IllegalStateException("cancelled");
-                    }
-                };
-            }
+        RuleListener listener = (match, outcome, decision, took) -> {
+            throw new IllegalStateException("decided");
         };
+        RuleTracer tracer = (matches, context) -> new ThrowingSpan();
+        RuleInstrumentation throwing = RuleInstrumentation.none()
+                .listener(listener)
+                .listener(listener)
+                .tracer(tracer)
+                .tracer(tracer);
         start(
                 Rules.of(
                         redis.limiter(),
                         PathPatterns.ofSpring(),
                         List.of(Limiters.address("address", 1).build()),
-                        RuleListener.all(List.of(throwing, throwing))),
+                        throwing),
                 (exchange, chain) -> chain.filter(exchange));
         assertThat(service.get("/thread").statusCode()).isEqualTo(200);
         assertThat(service.get("/thread").statusCode()).isEqualTo(429);
@@ -553,6 +534,29 @@ class RateLimitWebFilterExchangeTest {
         Mono<String> usage(ServerWebExchange exchange) {
             return rules.peek(ExchangeRequest.of(exchange))
                     .map(decision -> Integer.toString(decision.limits().size()));
+        }
+    }
+
+    private static final class ThrowingSpan implements RuleTracer.Span {
+
+        @Override
+        public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
+            throw new AssertionError("decided");
+        }
+
+        @Override
+        public Context context(Context context) {
+            throw new IllegalStateException("context");
+        }
+
+        @Override
+        public void ended() {
+            throw new IllegalStateException("ended");
+        }
+
+        @Override
+        public void cancelled() {
+            throw new IllegalStateException("cancelled");
         }
     }
 }

@@ -6,9 +6,9 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
-import io.github.spillgate.http.Match;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.testkit.Thorough;
 import java.time.Duration;
@@ -109,10 +109,10 @@ class RateLimitWebFilterInputTest {
     private RuleListener listener() {
         return new RuleListener() {
             @Override
-            public void decided(Match match, Outcome outcome, Decision decision, Duration took) {}
+            public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {}
 
             @Override
-            public void undecided(Match match, Throwable why) {
+            public void undecided(RuleMatch match, Throwable why) {
                 undecided.put(match.rule().name(), why.toString());
             }
         };

@@ -8,6 +8,7 @@ import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
@@ -145,7 +146,7 @@ class RateLimitWebFilterRetryTest {
                             limiters.limiter(),
                             KeySyntax.of(ClientAddress.ofPeer()),
                             RateLimitResponses.standard(),
-                            (match, outcome, decision, took) -> {},
+                            RuleInstrumentation.none(),
                             context.getBean(RequestMappingHandlerAdapter.class)));
         });
         service.get("/ok");

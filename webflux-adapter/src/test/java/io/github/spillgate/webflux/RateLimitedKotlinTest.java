@@ -4,7 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySyntax;
-import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.testkit.KotlinSource;
 import io.github.spillgate.testkit.Thorough;
 import java.lang.reflect.Method;
@@ -12,7 +12,6 @@ import java.net.URL;
 import java.net.URLClassLoader;
 import java.net.http.HttpResponse;
 import java.nio.file.Path;
-import java.util.List;
 import kotlin.reflect.KFunction;
 import kotlin.reflect.jvm.ReflectJvmMapping;
 import org.junit.jupiter.api.Test;
@@ -62,7 +61,7 @@ class RateLimitedKotlinTest {
                                     limiters.limiter(),
                                     KeySyntax.of(ClientAddress.ofPeer()),
                                     RateLimitResponses.standard(),
-                                    RuleListener.all(List.of()),
+                                    RuleInstrumentation.none(),
                                     context.getBean(RequestMappingHandlerAdapter.class)));
                     context.registerBean(load(compiled));
                 })) {

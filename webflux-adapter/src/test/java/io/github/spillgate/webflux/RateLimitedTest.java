@@ -7,6 +7,7 @@ import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule.WhenMissing;
+import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.webflux.first.Reports;
 import java.net.http.HttpResponse;
 import java.util.List;
@@ -136,7 +137,7 @@ class RateLimitedTest {
 
     private RateLimitedHandlerAdapter adapter(RequestMappingHandlerAdapter next) {
         return new RateLimitedHandlerAdapter(
-                limiters.limiter(), keys, RateLimitResponses.standard(), (match, outcome, decision, took) -> {}, next);
+                limiters.limiter(), keys, RateLimitResponses.standard(), RuleInstrumentation.none(), next);
     }
 
     @RestController

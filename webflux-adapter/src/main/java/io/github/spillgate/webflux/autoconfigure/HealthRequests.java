@@ -1,8 +1,8 @@
 package io.github.spillgate.webflux.autoconfigure;
 
-import io.github.spillgate.http.Match;
 import io.github.spillgate.http.PathSyntax;
 import io.github.spillgate.http.PathSyntax.PathMatcher;
+import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.RuleSettings;
 import io.github.spillgate.webflux.PathPatterns;
 import java.util.List;
@@ -15,7 +15,7 @@ import java.util.function.Predicate;
  * <p>Nothing may pass a rule by looking like such a request. So the patterns are compared as the Actuator compares its
  * own, with case and with the methods that it maps, and not by the application's {@code PathSyntax}.
  */
-final class HealthRequests implements Predicate<Match> {
+final class HealthRequests implements Predicate<RuleMatch> {
 
     private static final PathSyntax SYNTAX = PathPatterns.ofSpring();
 
@@ -28,13 +28,13 @@ final class HealthRequests implements Predicate<Match> {
     }
 
     /** Returns which requests a rule excepts: these if it has no paths, or only {@code /**}; else none. */
-    Predicate<Match> exceptedBy(RuleSettings rule) {
+    Predicate<RuleMatch> exceptedBy(RuleSettings rule) {
         boolean isForAllPaths = rule.paths().stream().allMatch(path -> SYNTAX.matchesEveryPath(List.of(path)));
         return isForAllPaths ? this : match -> false;
     }
 
     @Override
-    public boolean test(Match match) {
+    public boolean test(RuleMatch match) {
         String method = match.request().method();
         if (!method.equals("GET") && !method.equals("HEAD")) {
             return false;

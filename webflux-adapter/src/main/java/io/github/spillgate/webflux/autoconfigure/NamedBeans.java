@@ -7,7 +7,7 @@ import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.util.ClassUtils;
 
 /** What settings of rules refer to: beans, by their names. */
-record NamedBeans(ListableBeanFactory beans) implements RuleReader.Named {
+record NamedBeans(ListableBeanFactory beans) implements RuleReader.BeanLookup {
 
     @Override
     public <T> T get(String name, Class<T> type) {

@@ -10,8 +10,10 @@ import io.github.spillgate.http.PathSyntax;
 import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.RuleReader;
+import io.github.spillgate.http.RuleTracer;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.webflux.DenialWriter;
@@ -183,6 +185,28 @@ public final class SpillgateAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
+    RuleInstrumentation spillgateInstrumentation(
+            KeySyntax keys,
+            ObjectProvider<RuleListener> listeners,
+            ObjectProvider<RuleTracer> tracers,
+            SpillgateProperties settings,
+            Environment environment) {
+        RuleInstrumentation all = RuleInstrumentation.none();
+        for (RuleListener listener : listeners.orderedStream().toList()) {
+            all = all.listener(listener);
+        }
+        for (RuleTracer tracer : tracers.orderedStream().toList()) {
+            all = all.tracer(tracer);
+        }
+        if (!settings.enabled()) {
+            return all;
+        }
+        ForwardHeadersStrategy.doubt(environment);
+        return all.warnings(keys, "spillgate.client-address.header and trusted-proxies");
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
     Rules spillgateRules(
             RateLimiter limiter,
             KeySyntax keys,
@@ -190,7 +214,7 @@ public final class SpillgateAutoConfiguration {
             SpillgateProperties settings,
             ListableBeanFactory beans,
             HealthRequests health,
-            ObjectProvider<RuleListener> listeners) {
+            RuleInstrumentation instrumentation) {
         if (!settings.enabled()) {
             // Not even read: beans that rules refer to may be missing in a test.
             return Rules.off(limiter, paths);
@@ -198,23 +222,16 @@ public final class SpillgateAutoConfiguration {
         List<Rule> rules = RuleReader.of(keys, paths, new NamedBeans(beans))
                 .unless(health::exceptedBy)
                 .read("spillgate.rules", settings.rules());
-        RuleListener listener = RuleListener.all(listeners.orderedStream().toList());
         return WrongSettingException.checked(
                 "spillgate.rules",
                 rules.stream().map(Rule::name).toList(),
-                names -> Rules.of(limiter, paths, rules, listener));
+                names -> Rules.of(limiter, paths, rules, instrumentation));
     }
 
     /** What acts on requests. All else is there for those who inject it, also where the limiter is switched off. */
     @Configuration(proxyBeanMethods = false)
     @Conditional(Switch.On.class)
     static class FilterConfiguration {
-
-        @Bean
-        RuleListener spillgateSettingsDoubt(KeySyntax keys, Environment environment) {
-            ForwardHeadersStrategy.doubt(environment);
-            return RuleListener.doubts(keys, "spillgate.client-address.header and trusted-proxies");
-        }
 
         @Bean
         RateLimitWebFilter spillgateFilterBeforeAuthentication(
@@ -237,14 +254,9 @@ public final class SpillgateAutoConfiguration {
                 RateLimiter limiter,
                 KeySyntax keys,
                 RateLimitResponses responses,
-                ObjectProvider<RuleListener> listeners,
+                RuleInstrumentation instrumentation,
                 RequestMappingHandlerAdapter next) {
-            return new RateLimitedHandlerAdapter(
-                    limiter,
-                    keys,
-                    responses,
-                    RuleListener.all(listeners.orderedStream().toList()),
-                    next);
+            return new RateLimitedHandlerAdapter(limiter, keys, responses, instrumentation, next);
         }
 
         @Bean

@@ -4,8 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.KeySource;
-import io.github.spillgate.http.Match;
 import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.RuleSettings;
 import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.webflux.ExchangeRequest;
@@ -83,7 +83,7 @@ class HealthRequestsTest {
                 .build();
         ExchangeRequest request =
                 ExchangeRequest.of(MockServerWebExchange.from(MockServerHttpRequest.get("/actuator/health")));
-        assertThat(health.exceptedBy(settings).test(new Match(rule, request, Map.of())))
+        assertThat(health.exceptedBy(settings).test(new RuleMatch(rule, request, Map.of())))
                 .isEqualTo(excepts);
     }
 

@@ -10,10 +10,10 @@ import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.http.KeySource;
-import io.github.spillgate.http.Match;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.RuleListener;
+import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
@@ -610,7 +610,7 @@ class SpillgateAutoConfigurationTest {
         }
 
         @Bean
-        Predicate<Match> internal() {
+        Predicate<RuleMatch> internal() {
             return match -> false;
         }
 

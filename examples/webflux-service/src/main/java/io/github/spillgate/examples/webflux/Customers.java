@@ -2,7 +2,7 @@ package io.github.spillgate.examples.webflux;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.KeySource;
-import io.github.spillgate.http.Match;
+import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.Request;
 import io.github.spillgate.http.Rule;
 import java.util.List;
@@ -32,13 +32,13 @@ final class Customers implements KeySource, Rule.LimitSource {
 
     /** Only keys that are known are charged: whoever makes some up uses up nobody's quota, and no memory. */
     @Override
-    public Mono<String> find(Match match) {
+    public Mono<String> find(RuleMatch match) {
         return Mono.justOrEmpty(apiKey(match.request()));
     }
 
     /** Asks the request and not the rule's key, of which only the HMAC is told here. */
     @Override
-    public Mono<List<Limit>> find(Match match, String hashedKey) {
+    public Mono<List<Limit>> find(RuleMatch match, String hashedKey) {
         return Mono.justOrEmpty(apiKey(match.request())
                 .map(table.keys()::get)
                 .map(table.plans()::get)

@@ -1,19 +1,17 @@
 package io.github.spillgate.http;
 
-/**
- * Texts of settings, made fit for a message: short, on one line, and with nothing in them that a terminal would obey.
- */
-final class Quoted {
+/** Quotes untrusted text for messages: short, on one line, and without control characters for a terminal. */
+final class SafeText {
 
     private static final int LONGEST = 80;
 
-    private Quoted() {}
+    private SafeText() {}
 
-    static String text(String text) {
-        return text(text, LONGEST);
+    static String quote(String text) {
+        return quote(text, LONGEST);
     }
 
-    static String text(String text, int longest) {
+    static String quote(String text, int longest) {
         StringBuilder quoted = new StringBuilder().append('"');
         text.chars().limit(longest).forEach(c -> quoted.append(c < ' ' || c > '~' ? '?' : (char) c));
         return quoted.append(text.length() > longest ? "…\"" : "\"").toString();

@@ -1,13 +1,13 @@
 package io.github.spillgate.http;
 
-/** What HTTP calls a token: methods are, and names of header fields. */
-final class Tokens {
+/** The syntax of tokens in HTTP: methods and names of header fields (RFC 9110). */
+final class HttpTokens {
 
     private static final String OTHERS = "!#$%&'*+-.^_`|~";
 
-    private Tokens() {}
+    private HttpTokens() {}
 
-    static boolean is(String text) {
+    static boolean isToken(String text) {
         for (int i = 0; i < text.length(); i++) {
             char c = text.charAt(i);
             boolean isAlphanumeric = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');

@@ -3,13 +3,13 @@ package io.github.spillgate.http;
 import java.util.BitSet;
 import java.util.function.IntPredicate;
 
-/** Statuses as they are written in settings: {@code 401}, and {@code 4xx} for all that begin with a 4. */
-final class Statuses {
+/** A parser of statuses in settings: {@code 401}, and {@code 4xx} for all that begin with a 4. */
+final class StatusSet {
 
     private static final int LEAST = 100;
     private static final int MOST = 599;
 
-    private Statuses() {}
+    private StatusSet() {}
 
     static IntPredicate parse(String... texts) {
         BitSet statuses = new BitSet(MOST + 1);
@@ -17,7 +17,7 @@ final class Statuses {
             boolean isClass = text.length() == 3 && text.substring(1).equalsIgnoreCase("xx");
             int first = number(isClass ? text.charAt(0) + "00" : text);
             if (first < LEAST || first > MOST) {
-                throw new IllegalArgumentException("status " + Quoted.text(text)
+                throw new IllegalArgumentException("status " + SafeText.quote(text)
                         + " is none: expected one from 100 to 599, or a class of them, for example \"401\" or \"2xx\"");
             }
             statuses.set(first, isClass ? first + 100 : first + 1);

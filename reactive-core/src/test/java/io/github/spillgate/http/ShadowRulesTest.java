@@ -31,7 +31,7 @@ import reactor.test.publisher.TestPublisher;
  * When rules that are tried out are looked up, and when they charge: the verdict of the others comes when a test lets
  * it.
  */
-class TrialsTest {
+class ShadowRulesTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
 
@@ -307,18 +307,18 @@ class TrialsTest {
     private final class Hearing implements RuleListener {
 
         @Override
-        public void decided(Match match, Outcome outcome, Decision decision, Duration took) {
+        public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
             heard.add(outcome + " " + match.rule().name());
             store.took.put(match.rule().name(), took);
         }
 
         @Override
-        public void refused(Match match) {
+        public void refused(RuleMatch match) {
             heard.add("refused " + match.rule().name());
         }
 
         @Override
-        public void undecided(Match match, Throwable why) {
+        public void undecided(RuleMatch match, Throwable why) {
             heard.add("undecided " + match.rule().name() + ": " + why.getMessage());
         }
     }

@@ -12,13 +12,13 @@ import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 import reactor.core.publisher.Mono;
 
-/** The key sources that come with us. What is at hand is found without a subscription: see {@link AtOnce}. */
-final class Sources {
+/** The built-in key sources. They return {@link Scalars scalars} for values that are known without a subscription. */
+final class KeySources {
 
     private static final char SEPARATOR = '|';
     private static final int LEAST_SECRET = 16;
 
-    private Sources() {}
+    private KeySources() {}
 
     static List<KeySource> several(KeySource... sources) {
         Objects.requireNonNull(sources, "sources are null: expected some, for example KeySource.principal()");
@@ -40,29 +40,23 @@ final class Sources {
         }
     }
 
-    /** Whether the key of this source is known only after authentication. */
+    /** Returns whether the key is known only after authentication. */
     static boolean needsPrincipal(KeySource source) {
-        return source instanceof Composed composed && composed.needsPrincipal();
+        return source instanceof BuiltInSource builtIn && builtIn.needsPrincipal();
     }
 
-    /**
-     * Returns whether it never finds a key for a request that is not authenticated, as an alternative to the user
-     * would.
-     */
+    /** Returns whether the source never finds a key for a request that is not authenticated. */
     static boolean isOnlyForUsers(KeySource source) {
-        return source instanceof Composed composed && composed.isOnlyForUsers();
+        return source instanceof BuiltInSource builtIn && builtIn.isOnlyForUsers();
     }
 
-    /** Whether a request may have no key of this source. Of a function of the user's that is not known. */
+    /** Returns whether a request may have no key. A function of the user may find none. */
     static boolean mayBeMissing(KeySource source) {
-        if (source instanceof AtHand atHand) {
-            return !atHand.isOfEachRequest;
-        }
-        return !(source instanceof Composed composed) || composed.mayBeMissing();
+        return !(source instanceof BuiltInSource builtIn) || builtIn.mayBeMissing();
     }
 
-    /** A source of which it is known what it needs. */
-    private interface Composed extends KeySource {
+    /** A source with known requirements. */
+    private interface BuiltInSource extends KeySource {
 
         boolean needsPrincipal();
 
@@ -72,15 +66,28 @@ final class Sources {
     }
 
     /**
-     * What is in the request.
+     * A value of the request.
      *
-     * @param isOfEachRequest whether each request has it, as far as a client is concerned
+     * @param text the source as text
+     * @param mayBeMissing whether a client can leave out the value
+     * @param value the function that reads the value
      */
-    record AtHand(String text, boolean isOfEachRequest, Function<Match, Optional<String>> find) implements KeySource {
+    record RequestKey(String text, boolean mayBeMissing, Function<RuleMatch, Optional<String>> value)
+            implements BuiltInSource {
 
         @Override
-        public Mono<String> find(Match match) {
-            return Mono.justOrEmpty(find.apply(match));
+        public Mono<String> find(RuleMatch match) {
+            return Mono.justOrEmpty(value.apply(match));
+        }
+
+        @Override
+        public boolean needsPrincipal() {
+            return false;
+        }
+
+        @Override
+        public boolean isOnlyForUsers() {
+            return false;
         }
 
         @Override
@@ -89,11 +96,11 @@ final class Sources {
         }
     }
 
-    /** Who has been authenticated. */
-    record Principal() implements Composed {
+    /** The authenticated user. */
+    record PrincipalKey() implements BuiltInSource {
 
         @Override
-        public Mono<String> find(Match match) {
+        public Mono<String> find(RuleMatch match) {
             return match.request().principal();
         }
 
@@ -118,25 +125,25 @@ final class Sources {
         }
     }
 
-    /** Several together. No two combinations have the same text: a separator in a part is marked. */
-    record Joined(List<KeySource> sources) implements Composed {
+    /** The combination of several keys. A separator within a key is escaped, so different combinations differ. */
+    record JoinedKey(List<KeySource> sources) implements BuiltInSource {
 
         @Override
-        public Mono<String> find(Match match) {
+        public Mono<String> find(RuleMatch match) {
             List<Mono<String>> parts = new ArrayList<>(sources.size());
             for (KeySource source : sources) {
                 Mono<String> part = source.find(match);
-                if (AtOnce.is(part)) {
-                    String key = AtOnce.get(part);
+                if (Scalars.isScalar(part)) {
+                    String key = Scalars.value(part);
                     if (key == null || key.isEmpty()) {
-                        // Whatever the others say, and however long they take.
+                        // The other sources cannot change this, so do not wait for them.
                         return Mono.empty();
                     }
                 }
                 parts.add(part);
             }
-            return AtOnce.map(
-                    AtOnce.all(parts), all -> all.size() < parts.size() || all.contains("") ? null : join(all));
+            return Scalars.map(
+                    Scalars.collect(parts), all -> all.size() < parts.size() || all.contains("") ? null : join(all));
         }
 
         private static String join(List<String> parts) {
@@ -162,17 +169,17 @@ final class Sources {
 
         @Override
         public boolean needsPrincipal() {
-            return sources.stream().anyMatch(Sources::needsPrincipal);
+            return sources.stream().anyMatch(KeySources::needsPrincipal);
         }
 
         @Override
         public boolean isOnlyForUsers() {
-            return sources.stream().anyMatch(Sources::isOnlyForUsers);
+            return sources.stream().anyMatch(KeySources::isOnlyForUsers);
         }
 
         @Override
         public boolean mayBeMissing() {
-            return sources.stream().anyMatch(Sources::mayBeMissing);
+            return sources.stream().anyMatch(KeySources::mayBeMissing);
         }
 
         @Override
@@ -181,42 +188,43 @@ final class Sources {
         }
     }
 
-    /** The first that has a key, which begins with its number, so that a header cannot pass for a principal. */
-    record FirstOf(List<KeySource> sources) implements Composed {
+    /** The first key that exists. It starts with the number of its source: a header cannot pass for a principal. */
+    record FirstKey(List<KeySource> sources) implements BuiltInSource {
 
         @Override
-        public Mono<String> find(Match match) {
+        public Mono<String> find(RuleMatch match) {
             return find(match, 0);
         }
 
-        private Mono<String> find(Match match, int i) {
+        private Mono<String> find(RuleMatch match, int i) {
             if (i == sources.size()) {
                 return Mono.empty();
             }
-            Mono<String> here = AtOnce.map(sources.get(i).find(match), key -> key.isEmpty() ? null : tagged(i, key));
-            if (AtOnce.is(here)) {
-                return AtOnce.get(here) == null ? find(match, i + 1) : here;
+            Mono<String> key =
+                    Scalars.map(sources.get(i).find(match), found -> found.isEmpty() ? null : numbered(i, found));
+            if (Scalars.isScalar(key)) {
+                return Scalars.value(key) == null ? find(match, i + 1) : key;
             }
-            return here.switchIfEmpty(Mono.defer(() -> find(match, i + 1)));
+            return key.switchIfEmpty(Mono.defer(() -> find(match, i + 1)));
         }
 
-        private static String tagged(int i, String key) {
+        private static String numbered(int i, String key) {
             return (i + 1) + String.valueOf(SEPARATOR) + key;
         }
 
         @Override
         public boolean needsPrincipal() {
-            return sources.stream().anyMatch(Sources::needsPrincipal);
+            return sources.stream().anyMatch(KeySources::needsPrincipal);
         }
 
         @Override
         public boolean isOnlyForUsers() {
-            return sources.stream().allMatch(Sources::isOnlyForUsers);
+            return sources.stream().allMatch(KeySources::isOnlyForUsers);
         }
 
         @Override
         public boolean mayBeMissing() {
-            return sources.stream().allMatch(Sources::mayBeMissing);
+            return sources.stream().allMatch(KeySources::mayBeMissing);
         }
 
         @Override
@@ -226,7 +234,7 @@ final class Sources {
     }
 
     /** The HMAC of another source's key. */
-    static final class Hashed implements Composed {
+    static final class HashedKey implements BuiltInSource {
 
         private static final String ALGORITHM = "HmacSHA256";
         private static final int LENGTH = 16;
@@ -234,7 +242,7 @@ final class Sources {
         private final KeySource source;
         private final Mac mac;
 
-        Hashed(KeySource source, byte[] secret) {
+        HashedKey(KeySource source, byte[] secret) {
             checkSecret(secret);
             this.source = source;
             try {
@@ -247,11 +255,11 @@ final class Sources {
         }
 
         @Override
-        public Mono<String> find(Match match) {
-            return AtOnce.map(source.find(match), key -> key.isEmpty() ? null : hash(key));
+        public Mono<String> find(RuleMatch match) {
+            return Scalars.map(source.find(match), key -> key.isEmpty() ? null : hash(key));
         }
 
-        /** A Mac is for one thread at a time; a copy of it costs less than to look for another one. */
+        /** A Mac is not thread-safe; cloning one is cheaper than looking one up. */
         private String hash(String key) {
             try {
                 byte[] hash = ((Mac) mac.clone()).doFinal(bytes(key));
@@ -261,7 +269,7 @@ final class Sources {
             }
         }
 
-        /** Two bytes for each character: in UTF-8 halves of surrogate pairs would all be one. */
+        /** Uses two bytes for each character: UTF-8 would encode all unpaired surrogates as the same byte. */
         private static byte[] bytes(String key) {
             byte[] bytes = new byte[2 * key.length()];
             for (int i = 0; i < key.length(); i++) {
@@ -273,17 +281,17 @@ final class Sources {
 
         @Override
         public boolean needsPrincipal() {
-            return Sources.needsPrincipal(source);
+            return KeySources.needsPrincipal(source);
         }
 
         @Override
         public boolean isOnlyForUsers() {
-            return Sources.isOnlyForUsers(source);
+            return KeySources.isOnlyForUsers(source);
         }
 
         @Override
         public boolean mayBeMissing() {
-            return Sources.mayBeMissing(source);
+            return KeySources.mayBeMissing(source);
         }
 
         @Override

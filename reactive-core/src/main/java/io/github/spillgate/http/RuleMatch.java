@@ -11,7 +11,7 @@ import java.util.Optional;
  * @param pathVariables the path variables, by name: those of the rule's pattern or, if the rule has no paths, those of
  *     the framework
  */
-public record Match(Rule rule, Request request, Map<String, String> pathVariables) {
+public record RuleMatch(Rule rule, Request request, Map<String, String> pathVariables) {
 
     /**
      * Returns a path variable.
@@ -26,6 +26,6 @@ public record Match(Rule rule, Request request, Map<String, String> pathVariable
     /** Returns the match for a log, without data from the client. */
     @Override
     public String toString() {
-        return "Match[" + rule.name() + "]";
+        return "RuleMatch[" + rule.name() + "]";
     }
 }

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
-class RuleListenerWarningTest {
+class MisconfigurationLogTest {
 
     private static final String UNTRUSTED = "no proxy is trusted";
     private static final String UNDECIDED = "could not be decided";
@@ -160,10 +160,10 @@ class RuleListenerWarningTest {
     @Test
     void whatSetsItRightIsNamed() {
         assertThatNullPointerException()
-                .isThrownBy(() -> RuleListener.doubts(syntax, null))
+                .isThrownBy(() -> RuleInstrumentation.none().warnings(syntax, null))
                 .withMessageStartingWith("remedy is null: expected");
         assertThatNullPointerException()
-                .isThrownBy(() -> RuleListener.doubts(null, "the-setting"))
+                .isThrownBy(() -> RuleInstrumentation.none().warnings(null, "the-setting"))
                 .withMessageStartingWith("keys are null: expected");
     }
 
@@ -195,7 +195,7 @@ class RuleListenerWarningTest {
                 limiter,
                 SentRequest.syntax(),
                 Stream.of(rules).map(Rule.Builder::build).toList(),
-                RuleListener.doubts(keys, "the-setting"));
+                RuleInstrumentation.none().warnings(keys, "the-setting"));
     }
 
     private static void decide(Rules rules, SentRequest request) {

@@ -1,0 +1,247 @@
+package io.github.spillgate.http;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStore;
+import io.github.spillgate.http.Rule.WhenMissing;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import reactor.core.Exceptions;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/**
+ * Resolves what a rule charges for a request: looks up the key, the limits and the cost before the
+ * {@link LookupDeadline}. Whatever the functions of the user do, the result is neither empty nor an error. If limits or
+ * a cost cannot be found, those of the rule apply; if the key lookup fails, no decision is possible.
+ */
+final class ChargeResolver {
+
+    /** The context key of Reactor's hook for dropped errors. Reactor's own constant is not public. */
+    private static final String ON_ERROR_DROPPED = "reactor.onErrorDropped.local";
+
+    private final RuleMatch match;
+    private final Rule rule;
+    private final LookupDeadline deadline;
+
+    private ChargeResolver(RuleMatch match, Duration longest) {
+        this.match = match;
+        this.rule = match.rule();
+        this.deadline = LookupDeadline.start(rule, longest);
+    }
+
+    /**
+     * Resolves the charges of several rules at the same time.
+     *
+     * @param longest the longest time, as returned by {@link LookupDeadline#longest}
+     */
+    static Mono<List<RuleCharge>> resolveAll(List<RuleMatch> matches, Duration longest) {
+        List<Mono<RuleCharge>> charges = new ArrayList<>(matches.size());
+        for (RuleMatch match : matches) {
+            charges.add(resolve(match, longest));
+        }
+        return Scalars.collect(charges);
+    }
+
+    static Mono<RuleCharge> resolve(RuleMatch match, Duration longest) {
+        ChargeResolver resolver = new ChargeResolver(match, longest);
+        return resolver.findKey(resolver::charge);
+    }
+
+    /** Resolves a charge for a peek: without a key it is nothing, and the cost is 1. */
+    static Mono<RuleCharge> resolveForPeek(RuleMatch match, Duration longest) {
+        ChargeResolver resolver = new ChargeResolver(match, longest);
+        return resolver.findKey(resolver::chargeForPeek);
+    }
+
+    /**
+     * Continues when all charges are resolved: immediately if they are, else on the parallel scheduler, because a
+     * function of the user may emit on any thread, for example on that of a Redis connection.
+     *
+     * @param start when the lookups began; the deadline of the store counts from here
+     */
+    static <T> Mono<T> whenResolved(
+            Mono<List<RuleCharge>> charges, long start, Function<List<RuleCharge>, Mono<T>> next) {
+        return Scalars.isScalar(charges)
+                ? next.apply(Scalars.requireValue(charges))
+                : charges.publishOn(Schedulers.parallel())
+                        .flatMap(found -> next.apply(found)
+                                .contextWrite(context -> context.put(LimitStore.WAITING_SINCE, start)));
+    }
+
+    private Mono<RuleCharge> findKey(Function<@Nullable String, Mono<RuleCharge>> next) {
+        try {
+            if (rule.isExempt(match)) {
+                return Mono.just(RuleCharge.nothing(match));
+            }
+            Mono<String> key = rule.key().find(match);
+            if (Scalars.isScalar(key)) {
+                return next.apply(Scalars.value(key));
+            }
+            return orUndecided(beforeDeadline(key.map(Optional::of).defaultIfEmpty(Optional.empty()))
+                    .flatMap(found -> next.apply(found.orElse(null))));
+        } catch (Throwable e) {
+            Exceptions.throwIfFatal(e);
+            return Mono.just(RuleCharge.undecided(match, e));
+        }
+    }
+
+    private Mono<RuleCharge> charge(@Nullable String key) {
+        if (key == null || key.isEmpty()) {
+            return chargeWithoutKey();
+        }
+        Mono<LookupResult<List<Limit>>> limits = limits(key);
+        Mono<LookupResult<Long>> cost = cost();
+        return Scalars.isScalar(limits) && Scalars.isScalar(cost)
+                ? Mono.just(charge(key, Scalars.requireValue(limits), Scalars.requireValue(cost)))
+                : Mono.zip(limits, cost).map(found -> charge(key, found.getT1(), found.getT2()));
+    }
+
+    private RuleCharge charge(String key, LookupResult<List<Limit>> limits, LookupResult<Long> cost) {
+        List<RuleLookupException> failures = limits.failures();
+        if (!cost.failures().isEmpty()) {
+            failures = new ArrayList<>(failures);
+            failures.addAll(cost.failures());
+        }
+        return RuleCharge.of(match, key, limits.value, cost.value).withFailures(failures);
+    }
+
+    private Mono<RuleCharge> chargeForPeek(@Nullable String key) {
+        return key == null || key.isEmpty()
+                ? Mono.just(RuleCharge.nothing(match))
+                : Scalars.map(
+                        limits(key),
+                        limits -> RuleCharge.of(match, key, limits.value, 1).withFailures(limits.failures()));
+    }
+
+    /**
+     * By default a rule for users skips requests that are not authenticated. It never skips an authenticated request: a
+     * user cannot evade it by omitting a header.
+     */
+    private Mono<RuleCharge> chargeWithoutKey() {
+        WhenMissing configured = rule.whenMissing();
+        if (configured != null || !rule.isOnlyForUsers()) {
+            return chargeWithoutKey(configured == null ? WhenMissing.SHARE : configured);
+        }
+        Mono<String> principal = match.request().principal();
+        return Scalars.isScalar(principal)
+                ? chargeWithoutKey(Scalars.value(principal) != null)
+                : orUndecided(beforeDeadline(principal.hasElement()).flatMap(this::chargeWithoutKey));
+    }
+
+    private Mono<RuleCharge> chargeWithoutKey(boolean isAuthenticated) {
+        return chargeWithoutKey(isAuthenticated ? WhenMissing.SHARE : WhenMissing.SKIP);
+    }
+
+    private Mono<RuleCharge> chargeWithoutKey(WhenMissing whenMissing) {
+        return switch (whenMissing) {
+            case SHARE ->
+                Scalars.map(
+                        cost(),
+                        cost -> RuleCharge.withoutKey(match, rule.limits(), cost.value)
+                                .withFailures(cost.failures()));
+            case SKIP -> Mono.just(RuleCharge.nothing(match));
+            case DENY -> Mono.just(RuleCharge.refusal(match));
+        };
+    }
+
+    private Mono<LookupResult<List<Limit>>> limits(String key) {
+        Rule.LimitSource source = rule.limitSource().orElse(null);
+        return source == null
+                ? Mono.just(new LookupResult<>(rule.limits(), null))
+                : find(
+                        RuleLookupException.LIMITS,
+                        () -> Scalars.map(
+                                source.find(match, key),
+                                found -> found.isEmpty()
+                                        ? null
+                                        : Charge.of(key, rule.named(found)).limits()),
+                        rule.limits());
+    }
+
+    private Mono<LookupResult<Long>> cost() {
+        Rule.CostSource source = rule.costSource().orElse(null);
+        return source == null
+                ? Mono.just(new LookupResult<>(rule.cost(), null))
+                : find(
+                        RuleLookupException.COST,
+                        () -> Scalars.map(source.find(match), ChargeResolver::checkCost),
+                        rule.cost());
+    }
+
+    private static Long checkCost(Long cost) {
+        if (cost < 0) {
+            throw new IllegalArgumentException("cost " + cost + " is negative: expected 0 or more, for example 5");
+        }
+        return cost;
+    }
+
+    /**
+     * Looks up a value; never emits an error.
+     *
+     * @param own the value of the rule, which applies if none is found
+     */
+    private <T> Mono<LookupResult<T>> find(String setting, Supplier<Mono<T>> source, T own) {
+        try {
+            Mono<T> found = source.get();
+            if (Scalars.isScalar(found)) {
+                T value = Scalars.value(found);
+                return Mono.just(new LookupResult<>(value == null ? own : value, null));
+            }
+            return withoutLateErrors(found)
+                    .defaultIfEmpty(own)
+                    .map(value -> new LookupResult<>(value, null))
+                    .timeout(
+                            deadline.left(),
+                            Mono.fromSupplier(
+                                    () -> new LookupResult<>(own, RuleLookupException.late(setting, deadline))),
+                            Schedulers.parallel())
+                    .onErrorResume(e -> Mono.just(new LookupResult<>(own, RuleLookupException.failed(setting, e))));
+        } catch (Throwable e) {
+            Exceptions.throwIfFatal(e);
+            return Mono.just(new LookupResult<>(own, RuleLookupException.failed(setting, e)));
+        }
+    }
+
+    private <T> Mono<T> beforeDeadline(Mono<T> found) {
+        return withoutLateErrors(found).timeout(deadline.left(), Mono.error(this::timeout), Schedulers.parallel());
+    }
+
+    private TimeoutException timeout() {
+        return new TimeoutException("the key of rule " + rule.name() + " was not found within " + deadline);
+    }
+
+    private Mono<RuleCharge> orUndecided(Mono<RuleCharge> charge) {
+        return charge.onErrorResume(e -> Mono.just(RuleCharge.undecided(match, e)));
+    }
+
+    /** A source that fails after its timeout would otherwise log an error for each such request. */
+    private static <T> Mono<T> withoutLateErrors(Mono<T> source) {
+        Consumer<Throwable> ignore = ChargeResolver::ignore;
+        return source.contextWrite(context -> context.put(ON_ERROR_DROPPED, ignore));
+    }
+
+    private static void ignore(Throwable late) {
+        // The timeout has been reported.
+    }
+
+    /**
+     * The result of a lookup.
+     *
+     * @param value the value that was found, or that of the rule
+     * @param failure the reason for the value of the rule, if the lookup failed
+     */
+    private record LookupResult<T>(T value, @Nullable RuleLookupException failure) {
+
+        List<RuleLookupException> failures() {
+            return failure == null ? List.of() : List.of(failure);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+package io.github.spillgate.http;
+
+import io.github.spillgate.http.Rule.WhenLookupFails;
+import io.github.spillgate.http.Rule.WhenUndecided;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicBoolean;
+import reactor.util.Logger;
+import reactor.util.Loggers;
+
+/**
+ * Logs possible misconfigurations, each kind once: a forwarding header although no proxy is trusted, and failures, with
+ * what happens to the requests.
+ */
+final class MisconfigurationLog {
+
+    private static final Logger LOG = Loggers.getLogger(MisconfigurationLog.class);
+    private static final String X_FORWARDED_FOR = "X-Forwarded-For";
+    private static final String OWN_LIMITS = "; its own limits apply; see when-lookup-fails";
+    private static final String OWN_COST = "; its own cost applies; see when-lookup-fails";
+    private static final String DENIED = "; such requests are denied with 503";
+    private static final int LONGEST = 200;
+
+    private final boolean trustsNoProxy;
+    private final String remedy;
+    private final AtomicBoolean isProxyLogged = new AtomicBoolean();
+
+    /** Bounded: contains texts of this class only, at most one for each kind of failure. */
+    private final Set<String> loggedKinds = ConcurrentHashMap.newKeySet();
+
+    MisconfigurationLog(ClientAddress client, String remedy) {
+        this.trustsNoProxy = client.isPeer();
+        this.remedy = remedy;
+    }
+
+    /** Checks whether a proxy may have forwarded the request although none is trusted. */
+    void inspect(Request request) {
+        if (trustsNoProxy
+                && !isProxyLogged.get()
+                && !request.headers(X_FORWARDED_FOR).isEmpty()
+                && isProxyLogged.compareAndSet(false, true)) {
+            LOG.warn(
+                    "Request with {}, but no proxy is trusted: all clients behind a proxy share one address and its"
+                            + " limits; expected {} if there is a proxy",
+                    X_FORWARDED_FOR,
+                    remedy);
+        }
+    }
+
+    void lookupFailed(Rule rule, RuleLookupException why) {
+        String consequence = rule.whenLookupFails() == WhenLookupFails.UNDECIDED
+                ? consequence(rule, "when-lookup-fails: undecided, ")
+                : why.setting().equals(RuleLookupException.LIMITS) ? OWN_LIMITS : OWN_COST;
+        if (loggedKinds.add(why.setting() + consequence)) {
+            Throwable cause = why.getCause();
+            LOG.warn(
+                    "rule {}: {}{}{}",
+                    rule.name(),
+                    why.getMessage(),
+                    cause == null ? "" : ": " + SafeText.quote(cause.toString(), LONGEST),
+                    consequence);
+        }
+    }
+
+    /** The error is quoted, because its message may contain what a client has sent. */
+    void undecided(Rule rule, Throwable why) {
+        if (why instanceof RuleLookupException) {
+            // Already logged as a failed lookup.
+            return;
+        }
+        String consequence = why instanceof ImpossibleVerdictException ? DENIED : consequence(rule, "");
+        if (loggedKinds.add(consequence)) {
+            LOG.warn(
+                    "rule {} could not be decided: {}{}",
+                    rule.name(),
+                    SafeText.quote(why.toString(), LONGEST),
+                    consequence);
+        }
+    }
+
+    private static String consequence(Rule rule, String setting) {
+        if (rule.isShadow()) {
+            return "; it is a shadow rule, so no request is affected";
+        }
+        return rule.whenUndecided() == WhenUndecided.ALLOW
+                ? "; it lets such requests through (" + setting + "when-undecided: allow)"
+                : DENIED + " (" + setting + "when-undecided: deny)";
+    }
+}

@@ -1,0 +1,97 @@
+package io.github.spillgate.http;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.http.Rule.WhenLookupFails;
+import io.github.spillgate.http.RuleListener.Outcome;
+import java.util.Collection;
+import java.util.List;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The result of the lookups of a rule for a request: a charge, nothing to charge, a refusal, or an error.
+ *
+ * @param match the request and the rule
+ * @param charge the charge; null if there is nothing to charge
+ * @param error the reason why no decision is possible; null if one is
+ * @param isRefused whether the request is denied because it has no key
+ * @param failures the failed lookups of limits and cost, whether a decision is possible or not
+ */
+record RuleCharge(
+        RuleMatch match,
+        @Nullable Charge charge,
+        @Nullable Throwable error,
+        boolean isRefused,
+        List<RuleLookupException> failures) {
+
+    /** The key of all requests without a key. Its group separates it from keys that a client can send. */
+    private static final String WITHOUT_KEY = "nobody";
+
+    static RuleCharge of(RuleMatch match, String key, Collection<Limit> limits, long cost) {
+        return of(match, Charge.of(key, limits).permits(cost));
+    }
+
+    static RuleCharge withoutKey(RuleMatch match, Collection<Limit> limits, long cost) {
+        return of(match, Charge.of(WITHOUT_KEY, limits).group(WITHOUT_KEY).permits(cost));
+    }
+
+    private static RuleCharge of(RuleMatch match, Charge charge) {
+        return new RuleCharge(match, charge, null, false, List.of());
+    }
+
+    static RuleCharge nothing(RuleMatch match) {
+        return new RuleCharge(match, null, null, false, List.of());
+    }
+
+    static RuleCharge refusal(RuleMatch match) {
+        return new RuleCharge(match, null, null, true, List.of());
+    }
+
+    static RuleCharge undecided(RuleMatch match, Throwable error) {
+        return new RuleCharge(match, null, error, false, List.of());
+    }
+
+    Rule rule() {
+        return match.rule();
+    }
+
+    Charge requireCharge() {
+        return Objects.requireNonNull(charge);
+    }
+
+    /** Returns a copy with failed lookups: undecided if the rule is configured so. */
+    RuleCharge withFailures(List<RuleLookupException> failed) {
+        if (failed.isEmpty()) {
+            return this;
+        }
+        boolean isUndecided = rule().whenLookupFails() == WhenLookupFails.UNDECIDED;
+        return new RuleCharge(
+                match, isUndecided ? null : charge, isUndecided ? failed.get(0) : error, isRefused, failed);
+    }
+
+    /** Returns whether the limits were looked up and differ from the rule's own. */
+    boolean hasFoundLimits() {
+        return charge != null && !charge.limits().equals(rule().limits());
+    }
+
+    /** Returns a copy with the rule's own limits, because the ones that were looked up cannot be charged. */
+    RuleCharge withOwnLimits(Throwable conflict) {
+        return charge == null
+                ? this
+                : of(match, charge.key(), rule().limits(), charge.permits())
+                        .withFailures(List.of(RuleLookupException.failed(RuleLookupException.LIMITS, conflict)));
+    }
+
+    /** Returns what a decision on this charge, and possibly on others, means for the rule. */
+    Outcome outcome(Decision decision) {
+        if (decision.isAllowed()) {
+            return Outcome.ALLOWED;
+        }
+        List<Limit> violated = decision.violated();
+        return charge == null || violated.isEmpty() || violated.stream().anyMatch(charge.limits()::contains)
+                ? Outcome.DENIED
+                : Outcome.DENIED_BY_OTHERS;
+    }
+}

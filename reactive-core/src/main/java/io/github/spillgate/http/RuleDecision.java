@@ -1,0 +1,214 @@
+package io.github.spillgate.http;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.Rule.WhenUndecided;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
+import reactor.core.publisher.Mono;
+
+/**
+ * The decision on one request that rules match. It looks up what each rule charges, charges all of them together, and
+ * returns the verdict. The methods are in the order in which they run.
+ */
+final class RuleDecision {
+    // Design notes.
+    //
+    // Enforced rules are one atomic decision. Shadow rules are decided one by one beside it: they are looked up right
+    // after the enforced rules, on the thread of the request, and charge if the verdict allows the request.
+    //
+    // A rule is applied once per request, so that a request that is dispatched again within the service is not charged
+    // twice. Verdicts keeps which rules were applied, and the denials until one was delivered to the client.
+
+    private final RateLimiter limiter;
+    private final Duration longestLookup;
+    private final Request request;
+    private final List<RuleMatch> enforced;
+    private final ShadowRules shadows;
+    private final DecisionEvents events;
+    private final long start = LookupDeadline.now();
+
+    private RuleDecision(
+            RateLimiter limiter,
+            Duration longestLookup,
+            Request request,
+            List<RuleMatch> enforced,
+            ShadowRules shadows,
+            DecisionEvents events) {
+        this.limiter = limiter;
+        this.longestLookup = longestLookup;
+        this.request = request;
+        this.enforced = enforced;
+        this.shadows = shadows;
+        this.events = events;
+    }
+
+    /**
+     * Decides on a request. Each subscription is one decision.
+     *
+     * @param longestLookup the longest time that lookups take; zero for the timeouts of the rules
+     * @param matches the rules that match the request, at least one
+     * @return the verdict; never an error
+     */
+    static Mono<Verdict> of(
+            RateLimiter limiter,
+            Duration longestLookup,
+            DecisionEvents events,
+            Request request,
+            List<RuleMatch> matches) {
+        return Mono.deferContextual(context -> {
+            List<RuleMatch> fresh = notYetApplied(matches, request.verdicts());
+            if (fresh.isEmpty()) {
+                return Mono.just(earlierVerdict(matches, request.verdicts()));
+            }
+            events.inspect(request);
+            List<RuleMatch> enforced = select(fresh, false);
+            ShadowRules shadows = ShadowRules.of(limiter, longestLookup, events, select(fresh, true), context);
+            DecisionEvents own = enforced.isEmpty() ? events : events.start(enforced, context);
+            return new RuleDecision(limiter, longestLookup, request, enforced, shadows, own).decide();
+        });
+    }
+
+    private static List<RuleMatch> notYetApplied(List<RuleMatch> matches, Verdicts verdicts) {
+        List<RuleMatch> fresh = new ArrayList<>(matches.size());
+        for (RuleMatch match : matches) {
+            if (verdicts.isNew(match.rule())) {
+                fresh.add(match);
+            }
+        }
+        return fresh;
+    }
+
+    /** A request that was denied is denied again until the denial has been delivered. */
+    private static Verdict earlierVerdict(List<RuleMatch> matches, Verdicts verdicts) {
+        for (RuleMatch match : matches) {
+            Verdict denial = verdicts.denial(match.rule());
+            if (denial != null) {
+                return denial;
+            }
+        }
+        return Verdict.none();
+    }
+
+    private static List<RuleMatch> select(List<RuleMatch> matches, boolean shadow) {
+        List<RuleMatch> selected = new ArrayList<>(shadow ? 0 : matches.size());
+        for (RuleMatch match : matches) {
+            if (match.rule().isShadow() == shadow) {
+                selected.add(match);
+            }
+        }
+        return selected;
+    }
+
+    private Mono<Verdict> decide() {
+        AtomicBoolean isDelivered = new AtomicBoolean();
+        return (enforced.isEmpty() ? decideShadowsOnly() : events.traced(this::lookUp))
+                .doOnNext(verdict -> {
+                    shadows.end();
+                    if (!verdict.isAllowed()) {
+                        enforced.forEach(match -> request.verdicts().denied(match.rule(), verdict));
+                    }
+                    isDelivered.set(true);
+                })
+                .doOnCancel(() -> {
+                    if (!isDelivered.get()) {
+                        shadows.end();
+                        // The caller may subscribe again, and then the rules apply again.
+                        enforced.forEach(match -> request.verdicts().forget(match.rule()));
+                        shadows.matches().forEach(match -> request.verdicts().forget(match.rule()));
+                    }
+                });
+    }
+
+    private Mono<Verdict> decideShadowsOnly() {
+        shadows.lookUp();
+        return Mono.just(Verdict.withoutDecision(shadows.charge()));
+    }
+
+    private Mono<Verdict> lookUp() {
+        Mono<List<RuleCharge>> charges = ChargeResolver.resolveAll(enforced, longestLookup);
+        return ChargeResolver.whenResolved(shadows.lookUpAfter(charges), start, found -> {
+            found.forEach(events::lookupsFailed);
+            return decide(found);
+        });
+    }
+
+    private Mono<Verdict> decide(List<RuleCharge> charges) {
+        List<RuleCharge> charged = new ArrayList<>(charges.size());
+        List<Limit> refused = new ArrayList<>(0);
+        boolean isDenied = false;
+        for (RuleCharge charge : charges) {
+            Throwable error = charge.error();
+            if (error != null) {
+                events.undecided(charge.match(), error);
+                isDenied |= charge.rule().whenUndecided() == WhenUndecided.DENY;
+            } else if (charge.isRefused()) {
+                events.refused(charge.match());
+                refused.addAll(charge.rule().limits());
+            } else if (charge.charge() != null) {
+                charged.add(charge);
+            }
+        }
+        if (isDenied) {
+            return Mono.just(Verdict.refusal(Problem.undecided()));
+        }
+        if (!refused.isEmpty()) {
+            return Mono.just(Verdict.refusal(Problem.withoutKey(refused)));
+        }
+        return charged.isEmpty() ? Mono.just(Verdict.withoutDecision(shadows.charge())) : charge(charged);
+    }
+
+    private Mono<Verdict> charge(List<RuleCharge> charged) {
+        List<Charge> charges = new ArrayList<>(charged.size());
+        charged.forEach(one -> charges.add(one.requireCharge()));
+        Mono<Decision> decision;
+        try {
+            decision = limiter.tryAcquire(charges);
+        } catch (IllegalArgumentException e) {
+            return charged.stream().anyMatch(RuleCharge::hasFoundLimits)
+                    ? decide(withOwnLimits(charged, e))
+                    : Mono.just(undecided(charged, new ImpossibleVerdictException(e)));
+        }
+        return decision.map(made -> decided(charged, made)).onErrorResume(e -> Mono.just(undecided(charged, e)));
+    }
+
+    /** If limits that were looked up conflict with those of other rules, the rule's own limits apply instead. */
+    private List<RuleCharge> withOwnLimits(List<RuleCharge> charged, IllegalArgumentException conflict) {
+        List<RuleCharge> own = new ArrayList<>(charged.size());
+        for (RuleCharge charge : charged) {
+            if (charge.hasFoundLimits()) {
+                RuleCharge changed = charge.withOwnLimits(conflict);
+                events.lookupsFailed(changed);
+                own.add(changed);
+            } else {
+                own.add(charge);
+            }
+        }
+        return own;
+    }
+
+    private Verdict decided(List<RuleCharge> charged, Decision decision) {
+        long took = LookupDeadline.now() - start;
+        for (RuleCharge charge : charged) {
+            events.decided(charge, decision, took);
+        }
+        return Verdict.of(limiter, decision, charged, decision.isAllowed() ? shadows.charge() : List.of());
+    }
+
+    /**
+     * If the rules cannot be one decision, for example because they have too many counts, deny: a client must not evade
+     * the limits by matching more rules.
+     */
+    private Verdict undecided(List<RuleCharge> charged, Throwable error) {
+        boolean isDenied = error instanceof ImpossibleVerdictException;
+        for (RuleCharge charge : charged) {
+            events.undecided(charge.match(), error);
+            isDenied |= charge.rule().whenUndecided() == WhenUndecided.DENY;
+        }
+        return isDenied ? Verdict.refusal(Problem.undecided()) : Verdict.none();
+    }
+}

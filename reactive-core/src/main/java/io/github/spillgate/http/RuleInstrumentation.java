@@ -1,0 +1,89 @@
+package io.github.spillgate.http;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The instrumentation of rules: listeners, tracers, and warnings in the log.
+ *
+ * <pre>{@code
+ * RuleInstrumentation.none()
+ *         .listener(RuleMetrics.of(meters))
+ *         .tracer(RuleObservations.of(observations))
+ * }</pre>
+ *
+ * <p>Immutable.
+ */
+public final class RuleInstrumentation {
+
+    private static final RuleInstrumentation NONE = new RuleInstrumentation(List.of(), List.of(), null);
+
+    private final List<RuleListener> listeners;
+    private final List<RuleTracer> tracers;
+    private final @Nullable MisconfigurationLog warnings;
+
+    private RuleInstrumentation(
+            List<RuleListener> listeners, List<RuleTracer> tracers, @Nullable MisconfigurationLog warnings) {
+        this.listeners = listeners;
+        this.tracers = tracers;
+        this.warnings = warnings;
+    }
+
+    /**
+     * Returns an instrumentation without listeners, tracers and warnings.
+     *
+     * @return the instrumentation
+     */
+    public static RuleInstrumentation none() {
+        return NONE;
+    }
+
+    /**
+     * Returns a copy with one more listener. Listeners are called in the order in which they were added.
+     *
+     * @param listener the listener
+     * @return the instrumentation
+     */
+    public RuleInstrumentation listener(RuleListener listener) {
+        Objects.requireNonNull(listener, "listener is null: expected one");
+        return new RuleInstrumentation(with(listeners, listener), tracers, warnings);
+    }
+
+    /**
+     * Returns a copy with one more tracer.
+     *
+     * @param tracer the tracer
+     * @return the instrumentation
+     */
+    public RuleInstrumentation tracer(RuleTracer tracer) {
+        Objects.requireNonNull(tracer, "tracer is null: expected one");
+        return new RuleInstrumentation(listeners, with(tracers, tracer), warnings);
+    }
+
+    /**
+     * Returns a copy that logs possible misconfigurations, each once: a request has {@code X-Forwarded-For} although no
+     * proxy is trusted, a lookup fails, or no decision is possible. Adapters that are configured by settings do this by
+     * default.
+     *
+     * @param keys the syntax of keys, which contains the trusted proxies of {@code address}
+     * @param remedy the setting that fixes it, for example {@code client-address.header}
+     * @return the instrumentation
+     */
+    public RuleInstrumentation warnings(KeySyntax keys, String remedy) {
+        Objects.requireNonNull(keys, "keys are null: expected a syntax, for example KeySyntax.of(client)");
+        Objects.requireNonNull(remedy, "remedy is null: expected a setting, for example client-address.header");
+        return new RuleInstrumentation(listeners, tracers, new MisconfigurationLog(keys.client(), remedy));
+    }
+
+    DecisionEvents events() {
+        return new DecisionEvents(listeners, tracers, warnings);
+    }
+
+    private static <T> List<T> with(List<T> some, T another) {
+        List<T> all = new ArrayList<>(some);
+        all.add(another);
+        return List.copyOf(all);
+    }
+}

@@ -1,0 +1,96 @@
+package io.github.spillgate.http;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.RateLimiter;
+import java.time.Duration;
+import java.util.List;
+import reactor.core.Disposable;
+import reactor.core.Disposables;
+import reactor.core.publisher.ConnectableFlux;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+import reactor.util.context.ContextView;
+
+/** The decision of one shadow rule on a request. */
+final class ShadowDecision {
+
+    private final RateLimiter limiter;
+    private final Duration longestLookup;
+    private final RuleMatch match;
+    private final ConnectableFlux<Decision> decision;
+    private final Disposable.Swap connection = Disposables.swap();
+    private final Sinks.Empty<Void> allowed = Sinks.empty();
+    private volatile boolean isAllowed;
+
+    /**
+     * Creates a decision that has not started.
+     *
+     * @param events the receivers of the events of all decisions
+     * @param context the Reactor Context of the request
+     */
+    ShadowDecision(
+            RateLimiter limiter, Duration longestLookup, DecisionEvents events, RuleMatch match, ContextView context) {
+        this.limiter = limiter;
+        this.longestLookup = longestLookup;
+        this.match = match;
+        this.decision = Mono.defer(() -> {
+                    DecisionEvents own = events.start(List.of(match), context);
+                    return own.traced(() -> decide(own));
+                })
+                .contextWrite(context)
+                .flux()
+                .replay(1);
+    }
+
+    Rule rule() {
+        return match.rule();
+    }
+
+    /** Starts the lookups. */
+    void lookUp() {
+        connection.update(decision.connect());
+    }
+
+    /** Lets the rule charge when its lookups end. */
+    void charge() {
+        isAllowed = true;
+        allowed.tryEmitEmpty();
+    }
+
+    /** Cancels the lookups, unless the rule was allowed to charge. */
+    void end() {
+        if (!isAllowed) {
+            connection.dispose();
+        }
+    }
+
+    /** Refunds what the rule has taken, as soon as it is decided. */
+    Mono<Void> refund() {
+        return decision.next().flatMap(limiter::refund);
+    }
+
+    private Mono<Decision> decide(DecisionEvents events) {
+        long start = LookupDeadline.now();
+        return ChargeResolver.resolve(match, longestLookup)
+                .flatMap(charge -> {
+                    // The time for which the rule waits for the enforced rules does not count as its own.
+                    long took = LookupDeadline.now() - start;
+                    return allowed.asMono().then(Mono.defer(() -> charge(charge, LookupDeadline.now() - took, events)));
+                })
+                .doOnError(error -> events.undecided(match, error));
+    }
+
+    private Mono<Decision> charge(RuleCharge charge, long start, DecisionEvents events) {
+        events.lookupsFailed(charge);
+        if (charge.error() != null) {
+            return Mono.error(charge.error());
+        }
+        if (charge.isRefused()) {
+            events.refused(match);
+        }
+        return charge.charge() == null
+                ? Mono.empty()
+                : limiter.tryAcquire(charge.charge())
+                        .doOnNext(made -> events.decided(charge, made, LookupDeadline.now() - start));
+    }
+}

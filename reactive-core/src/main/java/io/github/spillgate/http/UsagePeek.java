@@ -1,0 +1,77 @@
+package io.github.spillgate.http;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.RateLimiter;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+/**
+ * A peek at the usage of all rules by the client of a request. Nothing is charged, so it need not be atomic: counts that
+ * do not fit into one peek of the limiter are read in several.
+ */
+final class UsagePeek {
+
+    /** The most counts of one peek of a limiter. */
+    private static final int MOST_COUNTS = 16;
+
+    private UsagePeek() {}
+
+    static Mono<Decision> of(RateLimiter limiter, Duration longestLookup, List<Rule> rules, Request request) {
+        long start = LookupDeadline.now();
+        List<Mono<RuleCharge>> charges = new ArrayList<>(rules.size());
+        for (Rule rule : rules) {
+            if (!rule.isShadow()) {
+                RuleMatch match = new RuleMatch(rule, request, request.pathVariables());
+                charges.add(ChargeResolver.resolveForPeek(match, longestLookup));
+            }
+        }
+        return request.onRequestThread(
+                ChargeResolver.whenResolved(Scalars.collect(charges), start, found -> peek(limiter, found)));
+    }
+
+    private static Mono<Decision> peek(RateLimiter limiter, List<RuleCharge> resolved) {
+        List<Charge> charges = new ArrayList<>(resolved.size());
+        for (RuleCharge charge : resolved) {
+            if (charge.error() != null) {
+                return Mono.error(charge.error());
+            }
+            if (charge.charge() != null) {
+                charges.add(charge.charge());
+            }
+        }
+        return charges.isEmpty()
+                ? Mono.empty()
+                : Flux.fromIterable(batches(charges))
+                        .concatMap(limiter::peek)
+                        .collectList()
+                        .map(UsagePeek::join);
+    }
+
+    private static List<List<Charge>> batches(List<Charge> charges) {
+        List<List<Charge>> batches = new ArrayList<>(1);
+        int counts = MOST_COUNTS;
+        for (Charge charge : charges) {
+            counts += charge.limits().size();
+            if (counts > MOST_COUNTS) {
+                batches.add(new ArrayList<>());
+                counts = charge.limits().size();
+            }
+            batches.get(batches.size() - 1).add(charge);
+        }
+        return batches;
+    }
+
+    private static Decision join(List<Decision> decisions) {
+        Decision last = decisions.get(decisions.size() - 1);
+        return decisions.size() == 1
+                ? last
+                : Decision.ofPeek(
+                        last.source(),
+                        last.at().toEpochMilli(),
+                        decisions.stream().flatMap(one -> one.limits().stream()).toList());
+    }
+}
