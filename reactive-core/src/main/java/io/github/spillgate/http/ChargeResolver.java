@@ -29,35 +29,38 @@ final class ChargeResolver {
 
     private final RuleMatch match;
     private final Rule rule;
-    private final LookupDeadline deadline;
+    private final Duration longest;
+    private final long start;
 
-    private ChargeResolver(RuleMatch match, Duration longest) {
+    private ChargeResolver(RuleMatch match, Duration longest, long start) {
         this.match = match;
         this.rule = match.rule();
-        this.deadline = LookupDeadline.start(rule, longest);
+        this.longest = longest;
+        this.start = start;
     }
 
     /**
      * Resolves the charges of several rules at the same time.
      *
      * @param longest the longest time, as returned by {@link LookupDeadline#longest}
+     * @param start when the lookups begin, as returned by {@link RuleDecision#now}
      */
-    static Mono<List<RuleCharge>> resolveAll(List<RuleMatch> matches, Duration longest) {
+    static Mono<List<RuleCharge>> resolveAll(List<RuleMatch> matches, Duration longest, long start) {
         List<Mono<RuleCharge>> charges = new ArrayList<>(matches.size());
         for (RuleMatch match : matches) {
-            charges.add(resolve(match, longest));
+            charges.add(resolve(match, longest, start));
         }
         return Scalars.collect(charges);
     }
 
-    static Mono<RuleCharge> resolve(RuleMatch match, Duration longest) {
-        ChargeResolver resolver = new ChargeResolver(match, longest);
+    static Mono<RuleCharge> resolve(RuleMatch match, Duration longest, long start) {
+        ChargeResolver resolver = new ChargeResolver(match, longest, start);
         return resolver.findKey(resolver::charge);
     }
 
     /** Resolves a charge for a peek: without a key it is nothing, and the cost is 1. */
-    static Mono<RuleCharge> resolveForPeek(RuleMatch match, Duration longest) {
-        ChargeResolver resolver = new ChargeResolver(match, longest);
+    static Mono<RuleCharge> resolveForPeek(RuleMatch match, Duration longest, long start) {
+        ChargeResolver resolver = new ChargeResolver(match, longest, start);
         return resolver.findKey(resolver::chargeForPeek);
     }
 
@@ -65,7 +68,7 @@ final class ChargeResolver {
      * Continues when all charges are resolved: immediately if they are, else on the parallel scheduler, because a
      * function of the user may emit on any thread, for example on that of a Redis connection.
      *
-     * @param start when the lookups began; the deadline of the store counts from here
+     * @param start when the lookups began; the deadline of the store counts from then
      */
     static <T> Mono<T> whenResolved(
             Mono<List<RuleCharge>> charges, long start, Function<List<RuleCharge>, Mono<T>> next) {
@@ -195,6 +198,7 @@ final class ChargeResolver {
                 T value = Scalars.value(found);
                 return Mono.just(new LookupResult<>(value == null ? own : value, null));
             }
+            LookupDeadline deadline = deadline();
             return withoutLateErrors(found)
                     .defaultIfEmpty(own)
                     .map(value -> new LookupResult<>(value, null))
@@ -211,11 +215,14 @@ final class ChargeResolver {
     }
 
     private <T> Mono<T> beforeDeadline(Mono<T> found) {
-        return withoutLateErrors(found).timeout(deadline.left(), Mono.error(this::timeout), Schedulers.parallel());
+        LookupDeadline deadline = deadline();
+        Mono<T> late = Mono.error(
+                () -> new TimeoutException("the key of rule " + rule.name() + " was not found within " + deadline));
+        return withoutLateErrors(found).timeout(deadline.left(), late, Schedulers.parallel());
     }
 
-    private TimeoutException timeout() {
-        return new TimeoutException("the key of rule " + rule.name() + " was not found within " + deadline);
+    private LookupDeadline deadline() {
+        return LookupDeadline.of(rule, longest, start);
     }
 
     private Mono<RuleCharge> orUndecided(Mono<RuleCharge> charge) {

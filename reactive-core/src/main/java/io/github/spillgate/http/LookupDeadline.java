@@ -2,8 +2,6 @@ package io.github.spillgate.http;
 
 import io.github.spillgate.RateLimiter;
 import java.time.Duration;
-import java.util.concurrent.TimeUnit;
-import reactor.core.scheduler.Schedulers;
 
 /**
  * The deadline of the lookups of one rule for one request. The time is the rule's timeout, and at most half of the
@@ -13,11 +11,12 @@ final class LookupDeadline {
 
     private final Duration total;
     private final String setting;
-    private final long start = now();
+    private final long start;
 
-    private LookupDeadline(Duration total, String setting) {
+    private LookupDeadline(Duration total, String setting, long start) {
         this.total = total;
         this.setting = setting;
+        this.start = start;
     }
 
     /**
@@ -28,20 +27,15 @@ final class LookupDeadline {
         return limiter.deadline().dividedBy(2);
     }
 
-    /** Starts the time. */
-    static LookupDeadline start(Rule rule, Duration longest) {
+    /** Returns the deadline of lookups that began at {@code start}. */
+    static LookupDeadline of(Rule rule, Duration longest, long start) {
         return longest.isZero() || rule.timeout().compareTo(longest) <= 0
-                ? new LookupDeadline(rule.timeout(), "timeout")
-                : new LookupDeadline(longest, "half of the limiter's deadline");
-    }
-
-    /** Returns the nanoseconds of the clock that timers use, so that tests can replace it by virtual time. */
-    static long now() {
-        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
+                ? new LookupDeadline(rule.timeout(), "timeout", start)
+                : new LookupDeadline(longest, "half of the limiter's deadline", start);
     }
 
     Duration left() {
-        Duration left = total.minusNanos(now() - start);
+        Duration left = total.minusNanos(RuleDecision.now() - start);
         return left.isNegative() ? Duration.ZERO : left;
     }
 

@@ -21,6 +21,9 @@ final class RateLimitDraft11 {
 
     static final String VIOLATED_POLICIES = "violated-policies";
 
+    /** The largest Integer of a structured field: 15 digits. */
+    static final long MOST_INTEGER = 999_999_999_999_999L;
+
     private static final String QUOTA = "q";
     private static final String WINDOW = "w";
     private static final String AVAILABLE = "r";
@@ -35,10 +38,10 @@ final class RateLimitDraft11 {
         StringBuilder field = new StringBuilder();
         for (QuotaPolicy policy : policies) {
             appendItem(field, policy);
-            StructuredField.appendParameter(field, QUOTA, policy.limit().permits());
+            appendParameter(field, QUOTA, policy.limit().permits());
             Duration window = policy.limit().window();
             if (window.toNanosPart() == 0) {
-                StructuredField.appendParameter(field, WINDOW, window.toSeconds());
+                appendParameter(field, WINDOW, window.toSeconds());
             }
         }
         return field.toString();
@@ -56,8 +59,8 @@ final class RateLimitDraft11 {
             QuotaPolicy.State state = policy.state();
             if (state != null) {
                 appendItem(field, policy);
-                StructuredField.appendParameter(field, AVAILABLE, state.remaining());
-                StructuredField.appendParameter(
+                appendParameter(field, AVAILABLE, state.remaining());
+                appendParameter(
                         field, EFFECTIVE_WINDOW, state.seconds(policy.limit().window()));
             }
         }
@@ -68,6 +71,24 @@ final class RateLimitDraft11 {
         if (!field.isEmpty()) {
             field.append(", ");
         }
-        StructuredField.appendString(field, policy.name());
+        appendString(field, policy.name());
+    }
+
+    /** Appends a String of a structured field (RFC 9651): printable ASCII, with question marks for all others. */
+    static void appendString(StringBuilder field, String value) {
+        field.append('"');
+        for (int i = 0; i < value.length(); i++) {
+            char c = value.charAt(i);
+            if (c == '"' || c == '\\') {
+                field.append('\\');
+            }
+            field.append(c >= ' ' && c <= '~' ? c : '?');
+        }
+        field.append('"');
+    }
+
+    /** Appends an Integer parameter of a structured field, cut to the valid range from 0. */
+    static void appendParameter(StringBuilder field, String name, long value) {
+        field.append(';').append(name).append('=').append(Math.max(0, Math.min(value, MOST_INTEGER)));
     }
 }

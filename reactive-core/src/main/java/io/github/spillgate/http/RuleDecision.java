@@ -8,8 +8,10 @@ import io.github.spillgate.http.Rule.WhenUndecided;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 
 /**
  * The decision on one request that rules match. It looks up what each rule charges, charges all of them together, and
@@ -18,8 +20,11 @@ import reactor.core.publisher.Mono;
 final class RuleDecision {
     // Design notes.
     //
-    // Enforced rules are one atomic decision. Shadow rules are decided one by one beside it: they are looked up right
-    // after the enforced rules, on the thread of the request, and charge if the verdict allows the request.
+    // Enforced rules are one atomic decision. Shadow rules are decided one by one beside it, and no request waits for
+    // one. They are looked up right after the enforced rules, because functions of the user run where the request is
+    // handled, and the verdict may be emitted elsewhere. They charge after the verdict has allowed the request:
+    // earlier,
+    // they would count requests that never reach the service.
     //
     // A rule is applied once per request, so that a request that is dispatched again within the service is not charged
     // twice. Verdicts keeps which rules were applied, and the denials until one was delivered to the client.
@@ -28,16 +33,16 @@ final class RuleDecision {
     private final Duration longestLookup;
     private final Request request;
     private final List<RuleMatch> enforced;
-    private final ShadowRules shadows;
+    private final List<ShadowDecision> shadows;
     private final DecisionEvents events;
-    private final long start = LookupDeadline.now();
+    private final long start = now();
 
     private RuleDecision(
             RateLimiter limiter,
             Duration longestLookup,
             Request request,
             List<RuleMatch> enforced,
-            ShadowRules shadows,
+            List<ShadowDecision> shadows,
             DecisionEvents events) {
         this.limiter = limiter;
         this.longestLookup = longestLookup;
@@ -66,11 +71,23 @@ final class RuleDecision {
                 return Mono.just(earlierVerdict(matches, request.verdicts()));
             }
             events.inspect(request);
-            List<RuleMatch> enforced = select(fresh, false);
-            ShadowRules shadows = ShadowRules.of(limiter, longestLookup, events, select(fresh, true), context);
+            List<RuleMatch> enforced = new ArrayList<>(fresh.size());
+            List<ShadowDecision> shadows = new ArrayList<>(0);
+            for (RuleMatch match : fresh) {
+                if (match.rule().isShadow()) {
+                    shadows.add(new ShadowDecision(limiter, longestLookup, events, match, context));
+                } else {
+                    enforced.add(match);
+                }
+            }
             DecisionEvents own = enforced.isEmpty() ? events : events.start(enforced, context);
             return new RuleDecision(limiter, longestLookup, request, enforced, shadows, own).decide();
         });
+    }
+
+    /** Returns the nanoseconds of the clock that timers use, so that tests can replace it by virtual time. */
+    static long now() {
+        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
     }
 
     private static List<RuleMatch> notYetApplied(List<RuleMatch> matches, Verdicts verdicts) {
@@ -94,21 +111,11 @@ final class RuleDecision {
         return Verdict.none();
     }
 
-    private static List<RuleMatch> select(List<RuleMatch> matches, boolean shadow) {
-        List<RuleMatch> selected = new ArrayList<>(shadow ? 0 : matches.size());
-        for (RuleMatch match : matches) {
-            if (match.rule().isShadow() == shadow) {
-                selected.add(match);
-            }
-        }
-        return selected;
-    }
-
     private Mono<Verdict> decide() {
         AtomicBoolean isDelivered = new AtomicBoolean();
         return (enforced.isEmpty() ? decideShadowsOnly() : events.traced(this::lookUp))
                 .doOnNext(verdict -> {
-                    shadows.end();
+                    shadows.forEach(ShadowDecision::end);
                     if (!verdict.isAllowed()) {
                         enforced.forEach(match -> request.verdicts().denied(match.rule(), verdict));
                     }
@@ -116,28 +123,41 @@ final class RuleDecision {
                 })
                 .doOnCancel(() -> {
                     if (!isDelivered.get()) {
-                        shadows.end();
+                        shadows.forEach(ShadowDecision::end);
                         // The caller may subscribe again, and then the rules apply again.
                         enforced.forEach(match -> request.verdicts().forget(match.rule()));
-                        shadows.matches().forEach(match -> request.verdicts().forget(match.rule()));
+                        shadows.forEach(shadow -> request.verdicts().forget(shadow.rule()));
                     }
                 });
     }
 
     private Mono<Verdict> decideShadowsOnly() {
-        shadows.lookUp();
-        return Mono.just(Verdict.withoutDecision(shadows.charge()));
+        shadows.forEach(ShadowDecision::lookUp);
+        return Mono.just(Verdict.withoutDecision(chargeShadows()));
     }
 
     private Mono<Verdict> lookUp() {
-        Mono<List<RuleCharge>> charges = ChargeResolver.resolveAll(enforced, longestLookup);
-        return ChargeResolver.whenResolved(shadows.lookUpAfter(charges), start, found -> {
+        Mono<List<RuleCharge>> charges = ChargeResolver.resolveAll(enforced, longestLookup, start);
+        return ChargeResolver.whenResolved(thenLookUpShadows(charges), start, found -> {
             found.forEach(events::lookupsFailed);
-            return decide(found);
+            return checkCharges(found);
         });
     }
 
-    private Mono<Verdict> decide(List<RuleCharge> charges) {
+    /** Starts the lookups of shadow rules on the subscribing thread, after those of the enforced rules. */
+    private Mono<List<RuleCharge>> thenLookUpShadows(Mono<List<RuleCharge>> charges) {
+        if (shadows.isEmpty()) {
+            return charges;
+        }
+        Runnable lookUp = () -> shadows.forEach(ShadowDecision::lookUp);
+        if (Scalars.isScalar(charges)) {
+            lookUp.run();
+            return charges;
+        }
+        return charges.zipWith(Mono.fromRunnable(lookUp).thenReturn(true), (found, isStarted) -> found);
+    }
+
+    private Mono<Verdict> checkCharges(List<RuleCharge> charges) {
         List<RuleCharge> charged = new ArrayList<>(charges.size());
         List<Limit> refused = new ArrayList<>(0);
         boolean isDenied = false;
@@ -159,7 +179,7 @@ final class RuleDecision {
         if (!refused.isEmpty()) {
             return Mono.just(Verdict.refusal(Problem.withoutKey(refused)));
         }
-        return charged.isEmpty() ? Mono.just(Verdict.withoutDecision(shadows.charge())) : charge(charged);
+        return charged.isEmpty() ? Mono.just(Verdict.withoutDecision(chargeShadows())) : charge(charged);
     }
 
     private Mono<Verdict> charge(List<RuleCharge> charged) {
@@ -170,7 +190,7 @@ final class RuleDecision {
             decision = limiter.tryAcquire(charges);
         } catch (IllegalArgumentException e) {
             return charged.stream().anyMatch(RuleCharge::hasFoundLimits)
-                    ? decide(withOwnLimits(charged, e))
+                    ? checkCharges(withOwnLimits(charged, e))
                     : Mono.just(undecided(charged, new ImpossibleVerdictException(e)));
         }
         return decision.map(made -> decided(charged, made)).onErrorResume(e -> Mono.just(undecided(charged, e)));
@@ -192,11 +212,16 @@ final class RuleDecision {
     }
 
     private Verdict decided(List<RuleCharge> charged, Decision decision) {
-        long took = LookupDeadline.now() - start;
+        long took = now() - start;
         for (RuleCharge charge : charged) {
             events.decided(charge, decision, took);
         }
-        return Verdict.of(limiter, decision, charged, decision.isAllowed() ? shadows.charge() : List.of());
+        return Verdict.of(limiter, decision, charged, decision.isAllowed() ? chargeShadows() : List.of());
+    }
+
+    private List<ShadowDecision> chargeShadows() {
+        shadows.forEach(ShadowDecision::charge);
+        return shadows;
     }
 
     /**

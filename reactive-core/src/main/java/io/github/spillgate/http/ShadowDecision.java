@@ -70,12 +70,12 @@ final class ShadowDecision {
     }
 
     private Mono<Decision> decide(DecisionEvents events) {
-        long start = LookupDeadline.now();
-        return ChargeResolver.resolve(match, longestLookup)
+        long start = RuleDecision.now();
+        return ChargeResolver.resolve(match, longestLookup, start)
                 .flatMap(charge -> {
                     // The time for which the rule waits for the enforced rules does not count as its own.
-                    long took = LookupDeadline.now() - start;
-                    return allowed.asMono().then(Mono.defer(() -> charge(charge, LookupDeadline.now() - took, events)));
+                    long took = RuleDecision.now() - start;
+                    return allowed.asMono().then(Mono.defer(() -> charge(charge, RuleDecision.now() - took, events)));
                 })
                 .doOnError(error -> events.undecided(match, error));
     }
@@ -91,6 +91,6 @@ final class ShadowDecision {
         return charge.charge() == null
                 ? Mono.empty()
                 : limiter.tryAcquire(charge.charge())
-                        .doOnNext(made -> events.decided(charge, made, LookupDeadline.now() - start));
+                        .doOnNext(made -> events.decided(charge, made, RuleDecision.now() - start));
     }
 }

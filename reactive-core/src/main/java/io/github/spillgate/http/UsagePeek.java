@@ -10,8 +10,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * A peek at the usage of all rules by the client of a request. Nothing is charged, so it need not be atomic: counts that
- * do not fit into one peek of the limiter are read in several.
+ * A peek at the usage of all rules by the client of a request. It need not be atomic, because nothing is charged: if
+ * there are more counts than one peek of the limiter takes, they are read in several.
  */
 final class UsagePeek {
 
@@ -21,12 +21,12 @@ final class UsagePeek {
     private UsagePeek() {}
 
     static Mono<Decision> of(RateLimiter limiter, Duration longestLookup, List<Rule> rules, Request request) {
-        long start = LookupDeadline.now();
+        long start = RuleDecision.now();
         List<Mono<RuleCharge>> charges = new ArrayList<>(rules.size());
         for (Rule rule : rules) {
             if (!rule.isShadow()) {
                 RuleMatch match = new RuleMatch(rule, request, request.pathVariables());
-                charges.add(ChargeResolver.resolveForPeek(match, longestLookup));
+                charges.add(ChargeResolver.resolveForPeek(match, longestLookup, start));
             }
         }
         return request.onRequestThread(

@@ -158,8 +158,8 @@ class RateLimitHeadersPropertyTest {
     @Property
     void anyTextIsAStringAndNothingElse(@ForAll("texts") String text) {
         StringBuilder field = new StringBuilder();
-        StructuredField.appendString(field, text);
-        StructuredField.appendParameter(field, "q", 1);
+        RateLimitDraft11.appendString(field, text);
+        RateLimitDraft11.appendParameter(field, "q", 1);
         assertThat(parse(field.toString())).singleElement().satisfies(item -> {
             assertThat(item.get()).isEqualTo(text.replaceAll("[^ -~]", "?"));
             assertThat(item.getParams()).containsOnlyKeys("q");
@@ -169,7 +169,7 @@ class RateLimitHeadersPropertyTest {
     @Property
     void anyNumberIsAnInteger(@ForAll long number) {
         StringBuilder field = new StringBuilder("\"a\"");
-        StructuredField.appendParameter(field, "q", number);
+        RateLimitDraft11.appendParameter(field, "q", number);
         assertThat(parse(field.toString()))
                 .singleElement()
                 .satisfies(item -> assertThat(item.getParams().get("q").get())

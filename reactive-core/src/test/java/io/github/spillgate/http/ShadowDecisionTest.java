@@ -31,7 +31,7 @@ import reactor.test.publisher.TestPublisher;
  * When rules that are tried out are looked up, and when they charge: the verdict of the others comes when a test lets
  * it.
  */
-class ShadowRulesTest {
+class ShadowDecisionTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
 
