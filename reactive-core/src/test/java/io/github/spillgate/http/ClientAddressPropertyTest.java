@@ -23,10 +23,10 @@ class ClientAddressPropertyTest {
     private final ClientAddress byForwarded = ClientAddress.ofForwarded("10.0.0.0/8");
 
     /**
-     * What the first trusted proxy notes is who sent it the request, and nothing that he sent with it can change that.
+     * The first trusted proxy appends the address of the client. Nothing that the client has sent can change it.
      */
     @Property
-    void whateverTheClientWritesHeIsFound(
+    void theClientIsFoundWhateverItWrites(
             @ForAll @Size(max = 4) List<@From("headers") String> his,
             @ForAll("elements") Element client,
             @ForAll @IntRange(max = 15) int proxies,
@@ -41,9 +41,9 @@ class ClientAddressPropertyTest {
                 .contains(client.key);
     }
 
-    /** Nothing else can come out: the peer, or an address that is written there. */
+    /** The only possible results are the peer and the addresses in the header. */
     @Property
-    void whateverIsWrittenSomebodyIsFound(@ForAll @Size(max = 4) List<@From("headers") String> lines) {
+    void aClientIsFoundWhateverIsWritten(@ForAll @Size(max = 4) List<@From("headers") String> lines) {
         for (ClientAddress address : List.of(byXForwardedFor, byForwarded)) {
             assertThat(address.resolve(PROXY, name -> lines))
                     .hasValueSatisfying(
@@ -51,7 +51,7 @@ class ClientAddressPropertyTest {
         }
     }
 
-    /** 10/8 is trusted, so a proxy in it would otherwise be imitated, or its count used up. */
+    /** 10/8 is trusted: a client must neither imitate a proxy in it nor use up its limit. */
     @Property
     void anIpv4AddressInATransitionAddressIsCountedAndNeverTrusted(
             @ForAll("transitionForms") String form,

@@ -41,7 +41,7 @@ class ClientAddressTest {
         throw new AssertionError(header + " was read");
     }
 
-    // Whom to believe.
+    // Trust.
 
     @Test
     void aPeerThatIsNotTrustedIsTheClientWhateverItSends() {
@@ -78,7 +78,7 @@ class ClientAddressTest {
     }
 
     @Test
-    void whatTheClientPutsInFrontChangesNothing() {
+    void elementsFromTheClientChangeNothing() {
         assertThat(xForwardedFor("127.0.0.1, " + CLIENT)).isEqualTo(CLIENT);
         assertThat(xForwardedFor("10.0.0.9, " + CLIENT)).isEqualTo(CLIENT);
         assertThat(xForwardedFor("unknown, garbage\u0000, , \"" + ", " + CLIENT))
@@ -129,7 +129,7 @@ class ClientAddressTest {
         assertThat(forwarded("for=10.9.9.9, for=10.0.0.2")).isEqualTo(PROXY);
     }
 
-    /** Nobody outside uses up the limit of somebody inside by writing his address. */
+    /** A client outside cannot use up the limit of an internal one by writing its address. */
     @Test
     void aTrustedAddressInAHeaderIsNeverTheClient() {
         assertThat(xForwardedFor("10.9.9.9")).isEqualTo(PROXY);
@@ -150,7 +150,7 @@ class ClientAddressTest {
     }
 
     @Test
-    void whatIsWrittenForTheOtherHeaderIsMalformed() {
+    void theSyntaxOfTheOtherHeaderIsMalformed() {
         assertThat(xForwardedFor("for=" + CLIENT)).isEqualTo(PROXY);
         assertThat(forwarded(CLIENT)).isEqualTo(PROXY);
     }
@@ -228,7 +228,7 @@ class ClientAddressTest {
                 "203.0.113.\u0667",
                 "203.0.113.7\u0000"
             })
-    void whatIsMalformedInXForwardedForMeansThePeer(String element) {
+    void aMalformedXForwardedForSelectsThePeer(String element) {
         assertThat(xForwardedFor(element)).isEqualTo(PROXY);
         assertThat(xForwardedFor("1.1.1.1, " + element + ", 10.0.0.2")).isEqualTo(PROXY);
     }
@@ -326,13 +326,13 @@ class ClientAddressTest {
                 "for=\"[fe80::1%eth0]\"",
                 "\u017for=203.0.113.7"
             })
-    void whatIsMalformedOrHiddenInForwardedMeansThePeer(String element) {
+    void aMalformedOrObfuscatedForwardedSelectsThePeer(String element) {
         assertThat(forwarded(element)).isEqualTo(PROXY);
         assertThat(forwarded("for=1.1.1.1, " + element + ", for=10.0.0.2")).isEqualTo(PROXY);
     }
 
     @Test
-    void everyCharacterOfATokenMayStandInAName() {
+    void aNameMayContainEveryCharacterOfAToken() {
         String name = "!#$%&'*+-.^_`|~azAZ09";
         assertThat(forwarded(name + "=x;for=" + CLIENT)).isEqualTo(CLIENT);
         for (int i = 0; i < name.length(); i++) {
@@ -342,7 +342,7 @@ class ClientAddressTest {
     }
 
     @Test
-    void emptyElementsTellNothing() {
+    void emptyElementsAreSkipped() {
         assertThat(xForwardedFor("1.1.1.1,, " + CLIENT + ", ,\t,")).isEqualTo(CLIENT);
         assertThat(xForwardedFor("", CLIENT, "", " ")).isEqualTo(CLIENT);
         assertThat(xForwardedFor("", " ", ",")).isEqualTo(PROXY);
@@ -412,9 +412,9 @@ class ClientAddressTest {
         return lines;
     }
 
-    /** If it meant the peer, a client could move into the limit of everybody else behind the proxy, and use that up. */
+    /** Otherwise a client could use up the limit that all clients behind the proxy would share. */
     @Test
-    void aThousandHopsInFrontAreNotReadAndMoveNobody() {
+    void aThousandHopsOfTheClientAreNotRead() {
         assertThat(xForwardedFor("10.0.0.2, ".repeat(1_000) + CLIENT + ", 10.0.0.2"))
                 .isEqualTo(CLIENT);
         assertThat(forwarded("for=10.0.0.2, ".repeat(1_000) + "for=" + CLIENT)).isEqualTo(CLIENT);
@@ -464,7 +464,7 @@ class ClientAddressTest {
     }
 
     @Test
-    void whatStandsBehindHugeInputIsFoundAllTheSame() {
+    void anElementAfterHugeInputIsFound() {
         for (String piece : List.of(",", "\"", "\\", "x", "10.0.0.2, ")) {
             String huge = piece.repeat(1_000_000) + ", ";
             assertThat(xForwardedFor(huge + CLIENT)).isEqualTo(CLIENT);
@@ -496,7 +496,7 @@ class ClientAddressTest {
     @ParameterizedTest
     @ValueSource(
             strings = {"", "/var/run/app.sock", "localhost", "unknown", "10.0.0.1:80", "[::1]", "%eth0", "10.0.0.01"})
-    void aPeerThatIsNoAddressIsNobody(String peer) {
+    void aPeerThatIsNoAddressHasNoKey(String peer) {
         assertThat(byXForwardedFor.resolve(peer, ClientAddressTest::mustNotBeRead))
                 .isEmpty();
         assertThat(ClientAddress.ofPeer().resolve(peer, ClientAddressTest::mustNotBeRead))
@@ -504,7 +504,7 @@ class ClientAddressTest {
     }
 
     @Test
-    void aConnectionWithoutAPeerIsNobody() {
+    void aConnectionWithoutAPeerHasNoKey() {
         assertThat(byXForwardedFor.resolve(null, ClientAddressTest::mustNotBeRead))
                 .isEmpty();
     }
@@ -530,14 +530,14 @@ class ClientAddressTest {
     }
 
     @Test
-    void whoIsTrustedIsLookedUpBeforeThePrefixIsCut() {
+    void trustIsCheckedBeforeThePrefixIsCut() {
         ClientAddress oneProxy = ClientAddress.ofXForwardedFor("2001:db8::1");
         assertThat(oneProxy.resolve("2001:db8::1", name -> List.of(CLIENT))).contains(CLIENT);
         assertThat(oneProxy.resolve("2001:db8::2", name -> List.of(CLIENT))).contains("2001:db8::/64");
     }
 
     @Test
-    void settingsOutOfRangeAreRefused() {
+    void settingsOutOfRangeAreRejected() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> byForwarded.ipv6Prefix(31))
                 .withMessage("IPv6 prefix 31 is out of range: expected 32 to 128, for example 64");
@@ -549,7 +549,7 @@ class ClientAddressTest {
     }
 
     @Test
-    void aHeaderThatNobodyIsTrustedToWriteIsRefused() {
+    void aHeaderWithoutATrustedProxyIsRejected() {
         assertThatIllegalArgumentException()
                 .isThrownBy(ClientAddress::ofXForwardedFor)
                 .withMessage(
@@ -562,14 +562,14 @@ class ClientAddressTest {
     }
 
     @Test
-    void networksThatCannotBeReadAreRefused() {
+    void invalidNetworksAreRejected() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> ClientAddress.ofForwarded("10.0.0.0/8", "proxy.example.org"))
                 .withMessageContaining("\"proxy.example.org\"");
     }
 
     @Test
-    void settingsAreToldToALog() {
+    void settingsAreShownInLogs() {
         assertThat(byXForwardedFor)
                 .hasToString("ClientAddress[X-Forwarded-For from [10.0.0.0/8, 2001:db8:aaaa::/48], maxHops=16,"
                         + " ipv6Prefix=64]");

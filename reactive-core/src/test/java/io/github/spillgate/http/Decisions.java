@@ -17,20 +17,20 @@ import java.util.Objects;
 import java.util.stream.IntStream;
 import reactor.core.publisher.Mono;
 
-/** Makes decisions as a store would, with whatever it is to have found. */
+/** Decisions of a store with a given usage. */
 final class Decisions {
 
-    /** When all of them are made: 400 ms after a second of the epoch. */
+    /** The time of all decisions: 400 ms after a full second. */
     static final long AT = 1_790_000_000_400L;
 
     private Decisions() {}
 
     /**
-     * What a store has found out about one limit of one key.
+     * The usage of one limit by one key.
      *
-     * @param used how much is used after the decision
-     * @param violated whether it denied
-     * @param millis after how long it fits if it denied, or else is whole again
+     * @param used the number of permits in use after the decision
+     * @param violated whether the limit has denied
+     * @param millis the time until the request fits after a denial, or else until nothing is in use
      */
     record Found(String key, Limit limit, long used, boolean violated, long millis) {
 
@@ -43,7 +43,7 @@ final class Decisions {
         }
 
         private Usage usage(Claim claim) {
-            // What has denied is whole later than it fits, and that must not be what is told.
+            // A violated limit is whole later than the request fits; that time must not be reported.
             long wholeAt = AT + millis + (violated ? 1_000_000 : 0);
             return Usage.of(claim, used, violated, violated ? AT + millis : AT, wholeAt);
         }
@@ -70,7 +70,7 @@ final class Decisions {
                         .toArray(Charge[]::new));
     }
 
-    /** A denial by the limiter itself: the limit never holds so much. */
+    /** Returns a denial by the limiter itself: the cost is above the limit. */
     static Decision neverFits(Limit limit) {
         return ask(LocalStore.bounded(16), Charge.of("user:42", limit).permits(limit.permits() + 1));
     }
@@ -81,7 +81,7 @@ final class Decisions {
         }
     }
 
-    /** Returns all that is written about the decisions, in its order. */
+    /** Returns the fields that are written for the decisions, in order. */
     static Map<String, String> written(RateLimitHeaders headers, Decision... decisions) {
         Map<String, String> written = new LinkedHashMap<>();
         headers.write(List.of(decisions), (name, value) -> {

@@ -22,7 +22,7 @@ import org.jspecify.annotations.Nullable;
 class IpAddressPropertyTest {
 
     @Property
-    void whatTheJdkWritesIsRead(@ForAll("addresses") InetAddress address) throws UnknownHostException {
+    void addressesOfTheJdkAreParsed(@ForAll("addresses") InetAddress address) throws UnknownHostException {
         IpAddress read = requireNonNull(IpAddress.parse(address.getHostAddress()));
         assertThat(InetAddress.getByName(read.toString())).isEqualTo(address);
         assertThat(IpAddress.parse(read.toString())).isEqualTo(read);
@@ -31,7 +31,7 @@ class IpAddressPropertyTest {
     }
 
     @Property
-    void whatSharesAPrefixHasTheSameFirstAddress(
+    void addressesWithTheSamePrefixHaveTheSameFirstAddress(
             @ForAll("addresses") InetAddress one,
             @ForAll("addresses") InetAddress other,
             @ForAll @IntRange(max = 128) int prefix) {
@@ -42,7 +42,7 @@ class IpAddressPropertyTest {
     }
 
     @Property
-    void whatIsCutHasNoBitsAfterThePrefix(
+    void aCutAddressHasNoBitsAfterThePrefix(
             @ForAll("addresses") InetAddress address, @ForAll @IntRange(max = 128) int prefix)
             throws UnknownHostException {
         byte[] expected = address.getAddress();
@@ -89,7 +89,7 @@ class IpAddressPropertyTest {
     }
 
     @Property
-    void nothingMakesItThrow(@ForAll("texts") String text) {
+    void noTextMakesTheParserThrow(@ForAll("texts") String text) {
         IpAddress address = IpAddress.parse(text);
         if (address != null) {
             assertThat(IpAddress.parse(address.toString())).isEqualTo(address);

@@ -63,7 +63,7 @@ class IpAddressTest {
                 "::ffff:0:192.0.2.1",
                 "8000::ffff:192.0.2.1"
             })
-    void whatOnlyLooksMappedIsNot(String text) {
+    void addressesThatOnlyLookMappedAreNot(String text) {
         assertThat(IpAddress.parse(text))
                 .isNotNull()
                 .extracting(IpAddress::bits)
@@ -191,12 +191,12 @@ class IpAddressTest {
                 "::ffff:1.2.3.256",
                 "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.2555"
             })
-    void whatIsNoAddressIsRefused(String text) {
+    void invalidAddressesAreRejected(String text) {
         assertThat(IpAddress.parse(text)).isNull();
     }
 
     @Test
-    void whatIsFarTooLongIsRefusedAtOnce() {
+    void textThatIsFarTooLongIsRejectedImmediately() {
         assertThat(IpAddress.parse("1".repeat(10_000_000))).isNull();
         assertThat(IpAddress.parse(":".repeat(10_000_000))).isNull();
     }

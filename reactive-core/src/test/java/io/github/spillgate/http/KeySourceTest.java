@@ -47,7 +47,7 @@ class KeySourceTest {
     }
 
     @Test
-    void whatIsNotThereIsNoKey() {
+    void aMissingValueIsNoKey() {
         SentRequest request = SentRequest.get("/").from("not an address");
         for (KeySource source : Arrays.asList(
                 KeySource.clientAddress(ClientAddress.ofPeer()),
@@ -62,7 +62,7 @@ class KeySourceTest {
     }
 
     @Test
-    void whoSendsDifferentKeysAtOnceHasNone() {
+    void aRequestWithDifferentValuesHasNoKey() {
         SentRequest twice = SentRequest.get("/")
                 .header("X-Api-Key", "mine")
                 .header("X-Api-Key", "yours")
@@ -90,7 +90,7 @@ class KeySourceTest {
     }
 
     @Test
-    void ofSeveralTogetherNoneMayBeMissing() {
+    void aJoinedKeyNeedsAllItsParts() {
         KeySource both = KeySource.joined(KeySource.header("A"), KeySource.header("B"));
         assertThat(key(both, SentRequest.get("/").header("A", "a"))).isNull();
         assertThat(key(both, pair("a", ""))).isNull();
@@ -100,7 +100,7 @@ class KeySourceTest {
     }
 
     @Test
-    void theFirstThatIsThereIsTheKey() {
+    void theFirstKeyThatExistsIsTheKey() {
         KeySource first = KeySource.firstOf(
                 KeySource.principal(), KeySource.header("X-Api-Key"), KeySource.clientAddress(ClientAddress.ofPeer()));
         assertThat(key(first, SentRequest.get("/").by("p").header("X-Api-Key", "k")))
@@ -115,7 +115,7 @@ class KeySourceTest {
     }
 
     @Test
-    void nobodyPassesForSomebodyElseByWhatHeSends() {
+    void aClientCannotForgeTheKeyOfAnother() {
         KeySource first = KeySource.firstOf(KeySource.principal(), KeySource.header("X-Api-Key"));
         assertThat(key(first, SentRequest.get("/").header("X-Api-Key", "admin")))
                 .isNotEqualTo(key(first, SentRequest.get("/").by("admin")));
@@ -135,7 +135,7 @@ class KeySourceTest {
         assertThat(hashed).hasToString("hashed(header:X-Api-Key)");
     }
 
-    /** Else those whose names are written in another script would share a limit by chance. */
+    /** Otherwise users with names in another script could share a limit. */
     @Test
     void keysThatDifferInOneCharacterHaveDifferentHashes() {
         KeySource hashed = KeySource.header("X-Api-Key").hashed(SECRET);
@@ -144,7 +144,7 @@ class KeySourceTest {
                 .doesNotHaveDuplicates();
     }
 
-    /** Else a rule on addresses would let those who are not let in try their passwords without any bound. */
+    /** Otherwise a rule by address would not limit attempts to guess passwords. */
     @Test
     void aRuleWaitsForAuthenticationOnlyIfSomethingInItsKeyDoes() {
         KeySource address = KeySource.clientAddress(ClientAddress.ofPeer());
@@ -165,9 +165,9 @@ class KeySourceTest {
         }
     }
 
-    /** What RFC 9110 calls a token. */
+    /** The tokens of RFC 9110. */
     @Test
-    void aHeaderIsCalledByWhatCanBeTheNameOfAField() {
+    void invalidHeaderNamesAreRejected() {
         String others = "!#$%&'*+-.^_`|~";
         for (char c = 0; c < 0x180; c++) {
             String name = "X" + c;

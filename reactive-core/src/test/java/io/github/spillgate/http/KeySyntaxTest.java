@@ -75,7 +75,7 @@ class KeySyntaxTest {
                 "(address) -> cannot be read at character 1",
                 "bean:other -> names a key source \"other\" that is not there: expected the name of a bean",
             })
-    void whatCannotBeReadIsToldWithItsPlace(String text, String told) {
+    void anInvalidKeyIsReportedWithItsPosition(String text, String told) {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> SYNTAX.parse(text))
                 .withMessageContaining("\"" + text + "\"")
@@ -83,7 +83,7 @@ class KeySyntaxTest {
     }
 
     @Test
-    void nothingIsNoSource() {
+    void anEmptyTextIsNoSource() {
         assertThatIllegalArgumentException().isThrownBy(() -> SYNTAX.parse("")).withMessageContaining("at character 1");
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> SYNTAX.parse("   "))
@@ -91,7 +91,7 @@ class KeySyntaxTest {
     }
 
     @Test
-    void withoutASecretNothingIsHashed() {
+    void hashingWithoutASecretIsRejected() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> KeySyntax.of(ClientAddress.ofPeer()).parse("hashed(address)"))
                 .withMessage(

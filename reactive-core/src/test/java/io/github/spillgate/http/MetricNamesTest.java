@@ -109,7 +109,7 @@ class MetricNamesTest {
     }
 
     @Test
-    void whatIsAskedOfPrometheusIsThere() {
+    void allQueriesUseExistingMetrics() {
         for (Matcher metric = METRIC.matcher(page); metric.find(); ) {
             assertThat(scraped).containsKey(metric.group());
         }

@@ -64,7 +64,7 @@ class MetricsTest {
     }
 
     @Test
-    void whoIsNearALimitIsCounted() {
+    void requestsNearALimitAreCounted() {
         Rules rules = rules(rule("all", 20));
         for (int i = 0; i < 18; i++) {
             decide(rules, "k");
@@ -77,9 +77,9 @@ class MetricsTest {
                 .isEqualTo(2);
     }
 
-    /** Rules that match the same request are decided together, and one may be called like another and more. */
+    /** Rules that match a request are decided together, and the name of one may start with that of another. */
     @Test
-    void whoIsNearALimitIsCountedForTheRuleWhoseLimitItIs() {
+    void requestsNearALimitAreCountedForItsRule() {
         Rules rules = rules(rule("all", 1_000), rule("all-small", 20), rule("some", 1_000));
         for (int i = 0; i < 20; i++) {
             decide(rules, "k");
@@ -93,7 +93,7 @@ class MetricsTest {
     }
 
     @Test
-    void whoIsNearALimitThatWasLookedUpIsCounted() {
+    void requestsNearALookedUpLimitAreCounted() {
         Rules rules = rules(
                 rule("all", 1_000).limits((match, key) -> Mono.just(List.of(Limit.perHour(20)))), rule("some", 1_000));
         for (int i = 0; i < 20; i++) {
@@ -105,7 +105,7 @@ class MetricsTest {
     }
 
     @Test
-    void whatCannotBeDecidedIsCounted() {
+    void undecidedRequestsAreCounted() {
         Rules rules = rules(Rule.named("fails")
                 .key(match -> Mono.error(new IllegalStateException("broken")))
                 .limit(Limit.perMinute(1)));
@@ -136,7 +136,7 @@ class MetricsTest {
     }
 
     @Test
-    void whoIsRefusedForWantOfAKeyIsCounted() {
+    void requestsDeniedWithoutAKeyAreCounted() {
         Rules rules = rules(rule("all", 5).whenMissing(Rule.WhenMissing.DENY));
         rules.decide(SentRequest.get("/"), Phase.BEFORE_AUTHENTICATION).block(Duration.ofSeconds(30));
         assertThat(registry.get("spillgate.refused")

@@ -36,7 +36,7 @@ class MisconfigurationLogTest {
     }
 
     @Test
-    void proxiesThatNobodyTrustsAreToldOnceWithWhatSetsItRight() {
+    void anUntrustedProxyIsLoggedOnceWithItsRemedy() {
         Rules rules = rules(syntax, address());
         decide(rules, SentRequest.get("/"));
         assertThat(log.lines(UNTRUSTED)).isEmpty();
@@ -53,7 +53,7 @@ class MisconfigurationLogTest {
     }
 
     @Test
-    void trustedProxiesAreNoDoubt() {
+    void trustedProxiesAreNotLogged() {
         for (ClientAddress client :
                 List.of(ClientAddress.ofXForwardedFor("10.0.0.0/8"), ClientAddress.ofForwarded("10.0.0.0/8"))) {
             decide(
@@ -64,7 +64,7 @@ class MisconfigurationLogTest {
     }
 
     @Test
-    void bothAreToldOfOneRequestAlsoIfTheRuleIsTriedOutOnly() {
+    void aShadowRuleLogsBothForOneRequest() {
         Rules rules = rules(syntax, broken("broken").shadow(true));
         decide(rules, SentRequest.get("/").header("X-Forwarded-For", "203.0.113.7"));
         assertThat(log.lines(UNTRUSTED)).hasSize(1);
@@ -72,7 +72,7 @@ class MisconfigurationLogTest {
     }
 
     @Test
-    void whatFailsIsToldOnceAndNothingInItEndsTheLineOrGoesOnForEver() {
+    void aFailureIsLoggedOnceEscapedAndCut() {
         Rules rules = rules(syntax, broken("broken", "a\r\nWARN b\u001b[2K\u2028" + "x".repeat(1_000)));
         for (int i = 0; i < 3; i++) {
             decide(rules, SentRequest.get("/"));
@@ -86,7 +86,7 @@ class MisconfigurationLogTest {
     }
 
     @Test
-    void whatHappensToRequestsThatCannotBeDecidedIsLoggedWithItsSetting() {
+    void theConsequenceForUndecidedRequestsIsLoggedWithItsSetting() {
         Rules rules = rules(
                 syntax,
                 broken("a"),
@@ -121,7 +121,7 @@ class MisconfigurationLogTest {
     }
 
     @Test
-    void aLookupThatFailsIsLoggedOnceWithWhatHoldsInstead() {
+    void aFailedLookupIsLoggedOnceWithWhatAppliesInstead() {
         Rule.Builder plan = address()
                 .limits((match, key) -> Mono.never())
                 .cost(match -> Mono.error(new IllegalStateException("no\r\ncost")))
@@ -158,7 +158,7 @@ class MisconfigurationLogTest {
     }
 
     @Test
-    void whatSetsItRightIsNamed() {
+    void nullIsRejected() {
         assertThatNullPointerException()
                 .isThrownBy(() -> RuleInstrumentation.none().warnings(syntax, null))
                 .withMessageStartingWith("remedy is null: expected");
@@ -183,7 +183,7 @@ class MisconfigurationLogTest {
                 .limit(Limit.perMinute(100));
     }
 
-    /** The lines with this part, without what the logger puts before each. */
+    /** Returns the lines that contain the text, without the prefix of the logger. */
     private List<String> lines(String part) {
         return log.lines(part).stream()
                 .map(line -> line.substring(line.indexOf("rule ")))

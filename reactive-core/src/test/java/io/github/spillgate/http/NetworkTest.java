@@ -40,7 +40,7 @@ class NetworkTest {
         "a00::/8, 10.1.2.3, false",
         "10.0.0.0/8, a00::1, false"
     })
-    void itHoldsTheAddressesThatBeginAsItDoes(String network, String address, boolean holds) {
+    void aNetworkContainsTheAddressesWithItsPrefix(String network, String address, boolean holds) {
         assertThat(Network.parse(network).contains(requireNonNull(IpAddress.parse(address))))
                 .isEqualTo(holds);
     }
@@ -64,7 +64,7 @@ class NetworkTest {
                 "10.0.0.0 /8",
                 "*"
             })
-    void whatIsNoAddressIsRefusedAndNotLookedUp(String text) {
+    void hostNamesAreRejectedAndNotLookedUp(String text) {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Network.parse(text))
                 .withMessage(
@@ -87,7 +87,7 @@ class NetworkTest {
                 "10.0.0.0/99999999999",
                 "10.0.0.0/\u0668"
             })
-    void aPrefixThatIsNoneIsRefused(String text) {
+    void invalidPrefixesAreRejected(String text) {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Network.parse(text))
                 .withMessageStartingWith("trusted network \"" + text.replace('\u0668', '?') + "\" has no such prefix")
@@ -95,7 +95,7 @@ class NetworkTest {
     }
 
     @Test
-    void whatHoldsEverybodyIsRefusedBecauseNobodyWouldBeAClient() {
+    void aNetworkOfAllAddressesIsRejected() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Network.parse("0.0.0.0/0"))
                 .withMessageContaining("expected from 1 to 32");
@@ -108,7 +108,7 @@ class NetworkTest {
     }
 
     @Test
-    void bitsAfterThePrefixAreRefusedBecauseOneOfTheTwoIsWrong() {
+    void bitsAfterThePrefixAreRejected() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Network.parse("10.1.2.3/8"))
                 .withMessage(
@@ -136,7 +136,7 @@ class NetworkTest {
     }
 
     @Test
-    void itIsWrittenInOneWay() {
+    void aNetworkHasOneText() {
         assertThat(Network.parse("2001:DB8:0::/48")).hasToString("2001:db8::/48");
         assertThat(Network.parse("::ffff:10.0.0.0/104")).hasToString("10.0.0.0/8");
         assertThat(Network.parse("192.0.2.7")).hasToString("192.0.2.7/32");

@@ -45,12 +45,12 @@ class ObservationsTest {
     private final TestObservationRegistry registry = TestObservationRegistry.create();
     private final RateLimiter limiter =
             RateLimiter.builder("test").store(LocalStore.bounded(1_000)).build();
-    private final Queue<String> told = new ConcurrentLinkedQueue<>();
+    private final Queue<String> signals = new ConcurrentLinkedQueue<>();
     private final List<DecisionObservationContext> stopped = new CopyOnWriteArrayList<>();
 
     @BeforeEach
     void listen() {
-        registry.observationConfig().observationHandler(new Told());
+        registry.observationConfig().observationHandler(new SignalLog());
     }
 
     @AfterEach
@@ -58,10 +58,10 @@ class ObservationsTest {
         limiter.close();
     }
 
-    // What it tells.
+    // Content.
 
     @Test
-    void allRulesThatAreAskedTogetherAreOneObservation() {
+    void allRulesOfADecisionAreOneObservation() {
         Rules rules = rules(rule("all", 20), rule("some", 1));
         decide(rules, "k");
         assertKeys(
@@ -71,7 +71,7 @@ class ObservationsTest {
         assertThat(registry).hasNumberOfObservationsEqualTo(2).forAllObservationsWithNameEqualTo(NAME, observation -> {
             observation.doesNotHaveError().doesNotHaveParentObservation();
         });
-        assertThat(told).containsExactly("start", "stop", "start", "stop");
+        assertThat(signals).containsExactly("start", "stop", "start", "stop");
     }
 
     @Test
@@ -128,7 +128,7 @@ class ObservationsTest {
     }
 
     @Test
-    void whoHasNoKeyIsRefusedOrPassedOver() {
+    void aRequestWithoutAKeyIsRefusedOrSkipped() {
         decide(rules(rule("key", 5).whenMissing(WhenMissing.DENY)), "");
         assertKeys("rules", "key", "outcome", "refused", "source", "none", "shadow", "false", "denied.by", "key");
         decide(rules(rule("key", 5).whenMissing(WhenMissing.SKIP)), "");
@@ -136,18 +136,18 @@ class ObservationsTest {
     }
 
     @Test
-    void whatNoRuleMatchesIsNotObserved() {
+    void aRequestThatNoRuleMatchesIsNotObserved() {
         decide(rules(rule("all", 5).paths("/elsewhere")), "k");
         assertThat(registry).doesNotHaveAnyObservation();
     }
 
     @Test
-    void whatCannotBeDecidedHasAnError() {
+    void anUndecidedRequestHasAnError() {
         decide(rules(rule("all", 5), failing("plan").whenUndecided(WhenUndecided.DENY), failing("fails")), "k");
         assertKeys("rules", "all,plan,fails", "outcome", "undecided", "source", "none", "shadow", "false");
         assertThat(stopped.get(0).getError()).hasMessage("plan,fails: java.lang.IllegalStateException");
         registry.clear();
-        // Where another rule decides, it is that which came of it, and the error is told all the same.
+        // If another rule decides, its outcome counts, and the error is still reported.
         decide(rules(rule("all", 5), failing("plan")), "k");
         assertThat(registry)
                 .hasSingleObservationThat()
@@ -157,7 +157,7 @@ class ObservationsTest {
     }
 
     @Test
-    void aLookupThatLeavesARuleUndecidedIsCalledAfterWhatItFailedWith() {
+    void anUndecidedRuleReportsTheCauseOfItsFailedLookup() {
         Rule.Builder plan = rule("plan", 5)
                 .limits((match, key) -> Mono.error(new UnsupportedOperationException("of secret-key")))
                 .whenLookupFails(Rule.WhenLookupFails.UNDECIDED);
@@ -177,11 +177,11 @@ class ObservationsTest {
                 .hasError()
                 .hasLowCardinalityKeyValue("outcome", "undecided")
                 .hasLowCardinalityKeyValue("source", "none");
-        assertThat(told).containsExactly("start", "error", "stop");
+        assertThat(signals).containsExactly("start", "error", "stop");
     }
 
     @Test
-    void nothingThatAClientHasSentIsInIt() {
+    void observationsContainNothingFromTheClient() {
         Rules rules = rules(
                 rule("all", 2),
                 rule("refuses", 5).key(KeySource.header("X-Other")).whenMissing(WhenMissing.SKIP),
@@ -209,20 +209,20 @@ class ObservationsTest {
         }
     }
 
-    // When it is.
+    // Start and end.
 
     @Test
-    void itBeginsBeforeAnythingIsLookedUpAndEndsBeforeTheRequestGoesOn() {
+    void anObservationStartsBeforeLookupsAndEndsBeforeTheRequestGoesOn() {
         Rules rules = rules(Rule.named("all")
                 .key(match -> {
-                    told.add("key");
+                    signals.add("key");
                     return Mono.delay(Duration.ofMillis(1)).thenReturn("k");
                 })
                 .limit(Limit.perMinute(5)));
         rules.decide(SentRequest.get("/"))
-                .flatMap(verdict -> Mono.fromRunnable(() -> told.add("goes on")))
+                .flatMap(verdict -> Mono.fromRunnable(() -> signals.add("goes on")))
                 .block(LONG);
-        assertThat(told).containsExactly("start", "key", "stop", "goes on");
+        assertThat(signals).containsExactly("start", "key", "stop", "goes on");
     }
 
     @Test
@@ -235,35 +235,35 @@ class ObservationsTest {
     }
 
     @Test
-    void whoIsCancelledStopsIt() {
+    void cancellingStopsTheObservation() {
         TestPublisher<Decision> answer = TestPublisher.create();
         Rules rules = rules(held(answer.mono()), RuleObservations.of(registry), rule("all", 5));
         Disposable asking =
                 rules.decide(SentRequest.get("/").header("X-Api-Key", "k")).subscribe();
         answer.assertWasSubscribed();
-        assertThat(told).containsExactly("start");
+        assertThat(signals).containsExactly("start");
         asking.dispose();
-        assertThat(told).containsExactly("start", "stop");
+        assertThat(signals).containsExactly("start", "stop");
         assertKeys("rules", "all", "outcome", "cancelled", "source", "none", "shadow", "false");
         assertThat(registry).hasSingleObservationThat().hasBeenStopped().doesNotHaveError();
     }
 
     @Test
-    void whoIsCancelledAfterTheVerdictWasDecidedAllTheSame() {
+    void cancellingAfterTheVerdictKeepsTheOutcome() {
         Sinks.Empty<Void> handler = Sinks.empty();
         Disposable asking = rules(rule("all", 5))
                 .decide(SentRequest.get("/"))
                 .flatMap(verdict -> handler.asMono())
                 .subscribe();
         asking.dispose();
-        assertThat(told).containsExactly("start", "stop");
+        assertThat(signals).containsExactly("start", "stop");
         assertThat(registry).hasSingleObservationThat().hasLowCardinalityKeyValue("outcome", "allowed");
     }
 
-    // Where it stands.
+    // Parent and children.
 
     @Test
-    void itsParentIsInTheContextOfWhoeverAsks() {
+    void theParentIsInTheContextOfTheSubscriber() {
         Observation request = Observation.start("http.server.requests", registry);
         rules(rule("all", 5), rule("tried", 5).shadow(true))
                 .decide(SentRequest.get("/"))
@@ -276,7 +276,7 @@ class ObservationsTest {
     }
 
     @Test
-    void whatIsAskedOnTheWayIsPartOfIt() {
+    void lookupsSeeTheObservation() {
         AtomicReference<Object> seen = new AtomicReference<>();
         AtomicReference<Object> after = new AtomicReference<>();
         Observation request = Observation.start("http.server.requests", registry);
@@ -297,10 +297,10 @@ class ObservationsTest {
         assertThat(registry.getCurrentObservation()).isNull();
     }
 
-    // Who does not want it.
+    // Settings.
 
     @Test
-    void whatIsSwitchedOffIsNeitherThereNorInTheContext() {
+    void aDisabledObservationIsNotInTheContext() {
         AtomicReference<Object> seen = new AtomicReference<>();
         Observation request = Observation.start("http.server.requests", registry);
         registry.observationConfig().observationPredicate((name, context) -> !name.equals(NAME));
@@ -317,12 +317,12 @@ class ObservationsTest {
             assertThat(verdict.isAllowed()).isTrue();
             assertThat(seen.getAndSet(null)).isSameAs(request);
         }
-        assertThat(told).isEmpty();
+        assertThat(signals).isEmpty();
         assertThat(registry).hasNumberOfObservationsWithNameEqualTo(NAME, 0);
     }
 
     @Test
-    void itIsCalledAsTheUserCallsIt() {
+    void aConventionSetsTheNames() {
         RuleObservations called = RuleObservations.of(registry).convention(new DecisionObservationConvention() {
             @Override
             public String getName() {
@@ -352,7 +352,7 @@ class ObservationsTest {
         }
     }
 
-    /** Looks at the last of them. */
+    /** Checks the last observation. */
     private void assertKeys(String... keys) {
         KeyValues expected = KeyValues.of(keys);
         assertThat(stopped.get(stopped.size() - 1).getAllKeyValues()).containsAll(expected);
@@ -399,21 +399,21 @@ class ObservationsTest {
         return RateLimiter.builder("held").store(store).build();
     }
 
-    private final class Told implements ObservationHandler<DecisionObservationContext> {
+    private final class SignalLog implements ObservationHandler<DecisionObservationContext> {
 
         @Override
         public void onStart(DecisionObservationContext context) {
-            told.add("start");
+            signals.add("start");
         }
 
         @Override
         public void onError(DecisionObservationContext context) {
-            told.add("error");
+            signals.add("error");
         }
 
         @Override
         public void onStop(DecisionObservationContext context) {
-            told.add("stop");
+            signals.add("stop");
             stopped.add(context);
         }
 

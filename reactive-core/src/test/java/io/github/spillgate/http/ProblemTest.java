@@ -34,7 +34,7 @@ class ProblemTest {
     }
 
     @Test
-    void aDenialIsToldWithThePoliciesThatDeniedAndTheWait() {
+    void aDenialNamesTheViolatedPoliciesAndTheWait() {
         Problem problem = Problem.of(List.of(Decisions.of(
                 violated("a", BURST, 10, 700), used("a", MINUTE, 20, 60_000), violated("b", MINUTE, 100, 16_001))));
         assertThat(problem.status()).isEqualTo(429);
@@ -43,7 +43,7 @@ class ProblemTest {
     }
 
     @Test
-    void policiesAreCalledAsInTheFields() {
+    void policiesHaveTheNamesOfTheFields() {
         Decision decision =
                 Decisions.of(used("ip", Limit.perMinute(120), 20, 60_000), violated("key", MINUTE, 100, 1_000));
         assertThat(body(Problem.of(List.of(decision)))).contains("\"violated-policies\":[\"1m#2\"]");
@@ -59,14 +59,14 @@ class ProblemTest {
     }
 
     @Test
-    void whoeverDeniedItsPolicyIsViolated() {
+    void aPolicyViolatedByAnyDecisionIsNamed() {
         Decision allowed = Decisions.of(used("a", MINUTE, 20, 60_000));
         assertThat(body(Problem.of(List.of(allowed, neverFits(MINUTE))))).contains("\"violated-policies\":[\"1m\"]");
         assertThat(body(Problem.of(List.of(neverFits(MINUTE), allowed)))).contains("\"violated-policies\":[\"1m\"]");
     }
 
     @Test
-    void aDenialForWantOfAStoreIsTheServersFault() {
+    void aDenialWithoutAStoreIsTheServersFault() {
         Problem problem = Problem.of(List.of(Decision.ofSetting(false, AT, AT + 1_000)));
         assertThat(problem.status()).isEqualTo(503);
         assertThat(body(problem)).isEqualTo(REDUCED_CAPACITY + "\"violated-policies\":[],\"retry-after\":1}");
@@ -86,13 +86,13 @@ class ProblemTest {
     }
 
     @Test
-    void whatNobodyDecidedIsTheServersFault() {
+    void anUndecidedRequestIsTheServersFault() {
         assertThat(Problem.undecided().status()).isEqualTo(503);
         assertThat(body(Problem.undecided())).isEqualTo(REDUCED_CAPACITY + "\"violated-policies\":[]}");
     }
 
     @Test
-    void whatIsAllowedIsNoProblem() {
+    void anAllowedDecisionIsNoProblem() {
         Decision allowed = Decisions.of(used("secret", MINUTE, 20, 60_000));
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Problem.of(List.of(allowed)))
@@ -102,13 +102,13 @@ class ProblemTest {
     }
 
     @Test
-    void nothingThatComesFromTheRequestIsInIt() {
+    void aProblemContainsNothingFromTheRequest() {
         assertThat(body(Problem.of(List.of(Decisions.of(violated("<script>secret", MINUTE, 100, 600))))))
                 .doesNotContain("secret");
     }
 
     @Test
-    void noCacheMayKeepIt() {
+    void aProblemIsNotCached() {
         Map<String, String> headers = new LinkedHashMap<>();
         Problem.undecided().writeHeaders(headers::put);
         assertThat(headers)
@@ -116,7 +116,7 @@ class ProblemTest {
     }
 
     @Test
-    void theBytesAreTheCallers() {
+    void eachCallReturnsItsOwnBytes() {
         Problem problem = Problem.undecided();
         problem.body()[0] = 'x';
         assertThat(body(problem)).startsWith("{");

@@ -28,7 +28,7 @@ import org.greenbytes.http.sfv.Item;
 import org.greenbytes.http.sfv.Parametrizable;
 import org.greenbytes.http.sfv.Parser;
 
-/** A parser of structured fields that is not ours is the witness. */
+/** Checks the fields with an independent parser of structured fields. */
 class RateLimitHeadersPropertyTest {
 
     @Property
@@ -88,9 +88,9 @@ class RateLimitHeadersPropertyTest {
         }
     }
 
-    /** Requests of random costs at random times, in a store that really counts. */
+    /** Sends requests of random costs at random times to a real store. */
     @Property(tries = 300)
-    void aClientThatWaitsAsLongAsItIsToldIsServed(
+    void aClientThatWaitsForRetryAfterIsServed(
             @ForAll("countedLimits") Limit limit, @ForAll @Size(min = 1, max = 40) List<@From("steps") Step> steps) {
         ManualClock clock = new ManualClock(Decisions.AT);
         long window = -Math.floorDiv(-limit.window().toMillis(), 1_000L);

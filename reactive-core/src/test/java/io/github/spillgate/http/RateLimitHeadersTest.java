@@ -28,7 +28,7 @@ class RateLimitHeadersTest {
     private static final Limit MINUTE = Limit.perMinute(100);
     private static final Limit BURST = Limit.perSecond(10).named("burst");
 
-    /** The second of the epoch in which decisions are made; 400 ms of it have passed. */
+    /** The second of the decisions, of which 400 ms have passed. */
     private static final long SECOND = AT / 1_000;
 
     private static String retryAfter(Decision... decisions) {
@@ -48,7 +48,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void whatIsAllowedHasAllButRetryAfter() {
+    void anAllowedDecisionHasAllFieldsButRetryAfter() {
         assertThat(written(ALL, Decisions.of(used("a", MINUTE, 20, 60_000))))
                 .containsExactly(
                         entry("RateLimit-Policy", "\"1m\";q=100;w=60"),
@@ -59,7 +59,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void whatIsDeniedHasAll() {
+    void aDenialHasAllFields() {
         assertThat(written(ALL, Decisions.of(used("a", MINUTE, 20, 60_000), violated("a", BURST, 10, 600))))
                 .containsExactly(
                         entry("RateLimit-Policy", "\"1m\";q=100;w=60, \"burst\";q=10;w=1"),
@@ -71,7 +71,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void keysAreNotTold() {
+    void keysAreNotWritten() {
         assertThat(written(ALL, Decisions.of(violated("secret", MINUTE, 100, 600)))
                         .toString())
                 .doesNotContain("secret");
@@ -103,7 +103,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void whatDeniedHoldsUntilRetryAfterAndWhatDidNotUntilItIsWhole() {
+    void aViolatedLimitResetsAtRetryAfterAndOthersWhenUnused() {
         Decision denied = Decisions.of(violated("a", BURST, 10, 700), used("a", MINUTE, 50, 42_001));
         assertThat(rateLimit(denied)).isEqualTo("\"burst\";r=0;t=1, \"1m\";r=50;t=43");
         assertThat(retryAfter(denied)).isEqualTo("1");
@@ -122,7 +122,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void aClientThatHasToWaitIsToldTheWholeWait() {
+    void aDeniedClientGetsTheWholeWait() {
         Decision denied = Decisions.of(violated("a", MINUTE, 100, 60_601));
         assertThat(retryAfter(denied)).isEqualTo("61");
         assertThat(reset(denied)).isEqualTo(Long.toString(SECOND + 62));
@@ -132,19 +132,19 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void aClientWithPermitsLeftIsToldAWindowAtMost() {
+    void aClientWithPermitsGetsAWindowAtMost() {
         assertThat(reset(Decisions.of(used("a", MINUTE, 99, 60_601)))).isEqualTo(Long.toString(SECOND + 61));
         assertThat(reset(Decisions.of(used("a", MINUTE.counter(), 1, 119_000)))).isEqualTo(Long.toString(SECOND + 61));
     }
 
     @Test
-    void whatIsUnusedCanBeUsedOnceInAWindow() {
+    void anUnusedLimitResetsAfterAWindow() {
         assertThat(rateLimit(Decisions.of(used("a", MINUTE, 0, 0)))).isEqualTo("\"1m\";r=100;t=60");
         assertThat(reset(Decisions.of(used("a", MINUTE, 0, 0)))).isEqualTo(Long.toString(SECOND + 61));
     }
 
     @Test
-    void whatLiesInThePastIsOver() {
+    void timesInThePastAreNow() {
         assertThat(rateLimit(Decisions.of(violated("a", MINUTE, 100, -5_000)))).isEqualTo("\"1m\";r=0;t=1");
         assertThat(retryAfter(Decisions.of(violated("a", MINUTE, 100, -5_000)))).isEqualTo("1");
         assertThat(reset(Decisions.of(violated("a", MINUTE, 100, -5_000)))).isEqualTo(Long.toString(SECOND + 1));
@@ -168,7 +168,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void whoWaitsAsLongAsHeIsToldByAStoreIsServed() {
+    void aClientThatWaitsForTheStoresRetryAfterIsServed() {
         for (Limit limit : List.of(Limit.of(3, Duration.ofMillis(2_500)), Limit.counter(3, Duration.ofSeconds(2)))) {
             ManualClock clock = new ManualClock(AT);
             try (RateLimiter limiter = RateLimiter.builder("test")
@@ -209,7 +209,7 @@ class RateLimitHeadersTest {
     // Settings instead of limits.
 
     @Test
-    void whereNoLimitWasAskedNoneIsTold() {
+    void aDecisionWithoutLimitsWritesNone() {
         assertThat(written(ALL)).isEmpty();
         assertThat(written(ALL, Decision.ofSetting(true, AT, AT))).isEmpty();
         assertThat(written(ALL, Decision.ofSetting(false, AT, AT + 1_000))).containsExactly(entry("Retry-After", "1"));
@@ -218,7 +218,7 @@ class RateLimitHeadersTest {
     // Policies.
 
     @Test
-    void aWindowIsToldInWholeSecondsOrNotAtAll() {
+    void aWindowIsWrittenInWholeSecondsOrNotAtAll() {
         Limit quarter = Limit.of(5, Duration.ofMillis(250));
         Limit oneAndAHalf = Limit.of(5, Duration.ofMillis(1_500));
         Limit days = Limit.of(5, Duration.ofDays(366));
@@ -242,7 +242,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void oneLimitOnSeveralKeysIsOnePolicyAndItsTightestKeyIsTold() {
+    void oneLimitOnSeveralKeysIsOnePolicyOfItsTightestKey() {
         Decision decision = Decisions.of(
                 used("a", MINUTE, 20, 60_000),
                 used("b", Limit.perMinute(100), 90, 30_000),
@@ -260,7 +260,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void differentLimitsOfOneNameAreToldApart() {
+    void differentLimitsOfOneNameGetNumbers() {
         Decision decision = Decisions.of(
                 used("ip", Limit.perMinute(120), 20, 60_000),
                 used("key", MINUTE, 20, 60_000),
@@ -271,7 +271,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void severalDecisionsAreToldAsOne() {
+    void severalDecisionsAreWrittenTogether() {
         Decision before = Decisions.of(used("ip", Limit.perMinute(120), 20, 60_000));
         Decision after = Decisions.of(used("user", MINUTE, 95, 30_000), used("user", BURST, 1, 1_000));
         assertThat(written(ALL, before, after))
@@ -284,7 +284,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void whatIsKnownOfALimitIsToldThoughAnotherDecisionKnowsNothingOfIt() {
+    void aKnownUsageIsWrittenBesideADecisionWithoutUsage() {
         Decision allowed = Decisions.of(used("a", MINUTE, 20, 60_000));
         assertThat(rateLimit(allowed, neverFits(MINUTE))).isEqualTo("\"1m\";r=80;t=60");
         assertThat(rateLimit(neverFits(MINUTE), allowed)).isEqualTo("\"1m\";r=80;t=60");
@@ -299,7 +299,7 @@ class RateLimitHeadersTest {
     // The tightest.
 
     @Test
-    void whatRunsOutFirstIsTheTightest() {
+    void theLimitThatRunsOutFirstIsTheTightest() {
         assertThat(written(X, Decisions.of(used("a", MINUTE, 95, 60_000), used("a", BURST, 1, 1_000))))
                 .containsEntry("X-RateLimit-Limit", "100")
                 .containsEntry("X-RateLimit-Remaining", "5");
@@ -338,7 +338,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void whatIsWrittenIsWhatIsExposed() {
+    void theWrittenFieldsAreExposed() {
         Decision denied = Decisions.of(violated("a", BURST, 10, 500));
         for (boolean rateLimit : new boolean[] {true, false}) {
             for (boolean xRateLimit : new boolean[] {true, false}) {
@@ -360,7 +360,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void settingsAreToldToALog() {
+    void settingsAreShownInLogs() {
         assertThat(DRAFT).hasToString("RateLimitHeaders[RateLimit-Policy, RateLimit]");
     }
 }

@@ -40,7 +40,7 @@ import reactor.core.publisher.Hooks;
 import reactor.core.publisher.Mono;
 import reactor.test.publisher.TestPublisher;
 
-/** What holds where limits or a cost cannot be looked up. */
+/** Failed lookups of limits and costs. */
 class RuleLookupTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
@@ -49,7 +49,7 @@ class RuleLookupTest {
 
     private final RateLimiter limiter =
             RateLimiter.builder("test").store(LocalStore.bounded(10_000)).build();
-    private final Queue<String> heard = new ConcurrentLinkedQueue<>();
+    private final Queue<String> events = new ConcurrentLinkedQueue<>();
 
     @AfterEach
     void close() {
@@ -115,7 +115,7 @@ class RuleLookupTest {
     }
 
     @Test
-    void whatWasFoundHoldsThoughTheRestWasNot() {
+    void aFoundLimitOrCostAppliesIfTheOtherLookupFails() {
         Rules rules = rules(
                 rule("limits", 10)
                         .limits((match, key) -> Mono.just(List.of(Limit.perMinute(20))))
@@ -132,7 +132,7 @@ class RuleLookupTest {
     }
 
     @Test
-    void aLookUpThatIsLateIsCancelledAndItsErrorIsDroppedInSilence() {
+    void aLateLookupIsCancelledAndItsErrorIsNotLogged() {
         Queue<Throwable> dropped = new ConcurrentLinkedQueue<>();
         Hooks.onErrorDropped(dropped::add);
         TestPublisher<Collection<Limit>> plan = TestPublisher.create();
@@ -156,7 +156,7 @@ class RuleLookupTest {
     }
 
     @Test
-    void aClientThatGoesCancelsWhatIsLookedUp() {
+    void aClientThatDisconnectsCancelsItsLookups() {
         TestPublisher<Collection<Limit>> plan = TestPublisher.create();
         TestPublisher<Long> cost = TestPublisher.create();
         Rules rules = rules(rule("plan", 2)
@@ -217,7 +217,7 @@ class RuleLookupTest {
         assertThat(names(decide(rules))).containsExactly("plan-1m", "cost-1m", "address-1m");
         assertThat(decide(rules).isAllowed()).isTrue();
         assertThat(decide(rules).isAllowed()).as("the third of two").isFalse();
-        // Alone they are not too many.
+        // Without other rules they are not too many.
         assertThat(names(decide(rules(rule("plan", 3).limits((match, key) -> Mono.just(many))))))
                 .hasSize(16);
     }
@@ -235,7 +235,7 @@ class RuleLookupTest {
     }
 
     @Test
-    void whereSomeAreFoundInTimeAndSomeAreNotBothLimitsHold() {
+    void bothLimitsHoldIfSomeLookupsAreLate() {
         List<Integer> each = new ArrayList<>();
         Rules rules = rules(rule("plan", 5)
                 .limits((match, key) -> {
@@ -249,11 +249,11 @@ class RuleLookupTest {
         for (int i = 0; i < 40; i++) {
             allowed += decide(rules).isAllowed() ? 1 : 0;
         }
-        // Of one name and window they share a count, which is held to one or the other.
+        // Limits with the same name and window share a count, which is held to either of them.
         assertThat(allowed).isBetween(5, 9);
     }
 
-    // What is reported, and what an author may choose.
+    // Reports and settings.
 
     @Test
     void aLookUpThatFailsIsReportedAndThenTheDecision() {
@@ -263,7 +263,7 @@ class RuleLookupTest {
                 rule("both", 2).limits((match, key) -> null).cost(match -> null),
                 rule("address", 2));
         decide(rules);
-        assertThat(heard)
+        assertThat(events)
                 .containsExactly(
                         "failed plan: limits-from failed by IllegalStateException",
                         "failed cost: cost-from did not answer within 5 ms (timeout)",
@@ -286,7 +286,7 @@ class RuleLookupTest {
             decide(rules(
                     onRedis,
                     rule("plan", 2).limits((match, key) -> Mono.never()).timeout(Duration.ofMillis(101))));
-            assertThat(heard)
+            assertThat(events)
                     .containsExactly(
                             "failed plan: limits-from did not answer within 100 ms (half of the limiter's deadline)",
                             "ALLOWED plan");
@@ -296,29 +296,29 @@ class RuleLookupTest {
     }
 
     @Test
-    void anAuthorMayLeaveUndecidedWhatCannotBeLookedUp() {
+    void aFailedLookupCanLeaveTheRuleUndecided() {
         Rule.Builder plan =
                 rule("plan", 1).limits((match, key) -> Mono.error(broken())).whenLookupFails(WhenLookupFails.UNDECIDED);
         Rules open = rules(plan, rule("address", 2));
         assertThat(names(decide(open))).containsExactly("address-1m");
         assertThat(decide(open).isAllowed()).isTrue();
         assertThat(decide(open).isAllowed()).as("the third of two").isFalse();
-        assertThat(heard)
+        assertThat(events)
                 .startsWith(
                         "failed plan: limits-from failed by IllegalStateException",
                         "undecided plan: limits-from failed",
                         "ALLOWED address");
-        heard.clear();
+        events.clear();
         Rules closed = rules(plan.whenUndecided(WhenUndecided.DENY), rule("other", 2));
         assertThat(decide(closed).problem().orElseThrow().status()).isEqualTo(503);
-        assertThat(heard)
+        assertThat(events)
                 .containsExactly(
                         "failed plan: limits-from failed by IllegalStateException",
                         "undecided plan: limits-from failed");
     }
 
     @Test
-    void anAuthorMayLeaveUndecidedWhatDoesNotGoTogetherWithTheOthers() {
+    void limitsThatConflictCanLeaveTheRuleUndecided() {
         List<Limit> many = IntStream.range(0, 16)
                 .mapToObj(i -> Limit.perMinute(100).named("n" + i))
                 .toList();
@@ -327,7 +327,7 @@ class RuleLookupTest {
                 rule("address", 1));
         assertThat(names(decide(rules))).containsExactly("address-1m");
         assertThat(decide(rules).isAllowed()).as("the second of one").isFalse();
-        assertThat(heard)
+        assertThat(events)
                 .startsWith(
                         "failed plan: limits-from failed by IllegalArgumentException",
                         "undecided plan: limits-from failed",
@@ -335,20 +335,21 @@ class RuleLookupTest {
     }
 
     @Test
-    void whatIsNotFoundIsNoFailure() {
+    void anEmptyLookupIsNoFailure() {
         Rules rules = rules(rule("plan", 2)
                 .limits((match, key) -> Mono.empty())
                 .cost(match -> Mono.empty())
                 .whenLookupFails(WhenLookupFails.UNDECIDED));
         assertThat(names(decide(rules))).containsExactly("plan-1m");
-        assertThat(heard).containsExactly("ALLOWED plan");
+        assertThat(events).containsExactly("ALLOWED plan");
     }
 
     @Test
     void aShadowRuleFallsBackAndReportsAsOthersDo() {
         decide(rules(
                 rule("tried", 2).limits((match, key) -> Mono.error(broken())).shadow(true)));
-        assertThat(heard).containsExactly("failed tried: limits-from failed by IllegalStateException", "ALLOWED tried");
+        assertThat(events)
+                .containsExactly("failed tried: limits-from failed by IllegalStateException", "ALLOWED tried");
     }
 
     @Test
@@ -363,7 +364,7 @@ class RuleLookupTest {
     }
 
     @Test
-    void aLookShowsTheLimitsThatADecisionWouldUse() {
+    void aPeekShowsTheLimitsThatADecisionWouldUse() {
         Rule.Builder plan = rule("plan", 2)
                 .limits((match, key) -> Mono.<List<Limit>>error(broken()).delaySubscription(Duration.ofMillis(1)))
                 .timeout(LONG);
@@ -396,7 +397,7 @@ class RuleLookupTest {
                 some,
                 SentRequest.syntax(),
                 Stream.of(rules).map(Rule.Builder::build).toList(),
-                new Hearing());
+                new EventLog());
     }
 
     private static List<String> names(Verdict verdict) {
@@ -409,23 +410,23 @@ class RuleLookupTest {
         return Objects.requireNonNull(rules.decide(SentRequest.get("/")).block(LONG));
     }
 
-    private final class Hearing implements RuleListener {
+    private final class EventLog implements RuleListener {
 
         @Override
         public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
-            heard.add(outcome + " " + match.rule().name());
+            events.add(outcome + " " + match.rule().name());
         }
 
         @Override
         public void lookupFailed(RuleMatch match, RuleLookupException why) {
             Throwable cause = why.getCause();
-            heard.add("failed " + match.rule().name() + ": " + why.getMessage()
+            events.add("failed " + match.rule().name() + ": " + why.getMessage()
                     + (cause == null ? "" : " by " + cause.getClass().getSimpleName()));
         }
 
         @Override
         public void undecided(RuleMatch match, Throwable why) {
-            heard.add("undecided " + match.rule().name() + ": " + why.getMessage());
+            events.add("undecided " + match.rule().name() + ": " + why.getMessage());
         }
     }
 }

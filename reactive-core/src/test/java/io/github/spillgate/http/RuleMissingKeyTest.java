@@ -19,7 +19,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Mono;
 
-/** What holds by default for a request without a key, and when the log warns of it. */
+/** The default handling of requests without a key, and its warning in the log. */
 class RuleMissingKeyTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
@@ -96,14 +96,14 @@ class RuleMissingKeyTest {
     }
 
     @Test
-    void aUserWithoutANameIsNoWayAroundARule() {
+    void aUserWithoutANameCannotEvadeARule() {
         Rules rules = rules(rule(PRINCIPAL));
         assertThat(decide(rules, SentRequest.get("/").by("")).isAllowed()).isTrue();
         assertThat(decide(rules, SentRequest.get("/").by("")).isAllowed()).isFalse();
     }
 
     @Test
-    void whereItCannotBeFoundWhetherARequestIsAuthenticatedTheRuleIsUndecided() {
+    void aFailedAuthenticationLookupLeavesTheRuleUndecided() {
         Rules rules = rules(rule(KeySource.joined(DEVICE, PRINCIPAL)).whenUndecided(Rule.WhenUndecided.DENY));
         for (Mono<String> principal : List.<Mono<String>>of(
                 Mono.error(new IllegalStateException("broken")),
@@ -118,7 +118,7 @@ class RuleMissingKeyTest {
     }
 
     @Test
-    void anAuthorMayLetThemShareOneCountOrDenyThem() {
+    void unauthenticatedRequestsCanShareOneCountOrBeDenied() {
         Rules sharing = rules(rule(PRINCIPAL).whenMissing(WhenMissing.SHARE));
         assertThat(decide(sharing, SentRequest.get("/")).isAllowed()).isTrue();
         assertThat(decide(sharing, SentRequest.get("/")).isAllowed()).isFalse();
@@ -163,7 +163,7 @@ class RuleMissingKeyTest {
 
     @ParameterizedTest
     @MethodSource("doubtful")
-    void whateverTheKey(Rule.Builder rule) {
+    void aSharedCountIsLoggedForEveryKindOfKey(Rule.Builder rule) {
         rules(rule);
         assertThat(log.lines(WARNING)).hasSize(1);
     }

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.Test;
 import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
 
-/** What somebody who wants to pass a rule by, or who writes one in haste, may try. */
+/** Attempts to evade a rule, and mistakes in the configuration of one. */
 class RulesMisuseTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
@@ -78,7 +78,7 @@ class RulesMisuseTest {
     }
 
     @Test
-    void nobodyWaitsForTheKeyOfAShadow() {
+    void noRequestWaitsForTheKeyOfAShadowRule() {
         Rules rules = rules(
                 Rule.named("real").key(ADDRESS).limit(Limit.perMinute(5)),
                 Rule.named("shadow")
@@ -92,7 +92,7 @@ class RulesMisuseTest {
     }
 
     @Test
-    void nobodyWaitsForTheRefundOfAShadow() {
+    void noRequestWaitsForTheRefundOfAShadowRule() {
         LimitStore slow = new Unprotected(LocalStore.bounded(100)) {
             @Override
             public Mono<Decision> take(List<Claim> claims) {
@@ -188,7 +188,7 @@ class RulesMisuseTest {
     }
 
     @Test
-    void aMatchIsFitForALog() {
+    void aMatchIsEscapedForLogs() {
         RuleMatch match = new RuleMatch(
                 builder("a").build(), SentRequest.get("/"), Map.of("id", "1\r\n2026-01-01 INFO admin logged in"));
         assertThat(match.toString()).doesNotContain("\n");
@@ -204,7 +204,7 @@ class RulesMisuseTest {
     }
 
     @Test
-    void aKeyThatComesOnAThreadOfSomebodyElseDoesNotMoveTheRequestThere() {
+    void aKeyFromAnotherThreadDoesNotMoveTheRequestThere() {
         Rules rules = rules(Rule.named("a")
                 .key(match ->
                         Mono.<String>create(sink -> new Thread(sink::success, "lettuce-epollEventLoop-9").start()))
@@ -239,44 +239,44 @@ class RulesMisuseTest {
     }
 
     @Test
-    void aRuleThatLooksUpLimitsNeedsSomeForThoseOfWhomNoneAreFound() {
+    void aRuleThatLooksUpLimitsNeedsItsOwnLimits() {
         assertThatThrownBy(() -> rules(Rule.named("plan").key(API_KEY).limits((match, key) -> Mono.empty())))
                 .hasMessageStartingWith("rule plan has no limit for keys that the lookup does not find: expected one");
     }
 
     @Test
-    void aDenialForWantOfAKeyIsHeard() {
-        List<String> heard = new ArrayList<>();
+    void aDenialWithoutAKeyIsReported() {
+        List<String> events = new ArrayList<>();
         Rule rule = builder("a").key(API_KEY).whenMissing(Rule.WhenMissing.DENY).build();
         Rules rules = Rules.of(limiter, SentRequest.syntax(), List.of(rule), new RuleListener() {
             @Override
             public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
-                heard.add("decided");
+                events.add("decided");
             }
 
             @Override
             public void refused(RuleMatch match) {
-                heard.add("refused " + match);
+                events.add("refused " + match);
             }
         });
         assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
-        assertThat(heard).containsExactly("refused RuleMatch[a]");
+        assertThat(events).containsExactly("refused RuleMatch[a]");
     }
 
     @Test
-    void aRuleAsksAboutARequestOnce() {
+    void aRuleIsAppliedToARequestOnce() {
         Rules rules = rules(builder("a"));
         SentRequest request = SentRequest.get("/").remembering();
         assertThat(decide(rules, request).decision()).isPresent();
         assertThat(decide(rules, request).decision()).isEmpty();
-        // Rules that come later have not been asked.
+        // Rules that are added later have not been applied.
         rules.replace(List.of(builder("b").build()));
         assertThat(decide(rules, request).decision()).isPresent();
     }
 
-    /** A service that dispatches a request anew, or tries again what has failed, asks again. */
+    /** A service that dispatches a request again, or retries, applies the rules again. */
     @Test
-    void whoIsDeniedIsDeniedAgainUntilHeHasBeenTold() {
+    void aDeniedRequestIsDeniedAgainUntilTheDenialIsSent() {
         Rules rules = rules(builder("a").paths("/a"), builder("b").paths("/b"));
         decide(rules, SentRequest.get("/a"));
         SentRequest request = SentRequest.get("/a").remembering();
@@ -290,24 +290,24 @@ class RulesMisuseTest {
     }
 
     @Test
-    void whatHasBeenHeardIsNotForgottenByCancelling() {
+    void cancellingAfterTheVerdictKeepsTheCharge() {
         Rules rules = rules(builder("a"));
         SentRequest request = SentRequest.get("/").remembering();
-        AtomicReference<Verdict> heard = new AtomicReference<>();
+        AtomicReference<Verdict> emitted = new AtomicReference<>();
         rules.decide(request).subscribe(new BaseSubscriber<>() {
             @Override
             protected void hookOnNext(Verdict verdict) {
-                heard.set(verdict);
+                emitted.set(verdict);
                 cancel();
             }
         });
-        assertThat(heard.get().isAllowed()).isTrue();
+        assertThat(emitted.get().isAllowed()).isTrue();
         assertThat(decide(rules, request).isAllowed()).as("charged once").isTrue();
         assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
     }
 
     @Test
-    void aLookAtMoreThanOneVerdictHoldsTellsOfAll() {
+    void aPeekAtMoreCountsThanOneDecisionHoldsShowsAll() {
         Rule.Builder[] many =
                 IntStream.range(0, 20).mapToObj(i -> builder("r" + i)).toArray(Rule.Builder[]::new);
         Decision look =
@@ -319,7 +319,7 @@ class RulesMisuseTest {
     }
 
     @Test
-    void aLateAnswerGivesBackOnlyWhatItHasTaken() {
+    void aLateResponseRefundsOnlyItsOwnPermits() {
         ManualClock clock = new ManualClock();
         LimitStore local = LocalStore.bounded(100, clock);
         try (RateLimiter onClock = RateLimiter.builder("clock").store(local).build()) {
@@ -334,7 +334,7 @@ class RulesMisuseTest {
                             builder("failures").refundWhen("2xx").build()));
             Verdict slow = decide(rules, SentRequest.get("/"));
             clock.advance(Duration.ofSeconds(61));
-            // The window of the slow one is over, and somebody else has what there is now.
+            // The window of the slow request is over, and another request has taken the permit.
             assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
             slow.completed(200).block(LONG);
             assertThat(decide(rules, SentRequest.get("/")).isAllowed())

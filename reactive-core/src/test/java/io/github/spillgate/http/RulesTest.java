@@ -40,7 +40,7 @@ class RulesTest {
 
     private final LocalStore store = LocalStore.bounded(10_000);
     private final RateLimiter limiter = RateLimiter.builder("test").store(store).build();
-    private final Queue<String> heard = new ConcurrentLinkedQueue<>();
+    private final Queue<String> events = new ConcurrentLinkedQueue<>();
 
     @AfterEach
     void close() {
@@ -77,7 +77,7 @@ class RulesTest {
     }
 
     @Test
-    void aPathThatIsExcludedIsNotMeant() {
+    void anExcludedPathIsNotLimited() {
         Rules everything = rules(address("a", 1).excludePaths("/health", "/static*"));
         Rules some = rules(address("b", 1).paths("/a*", "/b").excludePaths("/ab*", "/b"));
         for (int i = 0; i < 3; i++) {
@@ -112,7 +112,7 @@ class RulesTest {
     }
 
     @Test
-    void rulesOfOnePhaseAreAskedInThatPhase() {
+    void rulesOfOnePhaseApplyInThatPhase() {
         Rules rules = rules(
                 address("before", 5),
                 Rule.named("after").key(KeySource.principal()).limit(Limit.perMinute(5)));
@@ -132,7 +132,7 @@ class RulesTest {
     }
 
     @Test
-    void whoIsExceptedIsNotCharged() {
+    void anExemptRequestIsNotCharged() {
         Rules rules = rules(address("a", 1)
                 .unless(match -> match.request().headers("X-Probe").contains("yes")));
         SentRequest probe = SentRequest.get("/").header("X-Probe", "yes");
@@ -154,10 +154,10 @@ class RulesTest {
                 .containsExactly("7");
     }
 
-    // Who has no key.
+    // Requests without a key.
 
     @Test
-    void thoseWithoutAKeyShareOneThatNobodyCanTake() {
+    void requestsWithoutAKeyShareOneThatNoClientCanSend() {
         Rules rules = rules(Rule.named("a").key(API_KEY).limit(Limit.perMinute(1)));
         assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
         assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "")).isAllowed())
@@ -168,7 +168,7 @@ class RulesTest {
     }
 
     @Test
-    void whoHasNoKeyMayBePassedOver() {
+    void aRequestWithoutAKeyCanBeSkipped() {
         Rules rules =
                 rules(Rule.named("a").key(API_KEY).limit(Limit.perMinute(1)).whenMissing(WhenMissing.SKIP));
         assertThat(decide(rules, SentRequest.get("/")).decision()).isEmpty();
@@ -177,7 +177,7 @@ class RulesTest {
     }
 
     @Test
-    void whoHasNoKeyMayBeDeniedAndNobodyIsChargedThen() {
+    void aRequestWithoutAKeyCanBeDeniedWithoutACharge() {
         Rules rules = rules(
                 address("b", 5),
                 Rule.named("a").key(API_KEY).limit(Limit.perMinute(1)).whenMissing(WhenMissing.DENY));
@@ -212,7 +212,7 @@ class RulesTest {
     }
 
     @Test
-    void whoHasNoKeyTakesWhatHisRequestCostsToo() {
+    void aRequestWithoutAKeyTakesItsCost() {
         Rules rules =
                 rules(Rule.named("a").key(API_KEY).limit(Limit.perMinute(10)).cost(4));
         decide(rules, SentRequest.get("/"));
@@ -240,10 +240,10 @@ class RulesTest {
                 .containsExactly("plan-24h");
     }
 
-    // What cannot be found.
+    // Failed lookups.
 
     @Test
-    void whereAFunctionFailsTheRequestIsLetThroughUnlessTheRuleDenies() {
+    void aFailedFunctionAllowsTheRequestUnlessTheRuleDenies() {
         for (KeySource broken : List.<KeySource>of(
                 match -> Mono.error(new IllegalStateException("broken")),
                 match -> {
@@ -260,11 +260,11 @@ class RulesTest {
                     SentRequest.get("/"));
             assertThat(denied.problem().orElseThrow().status()).isEqualTo(503);
         }
-        assertThat(heard).hasSize(8).allSatisfy(told -> assertThat(told).startsWith("undecided a"));
+        assertThat(events).hasSize(8).allSatisfy(event -> assertThat(event).startsWith("undecided a"));
     }
 
     @Test
-    void whatHangsIsGivenUpInTime() {
+    void aLookupThatHangsTimesOut() {
         TestPublisher<String> key = TestPublisher.create();
         Rules rules = rules(Rule.named("a")
                 .key(match -> key.mono())
@@ -274,7 +274,7 @@ class RulesTest {
         Verdict verdict = decide(rules, SentRequest.get("/"));
         assertThat(verdict.problem().orElseThrow().status()).isEqualTo(503);
         key.assertCancelled();
-        assertThat(heard).containsExactly("undecided a: the key of rule a was not found within 20 ms (timeout)");
+        assertThat(events).containsExactly("undecided a: the key of rule a was not found within 20 ms (timeout)");
     }
 
     @Test
@@ -304,7 +304,7 @@ class RulesTest {
     }
 
     @Test
-    void whereNoStoreDecidesTheRuleDoes() {
+    void ifNoStoreDecidesTheRuleDoes() {
         RateLimiter closed =
                 RateLimiter.builder("closed").store(LocalStore.bounded(100)).build();
         closed.close();
@@ -318,22 +318,22 @@ class RulesTest {
         assertThat(decide(allows, SentRequest.get("/")).isAllowed()).isTrue();
         assertThat(decide(denies, SentRequest.get("/")).problem().orElseThrow().status())
                 .isEqualTo(503);
-        assertThat(heard).hasSize(2);
+        assertThat(events).hasSize(2);
     }
 
     @Test
-    void moreCountsThanOneVerdictHoldsAreNoWayAround() {
+    void tooManyCountsForOneVerdictAreDenied() {
         Rules rules =
                 rules(IntStream.range(0, 17).mapToObj(i -> address("r" + i, 5)).toArray(Rule.Builder[]::new));
         assertThat(decide(rules, SentRequest.get("/")).problem().orElseThrow().status())
                 .isEqualTo(503);
-        assertThat(heard).hasSize(17).allSatisfy(told -> assertThat(told).contains("is too large"));
+        assertThat(events).hasSize(17).allSatisfy(event -> assertThat(event).contains("is too large"));
     }
 
-    // Afterwards.
+    // Refunds.
 
     @Test
-    void whatARequestHasTakenIsGivenBackWithItsStatus() {
+    void permitsAreRefundedForTheStatus() {
         Rules rules = rules(address("failures", 1).refundWhen("2xx", "304"));
         Verdict verdict = decide(rules, SentRequest.get("/"));
         assertThat(verdict.dependsOnStatus()).isTrue();
@@ -341,7 +341,7 @@ class RulesTest {
         verdict.completed(204).block(LONG);
         Verdict second = decide(rules, SentRequest.get("/"));
         assertThat(second.isAllowed()).isTrue();
-        // Again, of one that has been given back already, nothing is.
+        // A verdict refunds once.
         verdict.completed(204).block(LONG);
         assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
         second.completed(401).block(LONG);
@@ -349,7 +349,7 @@ class RulesTest {
     }
 
     @Test
-    void everyStatusThereIsMayBeOneOfThoseWithWhichItIsGivenBack() {
+    void everyStatusCanRefund() {
         Rule ends = address("ends", 1).refundWhen("100", "599").build();
         Rule classes = address("classes", 1).refundWhen("1xx", "5XX").build();
         for (int status : new int[] {100, 599}) {
@@ -368,7 +368,7 @@ class RulesTest {
     }
 
     @Test
-    void onlyWhatTheRuleHasTakenIsGivenBack() {
+    void onlyThePermitsOfTheRuleAreRefunded() {
         Rules rules = rules(
                 address("all", 10), address("failures", 10).refundWhen("200").cost(3));
         decide(rules, SentRequest.get("/")).completed(200).block(LONG);
@@ -377,7 +377,7 @@ class RulesTest {
     }
 
     @Test
-    void aDenialGivesNothingBack() {
+    void aDenialRefundsNothing() {
         Rules rules = rules(address("a", 1).refundWhen("429"));
         decide(rules, SentRequest.get("/"));
         Verdict denied = decide(rules, SentRequest.get("/"));
@@ -386,15 +386,15 @@ class RulesTest {
     }
 
     @Test
-    void ofSeveralRulesItIsToldWhichHasDenied() {
+    void theRuleThatHasDeniedIsReported() {
         Rules rules = rules(address("all", 10), address("all-1", 1));
         decide(rules, SentRequest.get("/"));
         decide(rules, SentRequest.get("/"));
-        assertThat(heard).containsExactly("allowed all", "allowed all-1", "denied by others all", "denied all-1");
+        assertThat(events).containsExactly("allowed all", "allowed all-1", "denied by others all", "denied all-1");
     }
 
     @Test
-    void whereASettingDeniesEveryRuleHasDenied() {
+    void ifAFallbackDeniesEveryRuleHasDenied() {
         try (RateLimiter denying =
                 RateLimiter.builder("denying").store(Fallback.deny()).build()) {
             Rules rules = Rules.of(
@@ -408,13 +408,13 @@ class RulesTest {
                             .status())
                     .isEqualTo(503);
         }
-        assertThat(heard).containsExactly("denied all", "denied all-1");
+        assertThat(events).containsExactly("denied all", "denied all-1");
     }
 
-    // Looking.
+    // Peeks.
 
     @Test
-    void aLookTellsOfEveryRuleOfWhoeverAsksAndChargesNothing() {
+    void aPeekShowsEveryRuleOfTheClientAndChargesNothing() {
         Rules rules = rules(
                 address("address", 5).paths("/a"),
                 Rule.named("plan")
@@ -422,7 +422,10 @@ class RulesTest {
                         .key(API_KEY)
                         .limit(Limit.perMinute(5))
                         .limits((match, key) -> Mono.just(List.of(Limit.perMinute(50)))),
-                Rule.named("dear").key(API_KEY).limit(Limit.perMinute(7)).cost(match -> Mono.error(new Broken())),
+                Rule.named("dear")
+                        .key(API_KEY)
+                        .limit(Limit.perMinute(7))
+                        .cost(match -> Mono.error(new BrokenLookupException())),
                 address("tried-out", 5).shadow(true),
                 address("excepted", 5).unless(match -> true),
                 Rule.named("keyless").key(KeySource.pathVariable("id")).limit(Limit.perMinute(5)));
@@ -439,15 +442,16 @@ class RulesTest {
     }
 
     @Test
-    void aLookThatWouldMissALimitFails() {
+    void aPeekThatWouldMissALimitFails() {
         Rules rules = rules(
                 address("address", 5),
                 Rule.named("plan")
                         .key(match -> match.request().headers("X-Api-Key").isEmpty()
                                 ? Mono.empty()
-                                : Mono.<String>error(new Broken()).delaySubscription(Duration.ofMillis(1)))
+                                : Mono.<String>error(new BrokenLookupException())
+                                        .delaySubscription(Duration.ofMillis(1)))
                         .limit(Limit.perMinute(5)));
-        assertThatExceptionOfType(Broken.class)
+        assertThatExceptionOfType(BrokenLookupException.class)
                 .isThrownBy(() -> rules.peek(SentRequest.get("/usage").header("X-Api-Key", "ann"))
                         .block(LONG));
         assertThat(Objects.requireNonNull(rules.peek(SentRequest.get("/usage")).block(LONG))
@@ -455,18 +459,18 @@ class RulesTest {
                 .hasSize(1);
     }
 
-    // Tried out.
+    // Shadow rules.
 
     @Test
-    void aShadowDecidesAndReportsAndLetsEverybodyPass() {
+    void aShadowRuleDecidesAndReportsAndDeniesNoRequest() {
         Rules rules = rules(address("real", 2), address("shadow", 1).shadow(true));
         for (int i = 0; i < 3; i++) {
             Verdict verdict = decide(rules, SentRequest.get("/"));
             assertThat(verdict.isAllowed()).isEqualTo(i < 2);
             assertThat(names(verdict)).containsExactly("real-1m");
         }
-        // Whom the real one has denied, the shadow is not asked about.
-        await().untilAsserted(() -> assertThat(heard)
+        // The shadow rule is not applied to a request that the real rule has denied.
+        await().untilAsserted(() -> assertThat(events)
                 .containsExactlyInAnyOrder(
                         "allowed real", "allowed shadow", "allowed real", "denied shadow", "denied real"));
     }
@@ -479,7 +483,7 @@ class RulesTest {
         verdict.completed(200).block(LONG);
         decide(rules, SentRequest.get("/"));
         decide(rules, SentRequest.get("/"));
-        assertThat(heard).containsExactly("allowed shadow", "allowed shadow", "denied shadow");
+        assertThat(events).containsExactly("allowed shadow", "allowed shadow", "denied shadow");
     }
 
     @Test
@@ -501,7 +505,7 @@ class RulesTest {
     }
 
     @Test
-    void aListenerThatThrowsIsNotHeardByTheClient() {
+    void aListenerThatThrowsDoesNotAffectTheClient() {
         AtomicInteger calls = new AtomicInteger();
         Rules rules = Rules.of(
                 limiter, SentRequest.syntax(), List.of(address("a", 1).build()), (match, outcome, decision, took) -> {
@@ -596,13 +600,13 @@ class RulesTest {
             @Override
             public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
                 assertThat(took).isBetween(Duration.ZERO, LONG);
-                heard.add(outcome.name().toLowerCase(Locale.ROOT).replace('_', ' ') + " "
+                events.add(outcome.name().toLowerCase(Locale.ROOT).replace('_', ' ') + " "
                         + match.rule().name());
             }
 
             @Override
             public void undecided(RuleMatch match, Throwable why) {
-                heard.add("undecided " + match.rule().name() + ": " + why.getMessage());
+                events.add("undecided " + match.rule().name() + ": " + why.getMessage());
             }
         };
     }
@@ -641,8 +645,8 @@ class RulesTest {
                 .used();
     }
 
-    /** What a function of the user's fails with. */
-    private static final class Broken extends RuntimeException {
+    /** The error of a function of the user. */
+    private static final class BrokenLookupException extends RuntimeException {
 
         private static final long serialVersionUID = 1L;
     }

@@ -8,7 +8,7 @@ import java.util.Map;
 import java.util.Optional;
 import reactor.core.publisher.Mono;
 
-/** A request as it has arrived, without a server. */
+/** A request without a server. */
 final class SentRequest implements Request {
 
     private final String method;
@@ -41,7 +41,7 @@ final class SentRequest implements Request {
         return this;
     }
 
-    /** As requests of a server do. Others are sent anew each time. */
+    /** Keeps the verdicts, as requests of a server do. By default each decision is on a new request. */
     SentRequest remembering() {
         this.remembers = true;
         return this;
@@ -86,7 +86,7 @@ final class SentRequest implements Request {
         return path;
     }
 
-    /** A pattern is a path, or the beginning of one with a star behind it. */
+    /** A pattern is a path, or the start of one followed by a star. */
     static PathSyntax syntax() {
         return pattern -> {
             if (!pattern.startsWith("/")) {

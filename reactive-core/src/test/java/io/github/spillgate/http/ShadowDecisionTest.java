@@ -28,8 +28,8 @@ import reactor.core.scheduler.Schedulers;
 import reactor.test.publisher.TestPublisher;
 
 /**
- * When rules that are tried out are looked up, and when they charge: the verdict of the others comes when a test lets
- * it.
+ * When shadow rules are looked up and when they charge. A test controls when the verdict of the enforced rules is
+ * emitted.
  */
 class ShadowDecisionTest {
 
@@ -38,10 +38,10 @@ class ShadowDecisionTest {
     /** The verdict of the enforced rules waits for this. */
     private final Sinks.Empty<Void> let = Sinks.empty();
 
-    private final Held store = new Held();
+    private final HeldStore store = new HeldStore();
     private final RateLimiter limiter = RateLimiter.builder("held").store(store).build();
     private final Queue<String> called = new ConcurrentLinkedQueue<>();
-    private final Queue<String> heard = new ConcurrentLinkedQueue<>();
+    private final Queue<String> events = new ConcurrentLinkedQueue<>();
     private final AtomicReference<Verdict> verdict = new AtomicReference<>();
 
     @AfterEach
@@ -49,10 +49,10 @@ class ShadowDecisionTest {
         limiter.close();
     }
 
-    // Looking up.
+    // Lookups.
 
     @Test
-    void functionsOfAShadowAreCalledWhereTheRequestIsAndAfterThoseOfTheOthers() {
+    void functionsOfAShadowRuleRunOnTheRequestThreadAfterTheOthers() {
         Rules rules = rules(calling("tried").shadow(true), calling("real"));
         decide(rules, SentRequest.get("/"));
         String here = " on " + Thread.currentThread().getName();
@@ -71,11 +71,11 @@ class ShadowDecisionTest {
         letElsewhere();
 
         assertThat(called).containsExactly(expected);
-        assertThat(heard).containsExactly("ALLOWED real", "ALLOWED tried");
+        assertThat(events).containsExactly("ALLOWED real", "ALLOWED tried");
     }
 
     @Test
-    void whatIsSubscribedToIsSubscribedToThereToo() {
+    void lookupsAreSubscribedToOnTheRequestThreadToo() {
         Sinks.One<String> realKey = Sinks.one();
         Rules rules = rules(
                 rule("tried").key(match -> lazily("tried", Mono.just("k"))).shadow(true),
@@ -87,11 +87,11 @@ class ShadowDecisionTest {
         realKey.tryEmitValue("k");
         letElsewhere();
 
-        assertThat(heard).containsExactly("ALLOWED real", "ALLOWED tried");
+        assertThat(events).containsExactly("ALLOWED real", "ALLOWED tried");
     }
 
     @Test
-    void aLookUpSeesTheContextOfWhoeverAsks() {
+    void aLookupSeesTheContextOfTheSubscriber() {
         AtomicReference<Object> seen = new AtomicReference<>();
         Rules rules = rules(
                 rule("real").key(match -> Mono.just("k").publishOn(Schedulers.single())),
@@ -108,7 +108,7 @@ class ShadowDecisionTest {
     }
 
     @Test
-    void aLookUpThatNeverEndsDelaysNobodyAndEndsWithADenial() {
+    void aLookupThatNeverEndsDelaysNoRequestAndIsCancelledByADenial() {
         TestPublisher<String> first = TestPublisher.create();
         TestPublisher<String> second = TestPublisher.create();
         Queue<TestPublisher<String>> keys = new ConcurrentLinkedQueue<>(List.of(first, second));
@@ -117,7 +117,7 @@ class ShadowDecisionTest {
         let.tryEmitEmpty();
         assertThat(decide(rules, SentRequest.get("/"))).isNotNull();
         assertThat(verdict.get().isAllowed()).isTrue();
-        // It may still come, and is waited for.
+        // The lookup may still emit a key, so it is not cancelled.
         first.assertSubscribers(1);
 
         decide(rules, SentRequest.get("/"));
@@ -125,11 +125,11 @@ class ShadowDecisionTest {
         assertThat(verdict.get().isAllowed()).isFalse();
         second.assertWasSubscribed();
         second.assertCancelled();
-        assertThat(heard).containsExactly("ALLOWED real", "DENIED real");
+        assertThat(events).containsExactly("ALLOWED real", "DENIED real");
     }
 
     @Test
-    void aLookUpEndsWithWhoeverGoesBeforeTheVerdict() {
+    void aLookupIsCancelledWithItsRequest() {
         TestPublisher<String> key = TestPublisher.create();
         Queue<Mono<String>> keys = new ConcurrentLinkedQueue<>(List.of(key.mono(), Mono.just("k")));
         Rules rules =
@@ -141,10 +141,10 @@ class ShadowDecisionTest {
         asking.dispose();
 
         key.assertCancelled();
-        // Who asks again is another one, and tried again.
+        // A new subscription is a new decision, also for the shadow rule.
         decide(rules, request);
         letElsewhere();
-        assertThat(heard).containsExactly("ALLOWED real", "ALLOWED tried");
+        assertThat(events).containsExactly("ALLOWED real", "ALLOWED tried");
     }
 
     // Charging.
@@ -165,7 +165,7 @@ class ShadowDecisionTest {
     }
 
     @Test
-    void aShadowWhoseKeyIsFoundAfterTheVerdictIsChargedThenAndGivesBack() {
+    void aKeyFoundAfterTheVerdictIsChargedAndRefunded() {
         Sinks.One<String> key = Sinks.one();
         Rules rules = rules(
                 rule("real"),
@@ -177,7 +177,7 @@ class ShadowDecisionTest {
 
         key.tryEmitValue("k");
 
-        assertThat(heard).containsExactly("ALLOWED real", "ALLOWED tried");
+        assertThat(events).containsExactly("ALLOWED real", "ALLOWED tried");
         assertThat(store.refunds).containsExactly("tried-1m");
     }
 
@@ -193,7 +193,7 @@ class ShadowDecisionTest {
     }
 
     @Test
-    void howLongTheOthersTakeIsNoPartOfHowLongAShadowTakes() {
+    void theDurationOfAShadowRuleExcludesTheOthers() {
         try (VirtualTime time = new VirtualTime()) {
             Rules rules = rules(
                     rule("real"),
@@ -209,10 +209,10 @@ class ShadowDecisionTest {
         }
     }
 
-    // Telling.
+    // Reports.
 
     @Test
-    void whatIsWrongWithAShadowIsToldWhenTheOthersHaveAllowedAndOnlyThen() {
+    void aFailedShadowRuleIsReportedOnlyIfTheOthersAllow() {
         Rules rules = rules(
                 rule("real"),
                 rule("throws")
@@ -233,10 +233,10 @@ class ShadowDecisionTest {
                         .shadow(true),
                 rule("excepted").unless(match -> true).shadow(true));
         decide(rules, SentRequest.get("/"));
-        assertThat(heard).isEmpty();
+        assertThat(events).isEmpty();
 
         letElsewhere();
-        await().untilAsserted(() -> assertThat(heard)
+        await().untilAsserted(() -> assertThat(events)
                 .containsExactlyInAnyOrder(
                         "ALLOWED real",
                         "undecided throws: broken",
@@ -245,13 +245,13 @@ class ShadowDecisionTest {
                         "refused keyless"));
         assertThat(verdict.get().isAllowed()).isTrue();
 
-        heard.clear();
+        events.clear();
         decide(rules, SentRequest.get("/"));
         assertThat(verdict.get().isAllowed()).isFalse();
-        assertThat(heard).containsExactly("DENIED real");
+        assertThat(events).containsExactly("DENIED real");
     }
 
-    /** The verdict comes on another thread, as that of Redis does. */
+    /** Emits the verdict on another thread, as Redis does. */
     private void letElsewhere() {
         Mono.fromRunnable(let::tryEmitEmpty).subscribeOn(Schedulers.single()).block(LONG);
         await().until(() -> verdict.get() != null);
@@ -301,38 +301,38 @@ class ShadowDecisionTest {
                 limiter,
                 SentRequest.syntax(),
                 List.of(rules).stream().map(Rule.Builder::build).toList(),
-                new Hearing());
+                new EventLog());
     }
 
-    private final class Hearing implements RuleListener {
+    private final class EventLog implements RuleListener {
 
         @Override
         public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
-            heard.add(outcome + " " + match.rule().name());
+            events.add(outcome + " " + match.rule().name());
             store.took.put(match.rule().name(), took);
         }
 
         @Override
         public void refused(RuleMatch match) {
-            heard.add("refused " + match.rule().name());
+            events.add("refused " + match.rule().name());
         }
 
         @Override
         public void undecided(RuleMatch match, Throwable why) {
-            heard.add("undecided " + match.rule().name() + ": " + why.getMessage());
+            events.add("undecided " + match.rule().name() + ": " + why.getMessage());
         }
     }
 
-    /** Answers when it is let, where that is; but those that are tried out at once. */
-    private final class Held extends Unprotected {
+    /** Decides on enforced rules when the test allows it, on that thread; on shadow rules immediately. */
+    private final class HeldStore extends Unprotected {
 
-        /** What has been asked for, and whether it had waited before. */
+        /** The limits that were charged, and whether the time of lookups was deducted from the deadline. */
         private final Map<String, Boolean> taken = new ConcurrentHashMap<>();
 
         private final Map<String, Duration> took = new ConcurrentHashMap<>();
         private final Queue<String> refunds = new ConcurrentLinkedQueue<>();
 
-        Held() {
+        HeldStore() {
             super(LocalStore.bounded(100));
         }
 

@@ -31,7 +31,7 @@ class SpellingTest {
 
     @ParameterizedTest
     @CsvSource({"tailgate", "colour", "x", "''", "GETTTT", "floodgate"})
-    void whatIsFarFromAllHasNoNearest(String other) {
+    void aNameFarFromAllHasNoNearest(String other) {
         assertThat(Spelling.nearest(other, NAMES)).isEmpty();
     }
 

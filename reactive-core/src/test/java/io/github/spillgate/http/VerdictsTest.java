@@ -19,7 +19,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
-/** What an adapter keeps with a request, and tells in its response. */
+/** The verdicts that an adapter keeps with a request and reports in its response. */
 class VerdictsTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
@@ -37,10 +37,10 @@ class VerdictsTest {
         limiter.close();
     }
 
-    // What has been decided.
+    // Decisions.
 
     @Test
-    void whatIsDecidedIsKeptInItsOrderAndOnceHoweverOftenItIsHeard() {
+    void decisionsAreKeptInOrderWithoutDuplicates() {
         Verdict before = decide(rule("before", 5));
         Verdict after = decide(rule("after", 3));
         assertThat(verdicts.note(before)).isEmpty();
@@ -54,7 +54,7 @@ class VerdictsTest {
     }
 
     @Test
-    void whoIsDeniedReadsOfLimitsAsTheHeadersCallThem() {
+    void aDenialNamesLimitsAsTheHeadersDo() {
         Rule.Builder hourly = Rule.named("q")
                 .key(KeySource.constant("k"))
                 .limit(Limit.perHour(1).named("all"));
@@ -70,7 +70,7 @@ class VerdictsTest {
     }
 
     @Test
-    void whoIsRefusedWithoutADecisionReadsWhyAndNothingIsWritten() {
+    void aRefusalWithoutADecisionWritesNoFields() {
         Verdict refused = Verdict.refusal(Problem.undecided());
         assertThat(verdicts.note(refused)).isEqualTo(refused.problem()).isPresent();
         assertThat(verdicts.decisions()).isEmpty();
@@ -79,10 +79,10 @@ class VerdictsTest {
         assertThat(response.names()).containsExactly("access-control-allow-origin");
     }
 
-    // What is written.
+    // Header fields.
 
     @Test
-    void whatTheServiceHasWrittenStays() {
+    void fieldsOfTheServiceStay() {
         verdicts.note(decide(rule("address", 5)));
         response.set("x-ratelimit-limit", "of the service");
         verdicts.write(RateLimitHeaders.all(), response);
@@ -92,7 +92,7 @@ class VerdictsTest {
     }
 
     @Test
-    void aScriptOfAnotherOriginMayReadTheFieldsAndWhatItMightReadBefore() {
+    void fieldsAreExposedToOtherOriginsBesideThoseOfTheService() {
         verdicts.note(decide(rule("address", 5)));
         response.set("Access-Control-Allow-Origin", "https://shop.example");
         response.lines(EXPOSE, "X-Own, ratelimit,, x-own", " Retry-After ");
@@ -111,7 +111,7 @@ class VerdictsTest {
     }
 
     @Test
-    void aStarExposesAllButNotToWhomCredentialsAreSent() {
+    void aStarExposesAllFieldsUnlessCredentialsAreAllowed() {
         verdicts.note(decide(rule("address", 5)));
         response.set("Access-Control-Allow-Origin", "https://shop.example");
         response.set(EXPOSE, "*");
@@ -122,10 +122,10 @@ class VerdictsTest {
         assertThat(response.line(EXPOSE)).isEqualTo("*, " + ALL_NAMES);
     }
 
-    // What is given back.
+    // Refunds.
 
     @Test
-    void eachVerdictThatDependsOnTheStatusGivesBackWithIt() {
+    void eachVerdictThatDependsOnTheStatusRefunds() {
         Rule.Builder failures = rule("failures", 1).refundWhen("2xx");
         Rule.Builder other = rule("other", 1).refundWhen("200");
         Rule.Builder always = rule("always", 1);
@@ -139,7 +139,7 @@ class VerdictsTest {
     }
 
     @Test
-    void whereNothingDependsOnTheStatusNothingIsDone() {
+    void nothingIsRefundedIfNoVerdictDependsOnTheStatus() {
         assertThat(verdicts.completed(200).blockOptional(LONG)).isEmpty();
         verdicts.note(decide(rule("address", 1)));
         assertThat(verdicts.completed(200).blockOptional(LONG)).isEmpty();
@@ -147,7 +147,7 @@ class VerdictsTest {
     }
 
     @Test
-    void whatCannotBeGivenBackIsALineAndKeepsNothingElseFromBeingGivenBack() {
+    void aFailedRefundIsLoggedAndDoesNotAffectOthers() {
         try (RateLimiter failing = RateLimiter.builder("failing")
                         .store(new Unprotected(LocalStore.bounded(100)) {
                             @Override

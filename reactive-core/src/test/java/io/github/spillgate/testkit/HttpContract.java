@@ -29,7 +29,7 @@ public abstract class HttpContract {
     private static final Duration LONG_DEADLINE = Duration.ofSeconds(20);
 
     final AtomicInteger handled = new AtomicInteger();
-    final RuleLog heard = new RuleLog();
+    final RuleLog events = new RuleLog();
     ClientForTests client;
 
     private final HttpAdapter adapter;
@@ -75,7 +75,7 @@ public abstract class HttpContract {
                 some.limiter(),
                 adapter.syntax(),
                 Stream.of(rules).map(Rule.Builder::build).toList(),
-                heard);
+                events);
     }
 
     /** Returns a client of the running service that uses HTTP/2. */

@@ -147,7 +147,7 @@ public abstract class HttpKeyContract extends HttpContract {
                 .doesNotContain("retry-after");
         assertThat(refused.headers().firstValue("Retry-After")).isEmpty();
         assertThat(handled).hasValue(0);
-        assertThat(heard.all()).containsExactly("key refused");
+        assertThat(events.all()).containsExactly("key refused");
         assertThat(client.get("/hello?key=a").statusCode()).isEqualTo(200);
     }
 
@@ -185,8 +185,8 @@ public abstract class HttpKeyContract extends HttpContract {
         assertThat(field(denied, "Content-Type")).isEqualTo("application/problem+json");
         assertThat(field(denied, "Cache-Control")).isEqualTo("no-store");
         assertThat(handled).hasValue(3);
-        assertThat(heard.of("open")).containsOnly("open undecided").hasSize(3);
-        assertThat(heard.of("strict")).containsExactly("strict undecided");
+        assertThat(events.of("open")).containsOnly("open undecided").hasSize(3);
+        assertThat(events.of("strict")).containsExactly("strict undecided");
     }
 
     @Test
@@ -200,7 +200,7 @@ public abstract class HttpKeyContract extends HttpContract {
             }
         }));
         client.get("/hello");
-        assertThat(heard.why()).singleElement().isInstanceOf(BlockingOperationError.class);
+        assertThat(events.why()).singleElement().isInstanceOf(BlockingOperationError.class);
     }
 
     // Proxies.

@@ -89,8 +89,8 @@ public abstract class HttpResponseContract extends HttpContract {
             denied = client.get("/hello");
         }
         assertThat(denied.statusCode()).isEqualTo(429);
-        Duration told = Duration.ofSeconds(Long.parseLong(field(denied, "Retry-After")));
-        Mono.delay(told).block();
+        Duration retryAfter = Duration.ofSeconds(Long.parseLong(field(denied, "Retry-After")));
+        Mono.delay(retryAfter).block();
         assertThat(client.get("/hello").statusCode()).isEqualTo(200);
     }
 
@@ -102,7 +102,7 @@ public abstract class HttpResponseContract extends HttpContract {
             assertThat(response.statusCode()).isEqualTo(200);
             assertThat(Told.all(response)).isEmpty();
         }
-        assertThat(heard.all()).isEmpty();
+        assertThat(events.all()).isEmpty();
     }
 
     @Test

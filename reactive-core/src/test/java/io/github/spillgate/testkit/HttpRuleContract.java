@@ -46,7 +46,7 @@ public abstract class HttpRuleContract extends HttpContract {
         assertThat(denied.body()).contains("[\"narrow-1m\"]");
         assertThat(items(denied, "RateLimit").get(0).getValue()).containsEntry("r", 99L);
         assertThat(items(client.get("/hello"), "RateLimit").get(0).getValue()).containsEntry("r", 98L);
-        assertThat(heard.all())
+        assertThat(events.all())
                 .containsExactly(
                         "wide ALLOWED", "narrow ALLOWED", "wide DENIED_BY_OTHERS", "narrow DENIED", "wide ALLOWED");
     }
@@ -116,7 +116,7 @@ public abstract class HttpRuleContract extends HttpContract {
             assertThat(names(response)).containsExactly("real-1m");
         }
         await().atMost(PATIENCE)
-                .untilAsserted(() -> assertThat(heard.of("tried"))
+                .untilAsserted(() -> assertThat(events.of("tried"))
                         .containsExactlyInAnyOrder("tried ALLOWED", "tried DENIED", "tried DENIED"));
     }
 
@@ -129,7 +129,7 @@ public abstract class HttpRuleContract extends HttpContract {
             assertThat(Told.all(response)).isEmpty();
         }
         await().atMost(PATIENCE)
-                .untilAsserted(() -> assertThat(heard.of("tried")).hasSize(3));
+                .untilAsserted(() -> assertThat(events.of("tried")).hasSize(3));
     }
 
     // Costs, limits and refunds.
@@ -144,7 +144,7 @@ public abstract class HttpRuleContract extends HttpContract {
         assertThat(field(client.get("/hello"), "X-RateLimit-Remaining")).isEqualTo("5");
         assertThat(client.get("/hello", "X-Units", "6").statusCode()).isEqualTo(429);
         assertThat(client.get("/hello", "X-Units", "5").statusCode()).isEqualTo(200);
-        // What can never fit is told so, and not to wait.
+        // A cost that never fits is denied without a retry time.
         HttpResponse<String> never = client.get("/hello", "X-Units", "11");
         assertThat(never.statusCode()).isEqualTo(429);
         assertThat(never.headers().firstValue("Retry-After")).isEmpty();
@@ -203,8 +203,8 @@ public abstract class HttpRuleContract extends HttpContract {
         assertThat(answers)
                 .allSatisfy(answer -> assertThat(answer.join().statusCode()).isIn(200, 429));
         assertThat(handled.get()).isBetween(5, 8);
-        assertThat(heard.of("plan")).doesNotContain("plan undecided");
-        assertThat(heard.of("address")).hasSize(60).doesNotContain("address undecided");
+        assertThat(events.of("plan")).doesNotContain("plan undecided");
+        assertThat(events.of("address")).hasSize(60).doesNotContain("address undecided");
     }
 
     @ParameterizedTest
