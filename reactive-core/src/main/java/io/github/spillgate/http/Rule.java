@@ -465,12 +465,12 @@ public final class Rule {
         /**
          * Exempts requests from the rule. By default none is exempt.
          *
-         * @param excepted the condition, true if the rule does not apply; must not block
+         * @param exempted the condition, true if the rule does not apply; must not block
          * @return this builder
          */
-        public Builder unless(Predicate<? super RuleMatch> excepted) {
+        public Builder unless(Predicate<? super RuleMatch> exempted) {
             this.unless = Objects.requireNonNull(
-                    excepted, "excepted is null: expected a condition, for example match -> false");
+                    exempted, "exempted is null: expected a condition, for example match -> false");
             return this;
         }
 

@@ -9,7 +9,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicBoolean;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
@@ -36,6 +35,7 @@ final class RuleDecision {
     private final List<ShadowDecision> shadows;
     private final DecisionEvents events;
     private final long start = now();
+    private volatile boolean isEnded;
 
     private RuleDecision(
             RateLimiter limiter,
@@ -80,8 +80,8 @@ final class RuleDecision {
                     enforced.add(match);
                 }
             }
-            DecisionEvents own = enforced.isEmpty() ? events : events.start(enforced, context);
-            return new RuleDecision(limiter, longestLookup, request, enforced, shadows, own).decide();
+            DecisionEvents withSpans = enforced.isEmpty() ? events : events.start(enforced, context);
+            return new RuleDecision(limiter, longestLookup, request, enforced, shadows, withSpans).decide();
         });
     }
 
@@ -112,23 +112,9 @@ final class RuleDecision {
     }
 
     private Mono<Verdict> decide() {
-        AtomicBoolean isDelivered = new AtomicBoolean();
         return (enforced.isEmpty() ? decideShadowsOnly() : events.traced(this::lookUp))
-                .doOnNext(verdict -> {
-                    shadows.forEach(ShadowDecision::end);
-                    if (!verdict.isAllowed()) {
-                        enforced.forEach(match -> request.verdicts().denied(match.rule(), verdict));
-                    }
-                    isDelivered.set(true);
-                })
-                .doOnCancel(() -> {
-                    if (!isDelivered.get()) {
-                        shadows.forEach(ShadowDecision::end);
-                        // The caller may subscribe again, and then the rules apply again.
-                        enforced.forEach(match -> request.verdicts().forget(match.rule()));
-                        shadows.forEach(shadow -> request.verdicts().forget(shadow.rule()));
-                    }
-                });
+                .doOnNext(this::end)
+                .doOnCancel(this::cancel);
     }
 
     private Mono<Verdict> decideShadowsOnly() {
@@ -235,5 +221,22 @@ final class RuleDecision {
             isDenied |= charge.rule().whenUndecided() == WhenUndecided.DENY;
         }
         return isDenied ? Verdict.refusal(Problem.undecided()) : Verdict.none();
+    }
+
+    private void end(Verdict verdict) {
+        shadows.forEach(ShadowDecision::end);
+        if (!verdict.isAllowed()) {
+            enforced.forEach(match -> request.verdicts().denied(match.rule(), verdict));
+        }
+        isEnded = true;
+    }
+
+    /** The caller may subscribe again, so the rules have to apply again, unless it has got the verdict. */
+    private void cancel() {
+        if (!isEnded) {
+            shadows.forEach(ShadowDecision::end);
+            enforced.forEach(match -> request.verdicts().forget(match.rule()));
+            shadows.forEach(shadow -> request.verdicts().forget(shadow.rule()));
+        }
     }
 }

@@ -19,17 +19,17 @@ public final class RuleReader {
     private final KeySyntax keys;
     private final PathSyntax paths;
     private final BeanLookup beans;
-    private final Function<? super RuleSettings, ? extends Predicate<? super RuleMatch>> excepted;
+    private final Function<? super RuleSettings, ? extends Predicate<? super RuleMatch>> exempted;
 
     private RuleReader(
             KeySyntax keys,
             PathSyntax paths,
             BeanLookup beans,
-            Function<? super RuleSettings, ? extends Predicate<? super RuleMatch>> excepted) {
+            Function<? super RuleSettings, ? extends Predicate<? super RuleMatch>> exempted) {
         this.keys = keys;
         this.paths = paths;
         this.beans = beans;
-        this.excepted = excepted;
+        this.exempted = exempted;
     }
 
     /**
@@ -47,11 +47,11 @@ public final class RuleReader {
     /**
      * Returns a copy of this reader; its rules exempt additional requests, besides those of their own settings.
      *
-     * @param excepted the condition that exempts requests, for each rule; must not block
+     * @param exempted the condition that exempts requests, for each rule; must not block
      * @return the reader
      */
-    public RuleReader unless(Function<? super RuleSettings, ? extends Predicate<? super RuleMatch>> excepted) {
-        return new RuleReader(keys, paths, beans, excepted);
+    public RuleReader unless(Function<? super RuleSettings, ? extends Predicate<? super RuleMatch>> exempted) {
+        return new RuleReader(keys, paths, beans, exempted);
     }
 
     /**
@@ -131,7 +131,7 @@ public final class RuleReader {
             rule.phase(phase);
         }
         String unless = settings.unless();
-        Predicate<? super RuleMatch> always = excepted.apply(settings);
+        Predicate<? super RuleMatch> always = exempted.apply(settings);
         if (unless == null) {
             rule.unless(always);
         } else {

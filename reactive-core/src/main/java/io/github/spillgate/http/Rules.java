@@ -142,7 +142,7 @@ public final class Rules {
 
     /**
      * Decides on a request. All rules of the phase that match it, and have not been applied to it before, are one
-     * atomic decision.
+     * atomic decision. The rules are matched when this method is called, and decided on subscription.
      *
      * @param request the request
      * @param phase the phase

@@ -34,8 +34,8 @@ final class ShadowDecision {
         this.longestLookup = longestLookup;
         this.match = match;
         this.decision = Mono.defer(() -> {
-                    DecisionEvents own = events.start(List.of(match), context);
-                    return own.traced(() -> decide(own));
+                    DecisionEvents withSpans = events.start(List.of(match), context);
+                    return withSpans.traced(() -> decide(withSpans));
                 })
                 .contextWrite(context)
                 .flux()
