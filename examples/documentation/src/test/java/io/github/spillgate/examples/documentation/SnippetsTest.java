@@ -8,6 +8,7 @@ import io.github.spillgate.testkit.KotlinSource;
 import io.github.spillgate.testkit.ShownTests;
 import io.github.spillgate.testkit.Snippets;
 import io.github.spillgate.testkit.Snippets.Snippet;
+import io.github.spillgate.testkit.Thorough;
 import java.io.IOException;
 import java.io.StringReader;
 import java.lang.reflect.Constructor;
@@ -333,6 +334,8 @@ class SnippetsTest {
         return tests.stream();
     }
 
+    /** Kotlin's compiler takes longer than all other checks of the pages together. */
+    @Thorough
     @Test
     void kotlinInTheDocumentationCompiles() throws IOException {
         int compiled = 0;
