@@ -8,12 +8,17 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Thorough;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.Queue;
+import java.util.Random;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -71,5 +76,61 @@ class ResilientStoreStallWindowTest {
         long window = limit.window().toNanos();
         assertThat(grants.stream().filter(at -> at < window)).hasSize((int) limit.permits());
         await().atMost(LONG).until(() -> limiter.state().toReconcile() == 0);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"50/1s", "50/1s counter"})
+    void manyStallsAdmitNoMoreThanOneStoreWithoutStalls(String text) {
+        stallAgainAndAgain(Limit.parse(text));
+    }
+
+    @Thorough
+    @ParameterizedTest
+    @ValueSource(strings = {"20/2s", "20/2s counter", "1000/10s", "1000/10s counter", "100/5s counter aligned"})
+    void manyStallsAdmitNoMoreThanOneStoreWithoutStallsInLongerWindows(String text) {
+        stallAgainAndAgain(Limit.parse(text));
+    }
+
+    /** A store in memory gets the same requests, and decides as Redis would without stalls. */
+    private void stallAgainAndAgain(Limit limit) {
+        RateLimiter control =
+                RateLimiter.builder("control").store(LocalStore.bounded(100)).build();
+        await().until(() -> limiter.peek(Charge.of("other", limit)).block(LONG).source() == Source.REDIS);
+        long seed = new Random().nextLong();
+        Random random = new Random(seed);
+        Admissions admissions = new Admissions();
+        AtomicLong admitted = new AtomicLong();
+        AtomicLong expected = new AtomicLong();
+        Charge charge = Charge.of("key-" + seed, limit);
+        Disposable callers = Flux.interval(Duration.ofMillis(5))
+                .onBackpressureDrop()
+                .flatMap(tick -> Flux.range(0, 5).flatMap(i -> {
+                    long asked = System.nanoTime();
+                    return control.tryAcquire(charge)
+                            .doOnNext(decision -> expected.addAndGet(decision.isAllowed() ? 1 : 0))
+                            .then(limiter.tryAcquire(charge))
+                            .doOnNext(decision -> admissions.add(decision, asked, System.nanoTime()));
+                }))
+                .filter(Decision::isAllowed)
+                .subscribe(decision -> admitted.incrementAndGet());
+        long end =
+                System.nanoTime() + limit.window().multipliedBy(11).dividedBy(5).toNanos();
+        while (System.nanoTime() < end) {
+            redis.pause();
+            pass(20 + random.nextInt(680));
+            redis.resume();
+            pass(50 + random.nextInt(500));
+        }
+        callers.dispose();
+
+        admissions.assertTogetherTheyHaveNeverGrantedTooMuch();
+        // The two stores see the first request, and each end of a window, some milliseconds apart.
+        assertThat(admitted.get()).as("seed %d", seed).isLessThanOrEqualTo(expected.get() + limit.permits() / 20 + 1);
+        await().atMost(LONG).until(() -> limiter.state().toReconcile() == 0);
+    }
+
+    private static void pass(int millis) {
+        long start = System.nanoTime();
+        await().until(() -> System.nanoTime() - start > TimeUnit.MILLISECONDS.toNanos(millis));
     }
 }
