@@ -5,13 +5,12 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * How far decisions are put together.
+ * The bounds of batches.
  *
- * @param together how many counts one command touches at most, or as many as one decision does; with 1 each leaves
- *     alone
- * @param underWay how many commands are under way at a time at most
- * @param waiting how many decisions wait at most
- * @param pace how long after the last command the next one leaves, in nanoseconds for each that is under way
+ * @param together the highest number of counts in a batch; a single decision may have more. With 1 there is no batching
+ * @param underWay the highest number of batches in flight
+ * @param waiting the highest number of waiting decisions
+ * @param pace the time between two batches, in nanoseconds for each batch in flight
  */
 record Coalescing(int together, int underWay, int waiting, long pace) {
 
@@ -19,29 +18,20 @@ record Coalescing(int together, int underWay, int waiting, long pace) {
     static final int MOST_UNDER_WAY = 1_000;
     static final int MOST_WAITING = 1_000_000;
 
-    /**
-     * Decisions on the same count are put together and cost Redis next to nothing; but they have to be told, and that
-     * takes time.
-     */
+    /** Equal decisions cost Redis next to nothing, but emitting their answers takes time. */
     private static final int DECISIONS_PER_COUNT = 8;
 
     /**
-     * On the same machine an answer is back in about this time, so that the next command takes along all who have come
-     * meanwhile. Where Redis is farther away, or busy, more commands are under way, each later than the one before; so
-     * the busier Redis is, the larger its batches. The last of a burst wait for an answer to those before them.
+     * The time in which a Redis on the same machine replies, so that the next batch has all decisions that arrived in
+     * that time. If Redis is farther away or busy, more batches are in flight, each later than the one before; so the
+     * busier Redis is, the larger the batches are. The last decisions of a burst wait for a reply.
      */
     private static final long PACE = TimeUnit.MICROSECONDS.toNanos(150);
 
-    /**
-     * With so long a trip, to wait for an answer to others before one's own may take longer than one has; so nobody
-     * does.
-     */
+    /** With such a round trip, waiting for the reply to another batch could exceed the deadline. */
     static final long FAR = TimeUnit.MILLISECONDS.toNanos(5);
 
-    /**
-     * A hundred counts keep Redis busy for some tenths of a millisecond, so whoever else asks it does not wait for
-     * long.
-     */
+    /** The defaults. A hundred counts take Redis some tenths of a millisecond, for which its other clients wait. */
     static final Coalescing AT_FIRST = new Coalescing(128, 256, 100_000);
 
     Coalescing {
@@ -58,18 +48,18 @@ record Coalescing(int together, int underWay, int waiting, long pace) {
         return new Coalescing(together, underWay, waiting, nanos);
     }
 
-    /** How many decisions leave in one command at most. */
+    /** Returns the highest number of decisions in a batch. */
     int decisions() {
         return together == 1 ? 1 : DECISIONS_PER_COUNT * together;
     }
 
-    /** Counts one more in among those who wait; or, if they are as many as may, tells him so, and returns false. */
-    boolean admits(PendingDecision asked, AtomicInteger waiters) {
+    /** Counts a waiting decision; if there are too many, fails it and returns false. */
+    boolean admits(PendingDecision decision, AtomicInteger waiters) {
         if (waiters.incrementAndGet() <= waiting) {
             return true;
         }
         waiters.decrementAndGet();
-        asked.fail(new LimitStoreUnavailableException(
+        decision.fail(new LimitStoreUnavailableException(
                 "Redis is unavailable: " + waiting + " decisions are waiting for it already", null));
         return false;
     }

@@ -9,13 +9,10 @@ import java.util.function.LongSupplier;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
-/** Where answers are delivered, so that nobody goes on with one on the thread that reads from Redis. */
+/** Emits answers on a scheduler, so that no caller continues on the thread that reads from Redis. */
 final class Delivery {
 
-    /**
-     * Whoever is not there by then may never come: a scheduler that is shut down forgets him. Then another one is sent
-     * for.
-     */
+    /** The time after which a task that has not started is scheduled again: a shut-down scheduler drops its tasks. */
     static final long LONGEST_WAY = TimeUnit.MILLISECONDS.toNanos(100);
 
     private static final int MOST_AT_ONCE = 32;
@@ -26,19 +23,17 @@ final class Delivery {
     private final LongSupplier nanoTime;
     private final Queue<Runnable> answers = new ConcurrentLinkedQueue<>();
 
-    /** When somebody was sent for to take answers, who has not begun. */
+    /** When the task was scheduled that will emit the queued answers; NOBODY if there is none. */
     private final AtomicLong comesSince = new AtomicLong(NOBODY);
 
-    /**
-     * Whether answers are told on threads where nobody may block; else whoever does would keep the others from theirs.
-     */
+    /** Whether the scheduler's threads must not block. A subscriber that blocks would hold up queued answers. */
     private volatile boolean neverBlocks;
 
     Delivery(Scheduler scheduler) {
         this(scheduler, () -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
     }
 
-    /** A delivery by another time, for tests. */
+    /** A delivery with another source of time. */
     Delivery(Scheduler scheduler, LongSupplier nanoTime) {
         this.scheduler = scheduler;
         this.nanoTime = nanoTime;
@@ -52,14 +47,14 @@ final class Delivery {
         try {
             scheduler.schedule(answer);
         } catch (RejectedExecutionException e) {
-            // The user has shut it down before he has stopped asking.
+            // The user has shut down the scheduler before the last decision.
             answer.run();
         }
     }
 
     /**
-     * Delivers an answer to few, with others that come until somebody is there to take them: a hop costs more than such
-     * an answer. Where somebody may block, each has a hop of its own.
+     * Emits an answer to few decisions in one task with others, because switching threads costs more than such an
+     * answer. If the scheduler's threads may block, each answer has a task of its own.
      */
     void deliverWithOthers(Runnable answer) {
         if (!neverBlocks) {
@@ -82,7 +77,7 @@ final class Delivery {
     }
 
     private void takeSome() {
-        // Before it is looked, so that nobody is left: who comes from now on sends for another one.
+        // Before the queue is read: an answer that is queued from now on schedules another task.
         comesSince.set(NOBODY);
         try {
             Runnable answer = answers.poll();

@@ -17,12 +17,12 @@ import org.jspecify.annotations.Nullable;
 final class NettyVersion {
     // Design notes.
     //
-    // Lettuce 7 needs Netty 4.2, and needs it first when it connects. With Netty 4.1, which Vert.x 4 brings, a service
-    // would start, and the limiter would take the missing class for an outage and decide locally for ever. One module
-    // of 4.1 beside others of 4.2 has the same effect.
+    // Lettuce 7 needs Netty 4.2, but only when it connects. With Netty 4.1, on which Vert.x 4 depends, a service would
+    // start, and the limiter would take the missing class for an outage and decide locally for ever. One module of 4.1
+    // beside others of 4.2 has the same effect.
     //
-    // So the check uses what Lettuce needs of the three modules that must not be older. Versions are only for the
-    // message: a jar that holds a whole service may not have them.
+    // So the check uses the classes that Lettuce needs of the three modules that must not be older. Versions are only
+    // for the message: a jar that holds a whole service may not have them.
 
     private static final String REMEDY = "expected Netty 4.2 in all modules, for example by importing"
             + " io.netty:netty-bom:4.2.17.Final before other BOMs, or by Vert.x 5, because Vert.x 4 brings Netty 4.1";
@@ -30,13 +30,13 @@ final class NettyVersion {
     private NettyVersion() {}
 
     /**
-     * Checks it, at the cost of a small buffer.
+     * Checks the version, at the cost of a small buffer.
      *
      * @throws LimitStoreException if Lettuce could not connect
      */
     static void check() {
         try {
-            // With both versions on the class path, old classes are mixed with those that only the newer jar has.
+            // If both versions are on the class path, old classes are mixed with those that only the newer jar has.
             String used = place(Channel.class);
             String needed = place(MultiThreadIoEventLoopGroup.class);
             if (!needed.equals(used)) {
@@ -62,7 +62,7 @@ final class NettyVersion {
     }
 
     private static String module(String name, Class<?> type, Map<String, Version> listed) {
-        // The manifest is that of the jar in use; what Netty lists may be of another jar.
+        // The manifest is that of the jar in use; Netty's list may be of another jar.
         Package manifest = type.getPackage();
         String title = manifest.getImplementationTitle();
         String version = title != null && title.startsWith("Netty/") ? manifest.getImplementationVersion() : null;

@@ -8,14 +8,14 @@ import java.util.function.BooleanSupplier;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Runs what it is given at once, and one after another: whoever comes while somebody is inside leaves his task to him.
+ * An executor that runs one task at a time, on the thread that submits it or, if another thread is running tasks, on
+ * that thread.
  *
- * <p>Lettuce takes a lock for each command that is written. Two threads that write at the same time would wait for each
- * other there, and ours are event loops; those that pass here never meet.
+ * <p>Lettuce takes a lock for each command that it writes. Event loops that write at the same time would block each
+ * other there. Behind this executor they never meet.
  *
- * <p>Nobody is kept for long: who has run {@value #LONGEST_STAY} tasks leaves the rest to another thread, or under load
- * one event loop would write for all the others. And whoever goes, opens: if even a task's error should come out here,
- * such as that of a stack that is full, the next one to come finds the way free.
+ * <p>A thread runs at most {@value #LONGEST_STAY} tasks and leaves the rest to another thread; otherwise one event loop
+ * would write for all others under load. If a task throws an error, such as a full stack, the executor stays usable.
  */
 final class Turnstile implements Executor {
 
@@ -29,8 +29,8 @@ final class Turnstile implements Executor {
     /**
      * A turnstile.
      *
-     * @param mustLeave whether the thread that is inside has to leave the next task to another one
-     * @param leaving what a thread that was inside does before it goes
+     * @param mustLeave returns whether the current thread must leave the next task to another one
+     * @param leaving runs on each thread after its last task
      */
     Turnstile(BooleanSupplier mustLeave, Runnable leaving) {
         this.mustLeave = mustLeave;
@@ -66,7 +66,7 @@ final class Turnstile implements Executor {
         }
     }
 
-    /** Whether somebody waits, to be asked by who is inside. */
+    /** Returns whether tasks wait; called by tasks. */
     boolean isWaitedFor() {
         return !waiting.isEmpty();
     }

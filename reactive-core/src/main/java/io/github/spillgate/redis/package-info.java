@@ -1,4 +1,4 @@
-/** Decisions made in Redis, by one script and on Redis's clock, over a connection of our own. */
+/** The store in Redis: its scripts decide on Redis's clock, over connections of its own. */
 @NullMarked
 package io.github.spillgate.redis;
 

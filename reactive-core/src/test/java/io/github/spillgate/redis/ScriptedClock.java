@@ -39,7 +39,7 @@ public final class ScriptedClock {
     }
 
     /** A store on this clock that decides what comes alone by the same way as what comes together. */
-    RedisStore storeWithoutShortWay(RedisClient client, boolean shortened) {
+    RedisStore storeWithoutFastPath(RedisClient client, boolean shortened) {
         return store(
                 client,
                 "scripted-" + NUMBER.incrementAndGet() + "-" + System.nanoTime(),

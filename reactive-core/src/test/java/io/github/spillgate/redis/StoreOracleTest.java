@@ -48,15 +48,15 @@ class StoreOracleTest {
 
     private static RedisClient client;
     private static ScriptedClock scripted;
-    private static Scripts shortPieces;
-    private static Scripts longPieces;
+    private static ScriptStores shortPieces;
+    private static ScriptStores longPieces;
 
     @BeforeContainer
     static void connect() {
         client = RedisClient.create(RedisForTests.first().uri());
         scripted = new ScriptedClock(client);
-        shortPieces = Scripts.load(true);
-        longPieces = Scripts.load(false);
+        shortPieces = ScriptStores.load(true);
+        longPieces = ScriptStores.load(false);
     }
 
     @AfterContainer
@@ -118,7 +118,7 @@ class StoreOracleTest {
         for (int hits : numbers) {
             for (int costOfLast : new int[] {1, 200}) {
                 List<Action> traffic = new ArrayList<>();
-                PendingDecision one = new PendingDecision(0, 1, 1);
+                ChargeSpec one = new ChargeSpec(0, 1, 1);
                 for (int i = 0; i < hits; i++) {
                     traffic.add(new Take(List.of(one)));
                     traffic.add(new Tick(1));
@@ -126,8 +126,8 @@ class StoreOracleTest {
                 traffic.add(new Tick(100));
                 traffic.add(new Take(List.of(one)));
                 traffic.add(new Tick(1_001 - 100));
-                traffic.add(new Peek(List.of(new PendingDecision(0, 1, costOfLast))));
-                traffic.add(new Take(List.of(new PendingDecision(0, 1, 200))));
+                traffic.add(new Peek(List.of(new ChargeSpec(0, 1, costOfLast))));
+                traffic.add(new Take(List.of(new ChargeSpec(0, 1, 200))));
                 traffic.add(new Tick(-80));
                 traffic.add(new Peek(List.of(one)));
                 assertSameAnswers(List.of(new Form("log", 200, 1_000, 1, false, 0)), traffic, true);
@@ -140,8 +140,8 @@ class StoreOracleTest {
     @Example
     void modelAndJavaAndLuaSayTheSameOfWhatIsGivenBack() {
         List<Form> three = List.of(new Form("log", 3, 1_000, 1, false, 0));
-        Take take = new Take(List.of(new PendingDecision(0, 1, 1)));
-        Peek peek = new Peek(List.of(new PendingDecision(0, 1, 1)));
+        Take take = new Take(List.of(new ChargeSpec(0, 1, 1)));
+        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
         // The only hit of its slot, with others before and behind it.
         for (int given = 0; given < 3; given++) {
             assertSameAnswers(
@@ -162,14 +162,14 @@ class StoreOracleTest {
     /** Who gives back too late changes nothing; what is stamped later than now is pulled to now all the same. */
     @Example
     void modelAndJavaAndLuaSayTheSameOfWhatIsGivenBackTooLateAfterTheClockHasSteppedBack() {
-        Take take = new Take(List.of(new PendingDecision(0, 1, 1)));
-        Peek peek = new Peek(List.of(new PendingDecision(0, 1, 1)));
+        Take take = new Take(List.of(new ChargeSpec(0, 1, 1)));
+        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
         for (String kind : List.of("log", "counter", "clock")) {
             assertSameAnswers(
                     List.of(new Form(kind, 3, 1_000, 1, false, 0)),
                     List.of(take, new Tick(10_000), take, new Tick(-5_000), new Refund(0), new Tick(2_500), peek),
                     true);
-            RefundOldest oldest = new RefundOldest(new PendingDecision(0, 1, 1));
+            RefundOldest oldest = new RefundOldest(new ChargeSpec(0, 1, 1));
             assertSameAnswers(
                     List.of(new Form(kind, 3, 1_000, 1, false, 0)),
                     List.of(take, new Tick(10_000), oldest, new Tick(-9_500), peek),
@@ -180,9 +180,9 @@ class StoreOracleTest {
     /** Where the clock has stepped back onto a hit, it is one with those that are pulled to now. */
     @Example
     void modelAndJavaAndLuaSayTheSameOfWhatIsGivenBackAfterTheClockHasSteppedBackOntoIt() {
-        Take two = new Take(List.of(new PendingDecision(0, 1, 2)));
-        Take one = new Take(List.of(new PendingDecision(0, 1, 1)));
-        Peek peek = new Peek(List.of(new PendingDecision(0, 1, 1)));
+        Take two = new Take(List.of(new ChargeSpec(0, 1, 2)));
+        Take one = new Take(List.of(new ChargeSpec(0, 1, 1)));
+        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
         assertSameAnswers(
                 List.of(new Form("log", 3, 1_000, 1, false, 0)),
                 List.of(two, new Tick(1), one, new Tick(-1), peek, new Refund(0), peek, new Tick(500), two, peek),
@@ -192,10 +192,10 @@ class StoreOracleTest {
     /** What has left is not given back in place of what still counts. */
     @Example
     void modelAndJavaAndLuaSayTheSameOfWhatIsGivenBackOfTheOldestThatCount() {
-        Take one = new Take(List.of(new PendingDecision(0, 1, 1)));
-        Take two = new Take(List.of(new PendingDecision(0, 1, 2)));
-        Peek peek = new Peek(List.of(new PendingDecision(0, 1, 1)));
-        RefundOldest oldest = new RefundOldest(new PendingDecision(0, 1, 2));
+        Take one = new Take(List.of(new ChargeSpec(0, 1, 1)));
+        Take two = new Take(List.of(new ChargeSpec(0, 1, 2)));
+        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
+        RefundOldest oldest = new RefundOldest(new ChargeSpec(0, 1, 2));
         assertSameAnswers(
                 List.of(new Form("log", 5, 1_000, 1, false, 0)),
                 List.of(two, new Tick(300), one, new Tick(300), two, new Tick(401), oldest, peek, new Tick(300), peek),
@@ -204,13 +204,13 @@ class StoreOracleTest {
 
     private static void assertSameAnswers(List<Form> forms, List<Action> traffic, boolean shortened) {
         ManualClock clock = new ManualClock();
-        Scripts scripts = shortened ? shortPieces : longPieces;
+        ScriptStores scripts = shortened ? shortPieces : longPieces;
         int run = RUNS.incrementAndGet();
         List<Subject> subjects = List.of(
                 new Subject("model", new StoreModel(clock), clock),
                 new Subject("java", LocalStore.bounded(1_000, clock), clock),
                 new Subject("lua-" + run, scripts.store, clock),
-                new Subject("lua-long-way-" + run, scripts.longWay, clock));
+                new Subject("lua-without-fast-path-" + run, scripts.withoutFastPath, clock));
         int micros = 500;
         List<Limit> limits = forms.stream().map(Form::limit).collect(Collectors.toCollection(ArrayList::new));
         scripted.show(clock, micros);
@@ -242,16 +242,16 @@ class StoreOracleTest {
     /**
      * The two Redis stores that every run shares: each run names its limiters differently and so has its own counts.
      */
-    private record Scripts(RedisStore store, RedisStore longWay) {
+    private record ScriptStores(RedisStore store, RedisStore withoutFastPath) {
 
         /**
          * Loads the scripts first: a request that finds them missing is retried, and others would be decided before it.
          */
-        static Scripts load(boolean shortened) {
-            Scripts scripts =
-                    new Scripts(scripted.store(client, shortened), scripted.storeWithoutShortWay(client, shortened));
+        static ScriptStores load(boolean shortened) {
+            ScriptStores scripts = new ScriptStores(
+                    scripted.store(client, shortened), scripted.storeWithoutFastPath(client, shortened));
             scripts.store.prepare().block();
-            scripts.longWay.prepare().block();
+            scripts.withoutFastPath.prepare().block();
             return scripts;
         }
     }
@@ -293,9 +293,9 @@ class StoreOracleTest {
 
     @Provide
     Arbitrary<List<Action>> denseTraffic() {
-        Arbitrary<PendingDecision> asked = Arbitraries.frequency(
+        Arbitrary<ChargeSpec> asked = Arbitraries.frequency(
                         Tuple.of(5, 1L), Tuple.of(4, 2L), Tuple.of(2, 3L), Tuple.of(1, 7L), Tuple.of(1, 20L))
-                .map(cost -> new PendingDecision(0, 1, cost));
+                .map(cost -> new ChargeSpec(0, 1, cost));
         Arbitrary<Long> ticks = Arbitraries.frequencyOf(
                 Tuple.of(20, Arbitraries.longs().between(1, 3)),
                 Tuple.of(1, Arbitraries.longs().between(50, 250)),
@@ -312,7 +312,7 @@ class StoreOracleTest {
     }
 
     /** A few questions, each several times, in any order. */
-    private static Arbitrary<Action> together(Arbitrary<List<PendingDecision>> verdict) {
+    private static Arbitrary<Action> together(Arbitrary<List<ChargeSpec>> verdict) {
         Arbitrary<Action> few =
                 Arbitraries.frequencyOf(Tuple.of(6, verdict.map(Take::new)), Tuple.of(1, verdict.map(Peek::new)));
         return Combinators.combine(
@@ -324,7 +324,7 @@ class StoreOracleTest {
 
     @Provide
     Arbitrary<List<Action>> traffic() {
-        Arbitrary<PendingDecision> asked = Combinators.combine(
+        Arbitrary<ChargeSpec> asked = Combinators.combine(
                         Arbitraries.integers().between(0, KEYS - 1),
                         Arbitraries.integers().between(1, 7),
                         Arbitraries.frequencyOf(
@@ -332,8 +332,8 @@ class StoreOracleTest {
                                 Tuple.of(12, Arbitraries.just(1L)),
                                 Tuple.of(4, Arbitraries.longs().between(2, 5)),
                                 Tuple.of(1, Arbitraries.longs().between(6, 70))))
-                .as(PendingDecision::new);
-        Arbitrary<List<PendingDecision>> verdict = asked.list().ofMinSize(1).ofMaxSize(3);
+                .as(ChargeSpec::new);
+        Arbitrary<List<ChargeSpec>> verdict = asked.list().ofMinSize(1).ofMaxSize(3);
         Arbitrary<Long> ticks = Arbitraries.frequencyOf(
                 Tuple.of(6, Arbitraries.longs().between(1, 3)),
                 Tuple.of(3, Arbitraries.longs().between(1, 60)),
@@ -382,25 +382,25 @@ class StoreOracleTest {
 
     sealed interface Action {}
 
-    record Take(List<PendingDecision> asked) implements Action {}
+    record Take(List<ChargeSpec> asked) implements Action {}
 
-    record Peek(List<PendingDecision> asked) implements Action {}
+    record Peek(List<ChargeSpec> asked) implements Action {}
 
     /** Asked for all at once, so that what is decided in Redis leaves in few commands. */
     record Together(List<Action> actions) implements Action {}
 
     record Refund(int decision) implements Action {}
 
-    record RefundOldest(PendingDecision asked) implements Action {}
+    record RefundOldest(ChargeSpec asked) implements Action {}
 
-    record Reset(PendingDecision asked) implements Action {}
+    record Reset(ChargeSpec asked) implements Action {}
 
     record Tick(long millis) implements Action {}
 
     record Permits(int limit, int permits) implements Action {}
 
     /** A key, some of the limits as bits, and a cost. */
-    record PendingDecision(int key, int limits, long cost) {
+    record ChargeSpec(int key, int limits, long cost) {
 
         Charge charge(List<Limit> all) {
             List<Limit> some = new ArrayList<>();
@@ -467,7 +467,7 @@ class StoreOracleTest {
             return Mono.just("");
         }
 
-        private static List<Charge> charges(List<PendingDecision> asked, List<Limit> limits) {
+        private static List<Charge> charges(List<ChargeSpec> asked, List<Limit> limits) {
             return asked.stream().map(one -> one.charge(limits)).toList();
         }
 
