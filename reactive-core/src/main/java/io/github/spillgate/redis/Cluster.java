@@ -25,45 +25,45 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * The nodes of a cluster, and which of them has which slot, as far as that is known.
+ * The nodes of a cluster, and the last known owner of each hash slot.
  *
- * <p>It is learned from the nodes that the user names, or else from his client, and then from the nodes themselves:
- * from one that says that another has the slot now, and, when a node does not answer, from any other that does.
+ * <p>The owners are learned from the nodes in the settings, or else from the caller's client; later from redirects and,
+ * if a node does not reply, from any other node.
  */
-final class Cluster implements Servers {
+final class Cluster implements Topology {
     // Design notes.
     //
-    // Lettuce has a connection to a whole cluster, and this is not it. That one sends again, after a connection has
-    // broken, what was not answered, and Redis may take twice then. It does not notice a node that has fallen silent.
-    // And to look for the nodes anew it connects to all of them, and waits for those that hang. So each node has a
-    // connection as the only server has one, on a client for nodes that shares the threads and the options of the
-    // user's. With what user and password, and whether by TLS, that one keeps to itself; who needs these says so.
+    // Lettuce's cluster connection is not used. After a connection has broken it sends unanswered commands again, and
+    // Redis may charge twice. It does not notice a silent node. To refresh its topology it connects to all nodes and
+    // waits for those that hang. So each node has a connection like that of a single server, on a client for nodes that
+    // shares the threads and options of the caller's client. That client does not reveal its user, password and TLS
+    // setting; the settings of the store name them if needed.
     //
-    // What is known may be wrong at any time, and no harm comes of it: a node that has not got the slot has done
-    // nothing and says who has it. So nothing is asked in advance, and nothing goes on in the background. Only where a
-    // node says nothing any more the others have to be asked who has taken over, by whoever comes next; that is what
-    // the search is for.
+    // The known owners may be wrong at any time, without harm: a node that does not own the slot executes nothing and
+    // redirects. So there is no periodic refresh. Only if a node stops replying, the next caller asks the others for
+    // its
+    // successor, by a refresh.
 
     private final RedisClient nodes;
-    private final OwnerSearch search;
+    private final TopologyRefresh refresh;
     private final Server.Settings settings;
     private final ConcurrentMap<String, Server> servers = new ConcurrentHashMap<>();
     private final AtomicReferenceArray<@Nullable Server> slots = new AtomicReferenceArray<>(SlotHash.SLOT_COUNT);
 
-    /** How any node is connected to, but for where it is. */
-    private volatile @Nullable RedisURI like;
+    /** The settings of the connections to all nodes; its host and port are replaced. */
+    private volatile @Nullable RedisURI template;
 
     private volatile boolean closed;
 
     /**
      * A cluster.
      *
-     * @param seeds where to ask for the nodes, and how all of them are connected to; if there are none, where the
-     *     client says they are, and without anything else, for it does not say how
+     * @param seeds nodes that know the others, with the settings for the connections to all nodes; if there are none,
+     *     the client's nodes, with the default settings
      */
     Cluster(RedisClusterClient client, List<RedisURI> seeds, Server.Settings settings) {
-        this.search = new OwnerSearch(client, seeds, new Known());
-        this.like = seeds.isEmpty() ? null : seeds.get(0);
+        this.refresh = new TopologyRefresh(client, seeds, new Nodes());
+        this.template = seeds.isEmpty() ? null : seeds.get(0);
         this.settings = settings;
         this.nodes = RedisClient.create(client.getResources());
         ClientOptions options = client.getOptions();
@@ -72,12 +72,12 @@ final class Cluster implements Servers {
 
     @Override
     public int slotOf(Claim claim) {
-        // What stands before an identity has no braces, and what is between them is all that matters.
+        // The prefix of a key has no braces, so the braces in the identity determine the slot.
         return SlotHash.getSlot(claim.identity().getBytes(StandardCharsets.US_ASCII));
     }
 
     @Override
-    public boolean areMany() {
+    public boolean isCluster() {
         return true;
     }
 
@@ -90,43 +90,43 @@ final class Cluster implements Servers {
     @Override
     public @Nullable Server known(int slot) {
         Server server = slots.get(slot);
-        if (server != null && server.connection().ifWell() == null) {
-            // It is asked all the same, for it may have been connected to never before.
-            lookSoon();
+        if (server != null && server.connection().ifResponsive() == null) {
+            // The command is sent to it all the same, because it may not have been connected before.
+            refresh.start();
         }
         return server;
     }
 
     @Override
     public Mono<Server> find(int slot) {
-        return search.look()
+        return refresh.start()
                 .then(Mono.fromSupplier(() -> slots.get(slot)))
                 .switchIfEmpty(Mono.error(() -> new LimitStoreUnavailableException(
                         "Redis cannot decide: no node of the cluster owns slot " + slot, null)));
     }
 
-    /** Whom to ask instead of one who has said that it is another's to answer. */
-    private Mono<Redirect.Target> elsewhere(Redirect said, Server by) {
+    /** Returns the target of a redirect. */
+    private Mono<Redirect.Target> redirect(Redirect redirect, Server from) {
         return Mono.fromSupplier(() -> {
-            String host = said.host().isEmpty() || said.host().equals("?") ? hostOf(by) : said.host();
-            Server server = at(host, said.port());
-            if (!said.isForGood()) {
+            String host = redirect.host().isEmpty() || redirect.host().equals("?") ? hostOf(from) : redirect.host();
+            Server server = serverAt(host, redirect.port());
+            if (!redirect.isMoved()) {
                 return new Redirect.Target(server, asking(server));
             }
-            slots.set(said.slot(), server);
-            lookSoon();
+            slots.set(redirect.slot(), server);
+            refresh.start();
             return new Redirect.Target(server, server.connection());
         });
     }
 
-    /** Asks a node for what it has been given already of a slot that it is about to get. */
+    /** Returns a sender to a node that is importing a slot. */
     private static CommandSender asking(Server server) {
         return new CommandSender() {
             @Override
-            public <T> Mono<T> ask(Command<T> command) {
+            public <T> Mono<T> send(Command<T> command) {
                 return server.connection()
-                        .ask((commands, clock) -> Mono.defer(() -> {
-                            // Right before the command, and nobody else writes between the two.
+                        .send((commands, clock) -> Mono.defer(() -> {
+                            // Right before the command: no other thread writes between the two.
                             commands.asking().subscribe(ok -> {}, error -> {});
                             return command.on(commands, clock);
                         }));
@@ -141,11 +141,11 @@ final class Cluster implements Servers {
             if (server != null) {
                 return server.prepare();
             }
-            return search.look().then(Mono.defer(name.isEmpty() ? this::prepareAll : this::prepareAny));
+            return refresh.start().then(Mono.defer(name.isEmpty() ? this::prepareAll : this::prepareAny));
         });
     }
 
-    /** Whoever had this name has gone, and nobody knows who is meant now: he is not to wait for one that hangs. */
+    /** Prepares all nodes and completes with the first: the named node has gone, and another one may hang. */
     private Mono<Void> prepareAny() {
         return Flux.fromIterable(owners())
                 .flatMapDelayError(server -> server.prepare().thenReturn(server), Integer.MAX_VALUE, 1)
@@ -159,7 +159,7 @@ final class Cluster implements Servers {
         return new LimitStoreUnavailableException("Redis cannot decide: no node of the cluster owns a slot", null);
     }
 
-    /** It is well if one can be reached: the others are found out by whoever asks them. */
+    /** Prepares all nodes, and fails if no node can be reached. */
     private Mono<Void> prepareAll() {
         return Flux.fromIterable(owners())
                 .flatMap(
@@ -179,7 +179,7 @@ final class Cluster implements Servers {
     @Override
     public CompletableFuture<Void> beginClosing() {
         closed = true;
-        // In this order: the client closes whatever is open, and Lettuce warns of what is closed twice.
+        // In this order: the client closes all open connections, and Lettuce warns if one is closed twice.
         CompletableFuture<Void> closing = nodes.shutdownAsync(0, 0, TimeUnit.SECONDS);
         servers.values().forEach(server -> OpenConnection.unobserved(server.beginClosing()));
         return closing;
@@ -196,16 +196,16 @@ final class Cluster implements Servers {
         return owners;
     }
 
-    private Server at(String host, int port) {
+    private Server serverAt(String host, int port) {
         return servers.computeIfAbsent(host + ":" + port, name -> {
             if (closed) {
                 throw new LimitStoreUnavailableException("Redis is unavailable: the store has been closed", null);
             }
-            RedisURI uri = RedisURI.builder(Objects.requireNonNull(like))
+            RedisURI uri = RedisURI.builder(Objects.requireNonNull(template))
                     .withHost(host)
                     .withPort(port)
                     .build();
-            return new Server(name, new Connection(nodes, uri), settings, this::elsewhere, this::lookSoon);
+            return new Server(name, new Connection(nodes, uri), settings, this::redirect, refresh::start);
         });
     }
 
@@ -213,56 +213,51 @@ final class Cluster implements Servers {
         return server.name().substring(0, server.name().lastIndexOf(':'));
     }
 
-    /** Whoever comes next goes by what is found; nobody waits for it. */
-    private void lookSoon() {
-        search.look();
-    }
-
-    private void found(List<OwnerSearch.Owner> owners) {
-        owners.forEach(owner -> {
-            Server server = at(owner.host(), owner.port());
-            for (int slot = owner.from(); slot <= owner.to(); slot++) {
+    private void update(List<TopologyRefresh.SlotRange> ranges) {
+        ranges.forEach(range -> {
+            Server server = serverAt(range.host(), range.port());
+            for (int slot = range.from(); slot <= range.to(); slot++) {
                 slots.set(slot, server);
             }
         });
-        forgetThoseWhoHaveGone();
+        removeNodesWithoutSlots();
     }
 
-    private void forgetThoseWhoHaveGone() {
+    private void removeNodesWithoutSlots() {
         Set<Server> owners = owners();
         servers.values().removeIf(server -> {
-            // One that has only just been told of is not gone because it has not been connected to yet.
-            boolean hasGone = !owners.contains(server)
+            // A node that was never connected is not gone: it may have joined just now.
+            boolean isGone = !owners.contains(server)
                     && server.connection().hasBeenOpen()
-                    && server.connection().ifWell() == null;
-            if (hasGone) {
-                server.leave();
+                    && server.connection().ifResponsive() == null;
+            if (isGone) {
+                server.closeWithoutSlots();
             }
-            return hasGone;
+            return isGone;
         });
     }
 
-    /** What the search for owners knows of the nodes, and does with what it finds. */
-    private final class Known implements OwnerSearch.Nodes {
+    /** The nodes of this cluster, for the refresh. */
+    private final class Nodes implements TopologyRefresh.KnownNodes {
 
         @Override
-        public Collection<Server> known() {
+        public Collection<Server> all() {
             return servers.values();
         }
 
         @Override
         public Server at(String host, int port) {
-            return Cluster.this.at(host, port);
+            return serverAt(host, port);
         }
 
         @Override
-        public void connectedLike(RedisURI one) {
-            like = one;
+        public void useSettingsOf(RedisURI node) {
+            template = node;
         }
 
         @Override
-        public void found(List<OwnerSearch.Owner> owners) {
-            Cluster.this.found(owners);
+        public void update(List<TopologyRefresh.SlotRange> ranges) {
+            Cluster.this.update(ranges);
         }
     }
 }

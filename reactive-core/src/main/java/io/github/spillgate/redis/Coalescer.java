@@ -19,37 +19,36 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Lets decisions that are asked for while others are at Redis leave together on one connection: in one command, or in a
- * cluster in one for each slot.
+ * Sends decisions in batches on one connection: one command for all that are waiting, or in a cluster one for each
+ * slot.
  *
- * <p>There is no timer. Who comes while nothing is under way leaves at once. Else he waits until something is answered,
- * or until somebody comes for whom it is time for the next one; then all leave who have come by then, as many as may
- * leave together. Where Redis is far away nobody waits for an answer to others, for that could take longer than he has.
+ * <p>There is no timer. If nothing is in flight, a decision is sent at once. Otherwise it waits for the next reply, or
+ * until another decision arrives after the time for the next batch. The batch then has all waiting decisions, up to the
+ * bounds. If Redis is far away, no decision waits for the reply to others, because that could exceed its deadline.
  */
 final class Coalescer {
     // Design notes.
     //
-    // What must not happen is that somebody waits while nothing is under way: nobody would come back for him. Who comes
-    // stands in the queue first and then looks how many commands are under way; a command that is answered is counted
-    // off first and then the queue is looked into. So one of the two sees the other. Where it is not time yet for the
-    // next command, another one is under way, and its answer will come.
+    // No decision may wait while nothing is in flight, because nothing would send it. A decision is queued before the
+    // number of commands in flight is read; a reply lowers that number before the queue is read. So one of the two sees
+    // the other. If it is not time for the next batch, another one is in flight, and its reply or failure will come.
     //
-    // Batches are made where commands are written, in the connection's turnstile: by one thread at a time, each of
-    // which makes only a few, or an event loop that comes to ask would send for all the others.
+    // Batches are made in the connection's turnstile, where commands are written: by one thread at a time. Each thread
+    // makes only a few, so that no event loop sends for all the others.
     //
-    // What leaves at the same time is a flight. In a cluster it has a command for each slot, which are all answered at
-    // about the same time, so it counts as one; it has come back with the last of them.
+    // The batches that are sent at the same time are a flight. In a cluster it has one for each slot. All of them are
+    // answered at about the same time, so a flight counts as one batch, and ends with the last reply.
     //
-    // While a slot is being moved, some of its counts are on one node and some on the other, and a command that asks
-    // about both is refused, with nothing done. Then each question is asked by itself. One about several counts may
-    // still be refused; that is tried again a few times, for a move mostly takes less than a second, and then given up.
+    // While a slot is being migrated, its counts are on two nodes, and a command on both is refused without effect.
+    // Then each group of decisions gets a command of its own. One with several counts may still be refused. It is
+    // retried a few times, because most migrations take less than a second, and then fails.
     //
-    // A connection that breaks needs no care: its commands fail, and whoever is sent after them fails as well. One that
-    // has fallen silent is replaced by another one, which has a coalescer of its own; this one then ends.
+    // A broken connection needs no care: its commands fail, and so do those that are sent later. A silent connection is
+    // replaced by another one with a coalescer of its own, and this one ends.
 
     private static final long UNKNOWN = -1;
 
-    /** Whose answers are delivered together with those of others. */
+    /** Batches up to this size share a thread switch with others when they are answered. */
     private static final int FEW = 4;
 
     private static final int TRIES = 4;
@@ -57,7 +56,7 @@ final class Coalescer {
 
     private final OpenConnection connection;
     private final Function<Batch, Mono<Object>> decide;
-    private final byte[] prefix;
+    private final CountKeys keys;
     private final Coalescing bounds;
     private final AtomicInteger waiting;
     private final Delivery delivery;
@@ -65,9 +64,7 @@ final class Coalescer {
     private final AtomicInteger underWay = new AtomicInteger();
     private volatile long lastSentAt;
 
-    /**
-     * How far away Redis is: no answer has come faster on this connection. Redis being busy does not make it farther.
-     */
+    /** The shortest round trip on this connection. It shows the distance of Redis, whether Redis is busy or not. */
     private volatile long shortestTrip = UNKNOWN;
 
     private volatile @Nullable LimitStoreException ended;
@@ -75,20 +72,20 @@ final class Coalescer {
     /**
      * A coalescer for one connection.
      *
-     * @param decide has Redis decide on a batch
-     * @param prefix what the names of counts begin with
-     * @param waiting how many wait, here and elsewhere; who leaves, or is told that he will not, is counted off
+     * @param decide sends a batch to Redis
+     * @param keys the keys of the counts
+     * @param waiting the number of waiting decisions, here and elsewhere; lowered when one is sent or fails
      */
     Coalescer(
             OpenConnection connection,
             Function<Batch, Mono<Object>> decide,
-            byte[] prefix,
+            CountKeys keys,
             Coalescing bounds,
             AtomicInteger waiting,
             Delivery delivery) {
         this.connection = connection;
         this.decide = decide;
-        this.prefix = prefix;
+        this.keys = keys;
         this.bounds = bounds;
         this.waiting = waiting;
         this.delivery = delivery;
@@ -98,9 +95,9 @@ final class Coalescer {
         return connection.number() < other.number();
     }
 
-    /** Has the decision made, together with others if it has to wait. */
-    void add(PendingDecision asked) {
-        queue.add(asked);
+    /** Sends the decision, now or in a later batch. */
+    void add(PendingDecision decision) {
+        queue.add(decision);
         if (isTimeForTheNext() || ended != null) {
             connection.inTurn(this::send);
         }
@@ -115,7 +112,7 @@ final class Coalescer {
                                 || connection.now() - lastSentAt >= flights * bounds.pace()));
     }
 
-    /** Nobody leaves from here any more, and those who wait are told why. */
+    /** Ends this coalescer: waiting and later decisions fail. */
     void end(LimitStoreException why) {
         ended = why;
         connection.inTurn(this::send);
@@ -155,7 +152,7 @@ final class Coalescer {
             }
             queue.remove();
             waiting.decrementAndGet();
-            if (next.leaves()) {
+            if (next.markSent()) {
                 flight.add(next);
             }
         }
@@ -170,24 +167,24 @@ final class Coalescer {
         }
     }
 
-    /** Batches that leave at the same time, one for each slot. */
+    /** Batches that are sent at the same time, one for each slot. */
     private final class Flight {
 
-        private final int likely;
+        private final int expectedSize;
         private final List<Batch> batches = new ArrayList<>(1);
         private @Nullable Map<Integer, Batch> others;
         private int slot;
         private int size;
         private int counts;
 
-        Flight(int likely) {
-            this.likely = likely;
+        Flight(int expectedSize) {
+            this.expectedSize = expectedSize;
         }
 
-        void add(PendingDecision asked) {
-            Batch batch = batchOn(asked.slot());
+        void add(PendingDecision decision) {
+            Batch batch = batchOn(decision.slot());
             int before = batch.numberOfCounts();
-            batch.add(asked);
+            batch.add(decision);
             counts += batch.numberOfCounts() - before;
             size++;
         }
@@ -195,7 +192,7 @@ final class Coalescer {
         private Batch batchOn(int wanted) {
             if (batches.isEmpty()) {
                 slot = wanted;
-                return newBatch(likely);
+                return newBatch(expectedSize);
             }
             if (wanted == slot) {
                 return batches.get(0);
@@ -214,13 +211,13 @@ final class Coalescer {
         }
 
         private Batch newBatch(int size) {
-            Batch batch = new Batch(prefix, size);
+            Batch batch = new Batch(keys, size);
             batches.add(batch);
             return batch;
         }
     }
 
-    /** A batch at Redis. */
+    /** A batch in flight. */
     private final class UnderWay implements CoreSubscriber<Object> {
 
         private final Batch batch;
@@ -232,8 +229,8 @@ final class Coalescer {
         /**
          * A batch of a flight.
          *
-         * @param left how many of the flight have not come back
-         * @param tries how often more it is asked while a slot is being moved
+         * @param left the number of batches of the flight without a reply
+         * @param tries the number of retries that are left while a slot is being migrated
          */
         UnderWay(Batch batch, AtomicInteger left, int tries) {
             this.batch = batch;
@@ -253,9 +250,10 @@ final class Coalescer {
                 if (shortestTrip == UNKNOWN || trip < shortestTrip) {
                     shortestTrip = trip;
                 }
-                batch.heard((byte[]) reply);
-                end(piece -> batch.answer((byte[]) reply, piece));
-                String why = batch.whyUnwritten((byte[]) reply);
+                ScriptReply decoded = new ScriptReply((byte[]) reply);
+                batch.recordTime(decoded);
+                end(part -> batch.answer(decoded, part));
+                String why = batch.whyUnwritten(decoded);
                 if (!why.isEmpty()) {
                     connection.noteRefusal(why);
                 }
@@ -267,15 +265,15 @@ final class Coalescer {
             if (answered) {
                 return;
             }
-            if (!Redirect.isTornApart(e) || tries == 0) {
-                end(piece -> batch.fail(e, piece));
+            if (!Redirect.isTryAgain(e) || tries == 0) {
+                end(part -> batch.fail(e, part));
                 return;
             }
             answered = true;
-            if (batch.numberOfQuestions() > 1) {
-                List<Batch> apart = batch.apart();
-                left.addAndGet(apart.size() - 1);
-                delivery.deliver(() -> apart.forEach(this::askAgain));
+            if (batch.numberOfGroups() > 1) {
+                List<Batch> groups = batch.split();
+                left.addAndGet(groups.size() - 1);
+                delivery.deliver(() -> groups.forEach(this::askAgain));
             } else {
                 Schedulers.parallel().schedule(() -> askAgain(batch), BEFORE_NEXT_TRY_MILLIS, TimeUnit.MILLISECONDS);
             }
@@ -298,7 +296,7 @@ final class Coalescer {
                 underWay.decrementAndGet();
             }
             Runnable first = () -> {
-                // First the next batch, so that Redis has something to do meanwhile.
+                // First the next batch, so that Redis works on it while these answers are emitted.
                 sendIfSomebodyWaits();
                 how.accept(0);
             };
@@ -307,9 +305,9 @@ final class Coalescer {
                 return;
             }
             delivery.deliver(first);
-            for (int i = 1; i < batch.pieces(); i++) {
-                int piece = i;
-                delivery.deliver(() -> how.accept(piece));
+            for (int i = 1; i < batch.parts(); i++) {
+                int part = i;
+                delivery.deliver(() -> how.accept(part));
             }
         }
     }

@@ -4,15 +4,15 @@ import io.lettuce.core.api.reactive.RedisReactiveCommands;
 import java.util.function.Function;
 import reactor.core.publisher.Mono;
 
-/** Sends commands to Redis: on one connection, or on whichever there is. */
+/** Sends commands to Redis, on one connection or on the current one. */
 interface CommandSender {
 
-    /** Sends a command; the reply arrives on the connection's thread. */
-    <T> Mono<T> ask(Command<T> command);
+    /** Sends a command; the reply is emitted on the connection's thread. */
+    <T> Mono<T> send(Command<T> command);
 
     /** Sends a command that does not depend on the server's clock. */
-    default <T> Mono<T> ask(Function<RedisReactiveCommands<byte[], byte[]>, Mono<T>> command) {
-        return ask((commands, clock) -> command.apply(commands));
+    default <T> Mono<T> send(Function<RedisReactiveCommands<byte[], byte[]>, Mono<T>> command) {
+        return send((commands, clock) -> command.apply(commands));
     }
 
     /** A command, for the connection on which it is sent. */
@@ -20,10 +20,10 @@ interface CommandSender {
     interface Command<T> {
 
         /**
-         * Returns the command, which is sent when it is subscribed to.
+         * Returns the command, which is sent on subscription.
          *
          * @param commands the commands of the connection
-         * @param clock the clock of the server at its other end
+         * @param clock the clock of the connection's server
          */
         Mono<T> on(RedisReactiveCommands<byte[], byte[]> commands, RedisClock clock);
     }

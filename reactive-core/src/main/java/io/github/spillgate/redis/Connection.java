@@ -21,62 +21,59 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * A connection of our own on the user's client, opened when it is first needed. His own may be in a transaction, or
- * blocked.
+ * The store's connection to one server, opened at first use on the caller's client. It is not shared with the caller,
+ * whose connection may be in a transaction or blocked.
  *
- * <p>An attempt to open it belongs to nobody: whoever comes while it is under way waits for it, and no one who leaves
- * ends it; otherwise a service whose callers are impatient would never get connected. When it fails, those who waited
- * are told, and the next to come starts another. Opening takes a thread that may block, because a client offers to
- * connect to the server it was made for only in that way; and one of its own, because others would wait behind an
- * attempt that hangs.
+ * <p>Opening. All callers wait for the same attempt, and no cancellation ends it; otherwise a service with short
+ * deadlines would never connect. If it fails, the waiting callers fail, and the next caller starts another attempt.
+ * Each attempt has a thread of its own that may block, because Lettuce can connect to the client's server only in a
+ * blocking way.
  *
- * <p>A connection that breaks is given up, with all that was sent and not answered, and the next to come opens another.
- * Lettuce would connect it anew and send again what was not answered: but Redis may have done it, and then what was
- * taken would be taken twice, and what was given back be given back twice.
+ * <p>Loss. A broken connection is closed, its commands in flight fail, and the next caller opens another connection.
+ * Lettuce would reconnect and send these commands again; but Redis may have executed them, and would then charge or
+ * refund twice.
  *
- * <p>What hangs is not waited for either, by whoever comes next. An attempt that takes longer than
- * {@value #LONGEST_ATTEMPT_SECONDS} s is given up, and another one begins; there are at most {@value #MOST_ATTEMPTS} at
- * a time, because each holds a thread until Lettuce ends it; should one succeed after all, it is closed. A connection
- * on which Redis has fallen silent is laid aside: others are asked on a new one, or a Redis that has come back
- * elsewhere would be kept waiting until the network gives up. So is a connection on which Redis refuses writes, as a
- * primary does that has become a replica: that breaks no connection, and the next one leads to the new primary. There
- * is at most one new connection a second.
+ * <p>Silence. An attempt is abandoned after {@value #LONGEST_ATTEMPT_SECONDS} s, and another one begins. At most
+ * {@value #MOST_ATTEMPTS} run at a time, because each holds a thread until Lettuce ends it. If an abandoned attempt
+ * succeeds, its connection is closed. A connection on which Redis does not reply any more is replaced, because Redis
+ * may have come back elsewhere. A connection to a server that refuses writes is replaced too: a primary that is demoted
+ * keeps its connections, and the next one leads to the new primary. There is at most one new connection per second.
  *
- * <p>A connection that is laid aside stays open as long as no other one is, up to {@value #LONGEST_ASIDE_SECONDS} s,
- * because a Redis that has only been busy still answers there. Once another connection works, a Redis that is alive
- * answers on both: the old one is closed when it has no command in flight or has been silent for
- * {@value #SHORTEST_ASIDE_SECONDS} s more. What was in flight on it then fails, so that it holds up nothing else.
+ * <p>Retirement. A replaced connection stays open until another one is, up to {@value #LONGEST_RETIREMENT_SECONDS} s,
+ * because a Redis that was only busy still replies there. Once another connection works, a Redis that is alive replies
+ * on both. Then the old one is closed when it has no command in flight, or after
+ * {@value #SHORTEST_RETIREMENT_SECONDS} s without a reply; its commands in flight fail.
  */
 final class Connection implements CommandSender {
 
     static final int LONGEST_ATTEMPT_SECONDS = 5;
     static final int MOST_ATTEMPTS = 2;
-    static final int LONGEST_ASIDE_SECONDS = 60;
-    static final int SHORTEST_ASIDE_SECONDS = 1;
+    static final int LONGEST_RETIREMENT_SECONDS = 60;
+    static final int SHORTEST_RETIREMENT_SECONDS = 1;
 
     private static final long LONGEST_ATTEMPT = TimeUnit.SECONDS.toNanos(LONGEST_ATTEMPT_SECONDS);
-    private static final long SHORTEST_ASIDE = TimeUnit.SECONDS.toNanos(SHORTEST_ASIDE_SECONDS);
+    private static final long SHORTEST_RETIREMENT = TimeUnit.SECONDS.toNanos(SHORTEST_RETIREMENT_SECONDS);
 
-    private final Supplier<StatefulRedisConnection<byte[], byte[]>> connects;
+    private final Supplier<StatefulRedisConnection<byte[], byte[]>> connector;
     private final LongSupplier nanoTime;
     private final AtomicReference<@Nullable Opening> current = new AtomicReference<>();
-    private final AtomicReference<@Nullable OpenConnection> aside = new AtomicReference<>();
+    private final AtomicReference<@Nullable OpenConnection> retired = new AtomicReference<>();
     private final AtomicInteger attempts = new AtomicInteger();
     private final AtomicLong numbers = new AtomicLong();
 
-    /** What those are told who come too late; null as long as it is not closed. */
+    /** The error for callers after closing; null as long as the connection is not closed. */
     private volatile @Nullable Supplier<LimitStoreException> closed;
 
-    /** A connection to the server that the client was made for, which has to be a primary. */
+    /** A connection to the client's server, which must be a primary. */
     Connection(RedisClient client) {
         this(
-                () -> Role.primary(client.connect(ByteArrayCodec.INSTANCE)),
+                () -> Role.requirePrimary(client.connect(ByteArrayCodec.INSTANCE)),
                 () -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
     }
 
     /**
-     * A connection to one node of a cluster, on a client that was made for none. What a replica is asked there, it
-     * passes on.
+     * A connection to one node of a cluster, on a client without a server of its own. The node may be a replica, which
+     * redirects to its primary.
      */
     Connection(RedisClient client, RedisURI uri) {
         this(
@@ -84,40 +81,40 @@ final class Connection implements CommandSender {
                 () -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
     }
 
-    /** A connection that is opened so, by another time, for tests. */
-    Connection(Supplier<StatefulRedisConnection<byte[], byte[]>> connects, LongSupplier nanoTime) {
-        this.connects = connects;
+    /** A connection with another way to connect and another source of time. */
+    Connection(Supplier<StatefulRedisConnection<byte[], byte[]>> connector, LongSupplier nanoTime) {
+        this.connector = connector;
         this.nanoTime = nanoTime;
     }
 
-    /** Sends a command, once there is a connection; the reply arrives on the connection's thread. */
+    /** Sends a command once the connection is open; the reply is emitted on the connection's thread. */
     @Override
-    public <T> Mono<T> ask(Command<T> command) {
+    public <T> Mono<T> send(Command<T> command) {
         return Mono.defer(() -> {
             OpenConnection open = ifOpen();
-            return open != null ? open.ask(command) : opened().flatMap(opened -> opened.ask(command));
+            return open != null ? open.send(command) : opened().flatMap(opened -> opened.send(command));
         });
     }
 
-    /** The connection, if it is open; if it is not, it is being opened from now on. */
+    /** Returns the connection if it is open; otherwise begins to open it. */
     @Nullable
     OpenConnection ifOpen() {
         return opening().open;
     }
 
-    /** The connection, if it is open and Redis answers there; does nothing about it if it is not. */
+    /** Returns the connection if it is open and Redis replies; does nothing otherwise. */
     @Nullable
-    OpenConnection ifWell() {
+    OpenConnection ifResponsive() {
         Opening known = current.get();
-        return known == null || known.hangs() ? null : known.open;
+        return known == null || known.mustBeReplaced() ? null : known.open;
     }
 
-    /** Whether it has ever been open. */
+    /** Returns whether it was ever open. */
     boolean hasBeenOpen() {
         return numbers.get() > 0;
     }
 
-    /** The connection, once it is open. */
+    /** Emits the connection once it is open. */
     Mono<OpenConnection> opened() {
         return Mono.defer(() -> opening().awaited);
     }
@@ -125,15 +122,15 @@ final class Connection implements CommandSender {
     private Opening opening() {
         while (true) {
             Opening known = current.get();
-            if (known != null && !known.hangs()) {
+            if (known != null && !known.mustBeReplaced()) {
                 return known;
             }
             Opening next = new Opening();
             if (current.compareAndSet(known, next)) {
                 next.start();
                 if (known != null) {
-                    // Elsewhere, because all who wait for it are told.
-                    Schedulers.parallel().schedule(known::layAside);
+                    // On another thread, because all callers that wait for it fail there.
+                    Schedulers.parallel().schedule(known::retire);
                 }
                 return next;
             }
@@ -141,22 +138,22 @@ final class Connection implements CommandSender {
     }
 
     /**
-     * Closes the connection, if there is one or one is being opened, because the store is closed; does not wait for it.
+     * Closes the connection without waiting, because the store is closed. Also ends an attempt to open one.
      */
     void close() {
         OpenConnection.unobserved(beginClosing());
     }
 
     /**
-     * Closes the connection, as {@link #close()} does, and tells when it is closed; one that is being opened is not
-     * waited for.
+     * Begins to close the connection, as {@link #close()} does; the result completes once it is closed, and does not
+     * wait for an attempt.
      */
     CompletableFuture<Void> beginClosing() {
         return beginClosing(Connection::isClosed);
     }
 
     /**
-     * Closes the connection, as {@link #close()} does, and tells those who wait for it, or still come, another reason.
+     * Closes the connection, as {@link #close()} does, with another error for waiting and later callers.
      */
     void close(Supplier<LimitStoreException> why) {
         OpenConnection.unobserved(beginClosing(why));
@@ -165,16 +162,16 @@ final class Connection implements CommandSender {
     private CompletableFuture<Void> beginClosing(Supplier<LimitStoreException> why) {
         closed = why;
         Opening last = current.getAndSet(null);
-        OpenConnection kept = aside.getAndSet(null);
+        OpenConnection kept = retired.getAndSet(null);
         return CompletableFuture.allOf(
-                last == null ? CompletableFuture.completedFuture(null) : last.giveUp(why.get()),
+                last == null ? CompletableFuture.completedFuture(null) : last.abandon(why.get()),
                 kept == null ? CompletableFuture.completedFuture(null) : kept.beginClosing());
     }
 
-    /** Keeps one connection for the answers that may still come, the newest, and closes the others. */
-    private void layAside(OpenConnection silent) {
+    /** Keeps the newest retired connection, whose replies may still come, and closes older ones. */
+    private void retire(OpenConnection silent) {
         OpenConnection before =
-                aside.getAndUpdate(kept -> kept != null && kept.number() > silent.number() ? kept : silent);
+                retired.getAndUpdate(kept -> kept != null && kept.number() > silent.number() ? kept : silent);
         if (before != null && before.number() > silent.number()) {
             silent.close();
             return;
@@ -183,38 +180,38 @@ final class Connection implements CommandSender {
             before.close();
         }
         if (closed != null) {
-            // Who has closed may have looked too early.
-            closeAside(silent);
+            // Closing may have been earlier.
+            closeRetired(silent);
             return;
         }
-        Schedulers.parallel().schedule(() -> closeAside(silent), LONGEST_ASIDE_SECONDS, TimeUnit.SECONDS);
+        Schedulers.parallel().schedule(() -> closeRetired(silent), LONGEST_RETIREMENT_SECONDS, TimeUnit.SECONDS);
         if (numbers.get() > silent.number()) {
-            // The next one may have looked for this one too early.
-            closeAsideSoon(silent);
+            // The next connection may have been opened earlier.
+            closeRetiredSoon(silent);
         }
     }
 
-    private void closeAside(OpenConnection silent) {
-        if (aside.compareAndSet(silent, null)) {
+    private void closeRetired(OpenConnection silent) {
+        if (retired.compareAndSet(silent, null)) {
             silent.close();
         }
     }
 
-    /** Closes the connection that is aside, once it has nothing more to say; another one works by now. */
-    private void closeAsideSoon(OpenConnection silent) {
+    /** Closes the retired connection once Redis does not reply on it any more; another one works by now. */
+    private void closeRetiredSoon(OpenConnection silent) {
         Schedulers.parallel()
                 .schedule(
                         () -> {
-                            if (aside.get() != silent) {
+                            if (retired.get() != silent) {
                                 return;
                             }
-                            if (silent.isAnswering(SHORTEST_ASIDE)) {
-                                closeAsideSoon(silent);
+                            if (silent.isAnswering(SHORTEST_RETIREMENT)) {
+                                closeRetiredSoon(silent);
                             } else {
-                                closeAside(silent);
+                                closeRetired(silent);
                             }
                         },
-                        SHORTEST_ASIDE,
+                        SHORTEST_RETIREMENT,
                         TimeUnit.NANOSECONDS);
     }
 
@@ -230,7 +227,7 @@ final class Connection implements CommandSender {
                 "Redis is unavailable: no connection within " + LONGEST_ATTEMPT_SECONDS + " s; retrying", null);
     }
 
-    /** One attempt to open a connection, and what came of it. */
+    /** One attempt to open a connection, and its result. */
     private final class Opening implements RedisConnectionStateListener {
 
         private final long since = nanoTime.getAsLong();
@@ -239,7 +236,7 @@ final class Connection implements CommandSender {
         private final Mono<OpenConnection> awaited =
                 Mono.fromFuture(outcome, true).cache();
 
-        /** What came of it, for those who come when it is there. */
+        /** The open connection; null if it is not open yet. */
         private volatile @Nullable OpenConnection open;
 
         void start() {
@@ -264,14 +261,14 @@ final class Connection implements CommandSender {
 
         private StatefulRedisConnection<byte[], byte[]> connect() {
             checkNotClosed();
-            StatefulRedisConnection<byte[], byte[]> opened = connects.get();
+            StatefulRedisConnection<byte[], byte[]> opened = connector.get();
             opened.addListener(this);
             if (closed != null || !opened.isOpen()) {
                 OpenConnection.unobserved(opened.closeAsync());
                 checkNotClosed();
                 throw new RedisException("the connection broke as soon as it was open");
             }
-            clock.ask(opened);
+            clock.request(opened);
             return opened;
         }
 
@@ -282,9 +279,9 @@ final class Connection implements CommandSender {
                 return;
             }
             open = opened;
-            OpenConnection kept = aside.get();
+            OpenConnection kept = retired.get();
             if (kept != null) {
-                closeAsideSoon(kept);
+                closeRetiredSoon(kept);
             }
         }
 
@@ -293,28 +290,29 @@ final class Connection implements CommandSender {
             outcome.completeExceptionally(Errors.unreachable(e));
         }
 
-        boolean hangs() {
+        /** Returns whether the next caller replaces this attempt or its connection. */
+        boolean mustBeReplaced() {
             OpenConnection opened = open;
             if (opened != null) {
-                return opened.isSilent() || opened.isMisled();
+                return opened.isSilent() || opened.isDemoted();
             }
             return nanoTime.getAsLong() - since > LONGEST_ATTEMPT
                     && attempts.get() < MOST_ATTEMPTS
                     && !outcome.isDone();
         }
 
-        /** Gives up the attempt, or leaves the connection that it has led to for late answers only. */
-        void layAside() {
+        /** Abandons the attempt, or keeps its connection only for late replies. */
+        void retire() {
             OpenConnection silent = open;
             if (silent == null) {
-                OpenConnection.unobserved(giveUp(tookTooLong()));
+                OpenConnection.unobserved(abandon(tookTooLong()));
             } else {
-                Connection.this.layAside(silent);
+                Connection.this.retire(silent);
             }
         }
 
-        /** Ends the attempt, or the connection that it has led to, and tells when that is closed. */
-        CompletableFuture<Void> giveUp(LimitStoreException why) {
+        /** Ends the attempt, or begins to close its connection; the result completes once that is closed. */
+        CompletableFuture<Void> abandon(LimitStoreException why) {
             return !outcome.completeExceptionally(why) && !outcome.isCompletedExceptionally()
                     ? outcome.join().beginClosing()
                     : CompletableFuture.completedFuture(null);

@@ -19,22 +19,19 @@ import javax.net.ssl.SSLException;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 
-/**
- * Gives what Lettuce reports the type that says whether another try can help, and whether anything may have been done,
- * once, where it comes in.
- */
+/** Maps Lettuce errors to ours: is the request retryable, and may Redis have executed it? */
 final class Errors {
 
     private static final Pattern FOREIGN = Pattern.compile("FOREIGN (\\d+)");
 
-    /** The code of what went wrong; within a script, Redis 6 says it somewhere in the middle. */
+    /** The code of an error; in a script's error, Redis 6 has it in the middle. */
     private static final Pattern CODE = Pattern.compile("(?:^|: -)([A-Z]+) ");
 
-    /** The least that a user needs; the documentation says the same. */
+    /** The smallest set of rights for a user; the documentation has the same line. */
     static final String RIGHTS =
             "~spillgate:* +role +script|load +evalsha +time +getrange +strlen +set +setrange +del +pexpire";
 
-    private static final Set<String> PASSING = Set.of(
+    private static final Set<String> TRANSIENT = Set.of(
             "NOSCRIPT",
             "OOM",
             "BUSY",
@@ -46,61 +43,61 @@ final class Errors {
             "NOREPLICAS",
             "MISCONF");
 
-    /** What a replica says, or a primary whose replicas have gone, perhaps to another one. */
-    private static final Set<String> ELSEWHERE = Set.of("READONLY", "MASTERDOWN", "NOREPLICAS");
+    /** The codes of a replica, or of a primary without its replicas, which may follow another primary. */
+    private static final Set<String> DEMOTED = Set.of("READONLY", "MASTERDOWN", "NOREPLICAS");
 
-    /** What one node of a cluster says where another one is meant, or several. */
+    /** The codes of a cluster node that does not own all keys. */
     private static final Set<String> OTHER_NODE = Set.of("MOVED", "ASK", "CROSSSLOT");
 
-    private static final Set<String> STRANGER = Set.of("NOAUTH", "WRONGPASS");
+    private static final Set<String> UNAUTHENTICATED = Set.of("NOAUTH", "WRONGPASS");
 
-    /** What Redis says of a command with many arguments by someone whom it does not know, before it looks at it. */
-    private static final String STRANGER_WITH_MUCH = "ERR Protocol error: unauthenticated ";
+    /** The error for a long command without authentication, which Redis rejects before it parses it. */
+    private static final String UNAUTHENTICATED_LONG = "ERR Protocol error: unauthenticated ";
 
-    private static final Set<String> WITHOUT_RIGHT = Set.of("NOPERM");
+    private static final Set<String> NO_PERMISSION = Set.of("NOPERM");
 
-    /** What Redis, until 7.0 and since then, says of a missing right within a script, where it gives no code. */
-    private static final Pattern WITHOUT_RIGHT_IN_SCRIPT =
+    /** The error for a missing right in a script, of Redis before 7.0 and since; it has no code. */
+    private static final Pattern NO_PERMISSION_IN_SCRIPT =
             Pattern.compile("The user executing the script can't|ACL failure in script");
 
-    /** What Lettuce says of commands that it has not written to the connection. */
+    /** Lettuce's messages for commands that it has not written to the connection. */
     private static final Pattern NOT_SENT = Pattern.compile("Connection is closed"
             + "|Currently not connected\\. Commands are rejected\\."
             + "|(Request queue|Command buffer|Internal stack) size exceeded: .*");
 
-    /** What is said of a connection that was closed so early that nobody could ask why. */
+    /** Lettuce's messages for a connection that was closed during the handshake, without a reason. */
     private static final Pattern CLOSED_EARLY =
             Pattern.compile("RedisHandshakeHandler not registered|Connection closed prematurely|.*Connection reset.*");
 
-    /** What a Redis says that is by itself, if it is asked for its cluster. */
+    /** The reply of a single Redis to CLUSTER commands. */
     private static final String NO_CLUSTER = "This instance has cluster support disabled";
 
-    /** What is said by a server that is no Redis, such as a Sentinel. */
+    /** The reply of a server of another kind, such as a Sentinel. */
     private static final Pattern UNKNOWN_COMMAND = Pattern.compile("ERR unknown command [`'](\\w+)['`]");
 
     private static final String NO_SUCH_DATABASE = "DB index is out of range";
 
-    /** What the JDK says where the certificate is for another host; newer ones begin with the code of it. */
+    /** The JDK's messages for a certificate of another host; newer versions put a code before them. */
     private static final Pattern OTHER_HOST = Pattern.compile("No subject alternative |No name matching ");
 
-    /** What the JDK says where it does not know who has signed the certificate. */
+    /** The JDK's message for a certificate of an unknown CA. */
     private static final String SERVER_UNKNOWN = "PKIX path building failed";
 
-    /** What the server says to a client without a certificate, or with one that it does not trust. */
+    /** The server's alerts for a missing or untrusted client certificate. */
     private static final Pattern CLIENT_UNKNOWN =
             Pattern.compile("alert: (certificate_required|bad_certificate|handshake_failure|unknown_ca)");
 
-    /** What comes of it where the server does not speak TLS. */
+    /** The messages if the server does not use TLS. */
     private static final Pattern NO_TLS = Pattern.compile("handshake timed out |not an SSL/TLS record: ");
 
-    private static final Pattern PLACE = Pattern.compile("Unable to connect to (.+)");
+    private static final Pattern UNCONNECTED = Pattern.compile("Unable to connect to (.+)");
 
-    /** Redis repeats a command that it does not know, and what comes behind it may be a password. */
-    private static final Pattern REPEATED = Pattern.compile(",? with args beginning with:.*", Pattern.DOTALL);
+    /** Redis repeats the arguments of an unknown command, and one of them may be a password. */
+    private static final Pattern ARGUMENTS = Pattern.compile(",? with args beginning with:.*", Pattern.DOTALL);
 
     private Errors() {}
 
-    /** Returns the exception of ours that says this, about a command that was given these keys. */
+    /** Returns our exception for an error of a command with these keys. */
     static LimitStoreException translate(Throwable e, byte[][] keys) {
         Matcher foreign = FOREIGN.matcher(messageOf(e));
         return e instanceof RedisCommandExecutionException && foreign.find()
@@ -108,7 +105,7 @@ final class Errors {
                 : translate(e);
     }
 
-    /** Returns the exception of ours that says this. */
+    /** Returns our exception for an error. */
     static LimitStoreException translate(Throwable e) {
         if (e instanceof LimitStoreException ours) {
             return ours;
@@ -121,13 +118,13 @@ final class Errors {
         }
         if (isRefusal(message)) {
             String told = message + advice(message);
-            return lacksRight(message)
+            return isNoPermission(message)
                     ? new LimitStoreRefusedException("Redis denied this user the command: " + told, e)
                     : new LimitStoreUnreachableException("Redis rejected the connection: " + told, e);
         }
         Matcher unknown = UNKNOWN_COMMAND.matcher(message);
         if (unknown.find()) {
-            // Without what comes behind it, and without the cause, which has it too: those are keys.
+            // Without the arguments, and without the cause, which has them too: they contain keys.
             return new LimitStoreUnreachableException(
                     "Redis is unavailable: the configured server replied " + unknown.group() + adviceOnUnknown(), null);
         }
@@ -139,12 +136,12 @@ final class Errors {
                             + message,
                     e);
         }
-        return hasCode(message, PASSING)
+        return hasCode(message, TRANSIENT)
                 ? new LimitStoreUnavailableException("Redis cannot decide: " + message, e)
                 : new LimitStoreException("Redis refused the script: " + message, e);
     }
 
-    /** Returns that of several exceptions of ours that says the most for another try. */
+    /** Returns one of several exceptions of ours, preferably a retryable one. */
     static Throwable oneOf(Throwable several) {
         List<Throwable> all = Exceptions.unwrapMultiple(several);
         return all.stream()
@@ -153,9 +150,9 @@ final class Errors {
                 .orElse(all.get(0));
     }
 
-    /** Returns the exception of ours that says that there is something else under this key. */
-    static ForeignValueException foreign(byte[] name, @Nullable Throwable e) {
-        String key = new String(name, StandardCharsets.US_ASCII);
+    /** Returns our exception for a key whose value this library has not written. */
+    static ForeignValueException foreign(byte[] keyBytes, @Nullable Throwable e) {
+        String key = new String(keyBytes, StandardCharsets.US_ASCII);
         return new ForeignValueException(
                 "the value under the Redis key \"" + key
                         + "\" was not written by Spillgate, and is left unchanged: expected a count or no value; "
@@ -164,7 +161,7 @@ final class Errors {
                 e);
     }
 
-    /** Returns the exception of ours that says why there is no connection. */
+    /** Returns our exception for a failed attempt to connect. */
     static LimitStoreException unreachable(Throwable e) {
         if (e instanceof LimitStoreException ours) {
             return ours;
@@ -174,17 +171,17 @@ final class Errors {
                     "Redis is unavailable: Lettuce does not run with the libraries on the class path: " + e, e);
         }
         String message = messageOf(e);
-        Matcher named = PLACE.matcher(message);
-        // Lettuce says of every name that it is unresolved: it looks it up later.
-        String place = named.matches() ? " to " + named.group(1).replace("/<unresolved>", "") : "";
+        Matcher named = UNCONNECTED.matcher(message);
+        // Lettuce calls every host name unresolved, because it resolves it later.
+        String address = named.matches() ? " to " + named.group(1).replace("/<unresolved>", "") : "";
         Throwable reason = reasonOf(e);
         if (reason instanceof RedisCommandExecutionException) {
-            String said = messageOf(reason);
-            String withoutArguments = REPEATED.matcher(said).replaceFirst("");
+            String reply = messageOf(reason);
+            String withoutArguments = ARGUMENTS.matcher(reply).replaceFirst("");
             return new LimitStoreUnreachableException(
-                    "Redis is unavailable: no connection" + place + ", because Redis rejected the connection: "
+                    "Redis is unavailable: no connection" + address + ", because Redis rejected the connection: "
                             + withoutArguments + advice(withoutArguments),
-                    withoutArguments.equals(said) ? e : null);
+                    withoutArguments.equals(reply) ? e : null);
         }
         SSLException tls = tlsIn(e);
         String told = tls != null
@@ -194,10 +191,10 @@ final class Errors {
                                 + " expects TLS: expected a URI such as rediss://user:password@host:6379 then"
                         : messageOf(reason);
         String why = reason == e && named.matches() ? "" : ": " + told;
-        return new LimitStoreUnreachableException("Redis is unavailable: no connection" + place + why, e);
+        return new LimitStoreUnreachableException("Redis is unavailable: no connection" + address + why, e);
     }
 
-    /** Returns the exception of ours that says that a server is a replica, and of whom. */
+    /** Returns our exception for a server that is a replica of this primary. */
     static LimitStoreException replica(String primary) {
         return new LimitStoreUnreachableException(
                 "Redis is unavailable: the configured server is a replica of " + primary
@@ -207,7 +204,7 @@ final class Errors {
                 null);
     }
 
-    /** Returns the exception of ours that says that a server is a Sentinel, and of which primaries. */
+    /** Returns our exception for a server that is a Sentinel and monitors these primaries. */
     static LimitStoreException sentinel(List<String> names) {
         return new LimitStoreUnreachableException(
                 "Redis is unavailable: the configured server is a Sentinel, which runs no scripts; it monitors "
@@ -218,26 +215,26 @@ final class Errors {
     }
 
     /**
-     * Returns the exception of ours that says that a server has no cluster, if that is what has been said to whoever
-     * has asked for it; else what was said.
+     * Returns our exception for a server that is not part of a cluster, if that is the error; otherwise the error.
      *
-     * @param server the server that was asked
+     * @param server the name of the server
+     * @param error the error of a CLUSTER command
      */
-    static Throwable noCluster(String server, Throwable said) {
-        String message = Stream.iterate(said, cause -> cause != null, Throwable::getCause)
-                // The user's client tells of each node that it has asked, further down.
+    static Throwable noCluster(String server, Throwable error) {
+        String message = Stream.iterate(error, cause -> cause != null, Throwable::getCause)
+                // The caller's client has the error of each node among the causes.
                 .map(Errors::messageOf)
                 .collect(Collectors.joining("\n"));
-        boolean isAlone = message.contains(NO_CLUSTER);
+        boolean isStandalone = message.contains(NO_CLUSTER);
         Matcher unknown = UNKNOWN_COMMAND.matcher(message);
-        if (!isAlone && !unknown.find()) {
-            return said;
+        if (!isStandalone && !unknown.find()) {
+            return error;
         }
         return new LimitStoreUnreachableException(
                 "Redis is unavailable: " + server + " is not part of a cluster, and replied "
-                        + (isAlone ? "ERR " + NO_CLUSTER : unknown.group())
+                        + (isStandalone ? "ERR " + NO_CLUSTER : unknown.group())
                         + ": expected the URIs of a cluster's nodes, or a store for a single Redis, for example"
-                        + (isAlone
+                        + (isStandalone
                                 ? " RedisStore.create(RedisClient.create(\"redis://host:6379\")), and in settings"
                                         + " redis.cluster=false"
                                 : "; if it is a Sentinel,"
@@ -247,22 +244,22 @@ final class Errors {
     }
 
     /**
-     * Returns what says that nothing has been asked, where this went wrong before that. An answer of Redis stays what
-     * it is: it is clear enough.
+     * Returns an exception that says that the command was not sent, for an error of a step before it. A reply of Redis
+     * stays as it is.
      */
-    static Throwable notAsked(Throwable e) {
+    static Throwable notSent(Throwable e) {
         return e instanceof RedisCommandExecutionException || e instanceof LimitStoreException
                 ? e
                 : new LimitStoreUnavailableException(
                         "Redis is unavailable: no reply to SCRIPT LOAD: " + messageOf(e), e);
     }
 
-    /** Whether the primary may be another server by now than the one that says this. */
-    static boolean isToldElsewhere(@Nullable String message) {
-        return message != null && hasCode(message, ELSEWHERE);
+    /** Returns whether an error may come from a demoted primary. */
+    static boolean isDemotion(@Nullable String message) {
+        return message != null && hasCode(message, DEMOTED);
     }
 
-    /** Redis's own words, if it has said any, or else what Lettuce has met with. */
+    /** Returns the reply of Redis among the causes; otherwise Lettuce's reason. */
     private static Throwable reasonOf(Throwable e) {
         for (Throwable cause = e; cause != null; cause = cause.getCause()) {
             if (cause instanceof RedisCommandExecutionException) {
@@ -304,22 +301,22 @@ final class Errors {
         return !(e instanceof RedisException && NOT_SENT.matcher(messageOf(e)).matches());
     }
 
-    /** Returns whether Redis refuses the command to this user. */
+    /** Returns whether Redis denies this user the command. */
     static boolean isRefusal(Throwable e) {
         return e instanceof RedisCommandExecutionException && isRefusal(messageOf(e));
     }
 
     private static boolean isRefusal(String message) {
-        return isStranger(message) || lacksRight(message);
+        return isUnauthenticated(message) || isNoPermission(message);
     }
 
-    private static boolean isStranger(String message) {
-        return hasCode(message, STRANGER) || message.startsWith(STRANGER_WITH_MUCH);
+    private static boolean isUnauthenticated(String message) {
+        return hasCode(message, UNAUTHENTICATED) || message.startsWith(UNAUTHENTICATED_LONG);
     }
 
-    private static boolean lacksRight(String message) {
-        return hasCode(message, WITHOUT_RIGHT)
-                || WITHOUT_RIGHT_IN_SCRIPT.matcher(message).find();
+    private static boolean isNoPermission(String message) {
+        return hasCode(message, NO_PERMISSION)
+                || NO_PERMISSION_IN_SCRIPT.matcher(message).find();
     }
 
     private static boolean hasCode(String message, Set<String> codes) {
@@ -335,7 +332,7 @@ final class Errors {
         if (UNKNOWN_COMMAND.matcher(message).find()) {
             return adviceOnUnknown();
         }
-        if (lacksRight(message)) {
+        if (isNoPermission(message)) {
             return ": expected a user with the rights that the store needs, for example ACL SETUSER app on >password "
                     + RIGHTS + (message.contains("'select'") ? " +select" : "");
         }
@@ -343,13 +340,13 @@ final class Errors {
             return ": expected a URI with a database of this Redis, 0 to 15 by default, for example"
                     + " redis://host:6379/0";
         }
-        return isStranger(message)
+        return isUnauthenticated(message)
                 ? ": expected a URI with a valid user and password, for example redis://user:password@host:6379;"
                         + " for the nodes of a cluster, pass it to .nodes(uris)"
                 : "";
     }
 
-    /** What is said, or who says it, where it says nothing. */
+    /** Returns the message, or the name of the type if there is none. */
     private static String messageOf(Throwable e) {
         String message = e.getMessage();
         return message == null ? e.getClass().getSimpleName() : message;

@@ -18,33 +18,35 @@ import reactor.core.publisher.MonoSink;
 import reactor.util.context.Context;
 
 /**
- * A connection that is open, and how much is under way on it.
+ * An open connection and its commands in flight.
  *
- * <p>A command that has been sent stays under way until Redis answers it, though nobody may wait for it any more. So it
- * shows when Redis has fallen silent.
+ * <p>A command stays in flight until Redis replies, even if its caller has cancelled. So the connection notices when
+ * Redis stops responding.
  */
 final class OpenConnection implements CommandSender {
     // Design notes.
     //
-    // Redis answers in the order in which it was asked. So the commands are numbered as they are sent, which only
-    // one thread does at a time, and the number of the last answer tells that all before it have been answered too,
-    // also those that Lettuce has given up by a timeout of its own, of whose answers it tells nobody. If such a
-    // command is the last one, it seems to be under way for ever; the worst that comes of it is a new connection.
+    // Redis replies in the order of the commands. One thread at a time sends and numbers them, so the number of the
+    // last
+    // reply shows that all earlier commands were answered too: also those that Lettuce has timed out, whose replies it
+    // drops. If such a command is the last one, it seems to be in flight for ever; that only leads to a new connection.
     //
-    // Lettuce keeps an order only among the threads that are not the connection's own: what these write stands in that
-    // thread's queue of tasks, while what it writes itself goes out at once, before all of them. So that one leaves its
-    // commands to another thread as long as something may stand in its queue.
+    // Lettuce queues the commands of other threads as tasks of the connection's thread, but writes the commands of that
+    // thread at once, before the queued ones. So that thread leaves its commands to another thread as long as any may
+    // be
+    // queued.
     //
-    // To write a command by itself costs the connection's thread a task and a call of the system. So where more of them
-    // wait in the turnstile, they are held, and written when who is inside goes.
+    // Writing a single command costs the connection's thread a task and a system call. So if more commands wait in the
+    // turnstile, they are held, and flushed together when the thread leaves it.
     //
-    // Where a connection ends while a command is being written, Lettuce may lay the command aside and never speak of
-    // it again. So who has sent one looks whether the connection is still there.
+    // If a connection ends while a command is being written, Lettuce may drop the command silently. So the sender
+    // checks
+    // the connection afterwards.
 
-    /** How long something may be under way while nothing at all comes back. */
+    /** How long commands may be in flight without any reply. */
     static final long LONGEST_SILENCE = TimeUnit.SECONDS.toNanos(2);
 
-    /** How long a connection is kept that does not lead to the primary: the next one may lead to the same server. */
+    /** How long a connection to a demoted primary is kept at least: the next one may lead to the same server. */
     static final long SHORTEST_STAY = TimeUnit.SECONDS.toNanos(1);
 
     private final StatefulRedisConnection<byte[], byte[]> connection;
@@ -52,30 +54,30 @@ final class OpenConnection implements CommandSender {
     private final LongSupplier nanoTime;
     private final long number;
     private final long openedAt;
-    private final Turnstile turnstile = new Turnstile(this::wouldOvertake, this::sendHeld);
+    private final Turnstile turnstile = new Turnstile(this::wouldOvertake, this::flushHeld);
 
     /** The number of the newest command; written inside the turnstile. */
     private volatile long sent;
 
     /**
-     * The number of the newest command that another thread than the connection's has written; written inside the
+     * The number of the newest command that another thread than the connection's has sent; written inside the
      * turnstile.
      */
     private volatile long sentByOthers;
 
-    /** Commands that are held to be written together; none if they are not. Used inside the turnstile. */
+    /** Commands that will be flushed together; used inside the turnstile. */
     private final List<PendingCommand<?>> held = new ArrayList<>();
 
-    /** The thread that answers come on. */
+    /** The thread that reads replies. */
     private volatile @Nullable Thread reader;
 
-    /** The number of the newest answer; written by the connection's thread. */
+    /** The number of the newest reply; written by the connection's thread. */
     private volatile long answered;
 
-    /** When the newest answer came, or when the first command left that none has come after. */
-    private volatile long heardAt;
+    /** The time of the newest reply, or of the first command in flight if that was sent later. */
+    private volatile long activeAt;
 
-    private volatile boolean mayBeMisled;
+    private volatile boolean isRefused;
 
     OpenConnection(
             StatefulRedisConnection<byte[], byte[]> connection, RedisClock clock, LongSupplier nanoTime, long number) {
@@ -86,17 +88,17 @@ final class OpenConnection implements CommandSender {
         this.openedAt = nanoTime.getAsLong();
     }
 
-    /** The greater, the newer. */
+    /** Returns the number of this connection; a newer connection has a higher one. */
     long number() {
         return number;
     }
 
     /**
-     * Sends a command; the reply arrives on the connection's thread. A subscriber that cancels before the command is
-     * sent prevents it.
+     * Sends a command; the reply is emitted on the connection's thread. A command that is cancelled before that is not
+     * sent.
      */
     @Override
-    public <T> Mono<T> ask(Command<T> command) {
+    public <T> Mono<T> send(Command<T> command) {
         return Mono.create(sink -> {
             Mono<T> sending;
             try {
@@ -113,41 +115,41 @@ final class OpenConnection implements CommandSender {
         return nanoTime.getAsLong();
     }
 
-    /** Does something where commands are written, one thread at a time. */
+    /** Runs a task where commands are written, one thread at a time. */
     void inTurn(Runnable task) {
         turnstile.execute(task);
     }
 
-    /** Whether something has been under way for long, and nothing at all has come back in that time. */
+    /** Returns whether commands have been in flight for too long without any reply. */
     boolean isSilent() {
-        return sent != answered && nanoTime.getAsLong() - heardAt > LONGEST_SILENCE;
+        return sent != answered && nanoTime.getAsLong() - activeAt > LONGEST_SILENCE;
     }
 
-    /** Returns whether commands are in flight and an answer has come within this time. */
+    /** Returns whether commands are in flight and Redis has replied within this time. */
     boolean isAnswering(long nanos) {
-        return sent != answered && nanoTime.getAsLong() - heardAt <= nanos;
+        return sent != answered && nanoTime.getAsLong() - activeAt <= nanos;
     }
 
-    /** Hears why Redis has refused something: it may be the primary no more, and that breaks no connection. */
+    /** Records why Redis refused a command: a primary that is demoted to a replica keeps its connections. */
     void noteRefusal(@Nullable String why) {
-        if (Errors.isToldElsewhere(why)) {
-            mayBeMisled = true;
+        if (Errors.isDemotion(why)) {
+            isRefused = true;
         }
     }
 
-    /** Whether another connection may lead to the primary, where this one does not. */
-    boolean isMisled() {
-        return mayBeMisled && nanoTime.getAsLong() - openedAt > SHORTEST_STAY;
+    /** Returns whether the server may have been demoted, so that a new connection may lead to the new primary. */
+    boolean isDemoted() {
+        return isRefused && nanoTime.getAsLong() - openedAt > SHORTEST_STAY;
     }
 
-    /** Closes the connection, with all that is under way; does not wait for it. */
+    /** Closes the connection without waiting; commands in flight fail. */
     void close() {
         unobserved(beginClosing());
     }
 
     /**
-     * Closes the connection, and tells when it is closed, if it is not already. In turn, because it takes the lock of
-     * writing.
+     * Begins to close the connection; the result completes once it is closed. Runs in the turnstile, because closing
+     * takes Lettuce's lock for writing.
      */
     CompletableFuture<Void> beginClosing() {
         CompletableFuture<Void> closed = new CompletableFuture<>();
@@ -162,7 +164,7 @@ final class OpenConnection implements CommandSender {
         return closed;
     }
 
-    /** Whether it closes well or badly, it is gone, and nobody is left to be told. */
+    /** Ignores how closing ends, because the connection is gone in either case. */
     static void unobserved(CompletableFuture<Void> closing) {
         Mono.fromFuture(closing).subscribe(done -> {}, error -> {});
     }
@@ -170,7 +172,7 @@ final class OpenConnection implements CommandSender {
     private long countSent() {
         long number = sent + 1;
         if (answered == number - 1) {
-            heardAt = nanoTime.getAsLong();
+            activeAt = nanoTime.getAsLong();
         }
         sent = number;
         if (Thread.currentThread() != reader) {
@@ -179,14 +181,14 @@ final class OpenConnection implements CommandSender {
         return number;
     }
 
-    private void hold(PendingCommand<?> question) {
+    private void hold(PendingCommand<?> command) {
         if (held.isEmpty()) {
             connection.setAutoFlushCommands(false);
         }
-        held.add(question);
+        held.add(command);
     }
 
-    private void sendHeld() {
+    private void flushHeld() {
         if (held.isEmpty()) {
             return;
         }
@@ -201,18 +203,18 @@ final class OpenConnection implements CommandSender {
     }
 
     private void countAnswered(long number) {
-        heardAt = nanoTime.getAsLong();
+        activeAt = nanoTime.getAsLong();
         answered = number;
         reader = Thread.currentThread();
     }
 
-    /** A command on its way. Who has asked may leave; the answer is awaited all the same. */
+    /** A command from its submission to its reply. The reply is awaited even after a cancellation. */
     private final class PendingCommand<T> implements Runnable, CoreSubscriber<T> {
 
         private final Mono<T> command;
         private final MonoSink<T> sink;
 
-        /** Whether he who has asked has been told, or has left. */
+        /** Whether the caller has its answer or has cancelled. */
         private final AtomicBoolean done = new AtomicBoolean();
 
         private long number;

@@ -13,8 +13,8 @@ import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
 
 /**
- * A decision that somebody has asked for, from the request to the answer. It is answered once, or not at all, if he who
- * asked has left.
+ * A decision between its request and its answer, and the subscription of its caller. It is answered at most once, and
+ * never after a cancellation.
  */
 final class PendingDecision implements Subscription {
 
@@ -24,11 +24,11 @@ final class PendingDecision implements Subscription {
     /** The deadline of a decision without one. */
     static final long NO_DEADLINE = Long.MAX_VALUE;
 
-    /** If the server's clock jumps with each reply, no retry helps. */
+    /** The highest number of retries. If the server's clock jumps with each reply, no retry helps. */
     private static final int MOST_RETRIES = 3;
 
     private static final int NEW = 0;
-    private static final int WAITS = 1;
+    private static final int WAITING = 1;
     private static final int SENT = 2;
     private static final int DONE = 3;
 
@@ -36,76 +36,81 @@ final class PendingDecision implements Subscription {
     private final int slot;
     private final boolean takes;
     private final long deadline;
-    private final Consumer<PendingDecision> begin;
-    private final CoreSubscriber<? super Decision> asker;
+    private final Consumer<PendingDecision> onRequest;
+    private final CoreSubscriber<? super Decision> subscriber;
     private volatile int stage;
 
-    /** How often it was sent again; written by the thread that has its reply. */
+    /** The number of retries; written by the thread that has the reply. */
     private int retries;
 
-    /** The next who asks the very same, where they are decided together; each batch has its own, and asks once. */
-    private @Nullable PendingDecision nextOfSame;
+    /** The next equal decision of the same group. */
+    private @Nullable PendingDecision next;
 
     private PendingDecision(
             List<Claim> claims,
             int slot,
             boolean takes,
             long deadline,
-            Consumer<PendingDecision> begin,
-            CoreSubscriber<? super Decision> asker) {
+            Consumer<PendingDecision> onRequest,
+            CoreSubscriber<? super Decision> subscriber) {
         this.claims = claims;
         this.slot = slot;
         this.takes = takes;
         this.deadline = deadline;
-        this.begin = begin;
-        this.asker = asker;
+        this.onRequest = onRequest;
+        this.subscriber = subscriber;
     }
 
-    /** A decision for each subscriber, for which something begins when he requests it. */
-    static Mono<Decision> by(
-            List<Claim> claims, int slot, boolean takes, long deadline, Consumer<PendingDecision> begin) {
+    /**
+     * Returns a Mono that creates a pending decision for each subscriber.
+     *
+     * @param onRequest gets the decision when the subscriber requests it, and for each retry
+     */
+    static Mono<Decision> of(
+            List<Claim> claims, int slot, boolean takes, long deadline, Consumer<PendingDecision> onRequest) {
         return new Mono<>() {
             @Override
-            public void subscribe(CoreSubscriber<? super Decision> asker) {
-                asker.onSubscribe(new PendingDecision(claims, slot, takes, deadline, begin, asker));
+            public void subscribe(CoreSubscriber<? super Decision> subscriber) {
+                subscriber.onSubscribe(new PendingDecision(claims, slot, takes, deadline, onRequest, subscriber));
             }
         };
     }
 
-    void nextOfSame(PendingDecision next) {
-        nextOfSame = next;
+    void setNext(PendingDecision other) {
+        next = other;
     }
 
-    /** The next one, who is then no more held by this. */
+    /** Returns the next decision of the group, and drops the reference to it. */
     @Nullable
-    PendingDecision takeNextOfSame() {
-        PendingDecision next = nextOfSame;
-        nextOfSame = null;
-        return next;
+    PendingDecision removeNext() {
+        PendingDecision removed = next;
+        next = null;
+        return removed;
     }
 
     List<Claim> claims() {
         return claims;
     }
 
-    /** Where all of its counts are. */
+    /** Returns the hash slot of all its counts. */
     int slot() {
         return slot;
     }
 
+    /** Returns whether permits are charged; a peek charges none. */
     boolean takes() {
         return takes;
     }
 
-    /** The last moment at which Redis may decide, by the clock of {@code Schedulers.parallel()}. */
+    /** Returns the latest time at which Redis may decide, by the clock of {@code Schedulers.parallel()}. */
     long deadline() {
         return deadline;
     }
 
     @Override
     public void request(long n) {
-        if (Operators.validate(n) && stage == NEW && STAGE.compareAndSet(this, NEW, WAITS)) {
-            begin.accept(this);
+        if (Operators.validate(n) && stage == NEW && STAGE.compareAndSet(this, NEW, WAITING)) {
+            onRequest.accept(this);
         }
     }
 
@@ -114,9 +119,9 @@ final class PendingDecision implements Subscription {
         stage = DONE;
     }
 
-    /** Leaves for Redis; returns false if nobody waits for it any more. */
-    boolean leaves() {
-        return STAGE.compareAndSet(this, WAITS, SENT);
+    /** Marks the decision as sent; returns false if it was cancelled. */
+    boolean markSent() {
+        return STAGE.compareAndSet(this, WAITING, SENT);
     }
 
     /** Returns whether it may be sent again. */
@@ -124,44 +129,44 @@ final class PendingDecision implements Subscription {
         return retries < MOST_RETRIES;
     }
 
-    /** Sends the decision again, if its caller still waits: Redis has not executed it. */
+    /** Sends the decision again, if it was not cancelled: Redis has not executed it. */
     void retry() {
         retries++;
-        if (STAGE.compareAndSet(this, SENT, WAITS)) {
-            begin.accept(this);
+        if (STAGE.compareAndSet(this, SENT, WAITING)) {
+            onRequest.accept(this);
         }
     }
 
-    /** Answers, and throws nothing, whatever he does who has asked: there may be others who wait for their answers. */
+    /** Emits the decision. Throws nothing, even if the subscriber does: other decisions of the batch follow. */
     void answer(Decision decision) {
-        if (isAnsweredNow()) {
+        if (markDone()) {
             try {
-                asker.onNext(decision);
-                asker.onComplete();
+                subscriber.onNext(decision);
+                subscriber.onComplete();
             } catch (Throwable e) {
                 drop(e);
             }
         }
     }
 
-    /** Tells that there is no answer, and throws nothing. */
-    void fail(LimitStoreException why) {
-        if (isAnsweredNow()) {
+    /** Emits the error. Throws nothing, even if the subscriber does. */
+    void fail(LimitStoreException error) {
+        if (markDone()) {
             try {
-                asker.onError(why);
+                subscriber.onError(error);
             } catch (Throwable e) {
                 drop(e);
             }
         }
     }
 
-    private boolean isAnsweredNow() {
+    private boolean markDone() {
         return STAGE.getAndSet(this, DONE) != DONE;
     }
 
     private void drop(Throwable thrown) {
         try {
-            Operators.onErrorDropped(thrown, asker.currentContext());
+            Operators.onErrorDropped(thrown, subscriber.currentContext());
         } catch (Throwable e) {
             Thread thread = Thread.currentThread();
             thread.getUncaughtExceptionHandler().uncaughtException(thread, e);

@@ -7,25 +7,22 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Where a node of a cluster says that another one has what it was asked for. It has done nothing then.
+ * A cluster node's reply that another node owns the keys of a command. The node has executed nothing.
  *
- * @param isForGood whether that one has the slot from now on; else only what is not here any more, while the slot is
- *     being moved
- * @param slot which slot
- * @param host where the other one is; empty, or a question mark, if that is where this one is, for all that it knows
- * @param port its port
+ * @param isMoved whether the other node owns the slot from now on (MOVED); otherwise the slot is being migrated, and
+ *     only this command goes to the other node (ASK)
+ * @param slot the hash slot
+ * @param host the host of the other node; empty or a question mark for the host of the node that replied
+ * @param port the port of the other node
  */
-record Redirect(boolean isForGood, int slot, String host, int port) {
+record Redirect(boolean isMoved, int slot, String host, int port) {
 
     private static final int HIGHEST_PORT = 65_535;
     private static final Pattern TEXT = Pattern.compile("(MOVED|ASK) (\\d{1,5}) (\\S*):(\\d{1,5})");
 
-    /** Reads what a node has said; null if it is something else. */
-    static @Nullable Redirect in(Throwable said) {
-        String text = said instanceof RedisCommandExecutionException ? said.getMessage() : null;
-        if (text == null) {
-            return null;
-        }
+    /** Returns the redirect in an error; null if it is another error. */
+    static @Nullable Redirect parse(Throwable error) {
+        String text = textOf(error);
         Matcher parts = TEXT.matcher(text);
         if (!parts.matches()) {
             return null;
@@ -37,26 +34,26 @@ record Redirect(boolean isForGood, int slot, String host, int port) {
                 : null;
     }
 
-    /** Whether a node has said that the counts are on two nodes at the moment: each by itself may be had. */
-    static boolean isTornApart(Throwable said) {
-        String text = said instanceof RedisCommandExecutionException ? said.getMessage() : null;
-        return text != null && text.startsWith("TRYAGAIN ");
+    /** Returns whether a migration has split the keys between two nodes; each key can still be used alone. */
+    static boolean isTryAgain(Throwable error) {
+        return textOf(error).startsWith("TRYAGAIN ");
+    }
+
+    /** Returns whether a node refuses commands because its cluster is down, as far as it knows. */
+    static boolean isClusterDown(Throwable error) {
+        return textOf(error).startsWith("CLUSTERDOWN ");
+    }
+
+    private static String textOf(Throwable error) {
+        String text = error instanceof RedisCommandExecutionException ? error.getMessage() : null;
+        return text == null ? "" : text;
     }
 
     /**
-     * Whether a node has said that it decides nothing, because it has no part in a cluster that is well, for all that
-     * it knows.
-     */
-    static boolean isOutOfCluster(Throwable said) {
-        String text = said instanceof RedisCommandExecutionException ? said.getMessage() : null;
-        return text != null && text.startsWith("CLUSTERDOWN ");
-    }
-
-    /**
-     * Whom to ask instead.
+     * The target of a redirect.
      *
      * @param server the other node
-     * @param asks how to ask it
+     * @param sender sends commands to it
      */
-    record Target(Server server, CommandSender asks) {}
+    record Target(Server server, CommandSender sender) {}
 }

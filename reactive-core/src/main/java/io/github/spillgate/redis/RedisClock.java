@@ -12,8 +12,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * A lower bound of the clock of one Redis server, from the times in its replies.
  *
- * <p>Translates a local deadline into a time on the server's clock that is not after the deadline. Replies are heard by
- * one thread at a time; deadlines are translated by any.
+ * <p>Translates a local deadline into a time on the server's clock that is not after the deadline. Times are recorded
+ * by one thread at a time; deadlines are translated by any thread.
  */
 final class RedisClock {
     // Design notes.
@@ -25,7 +25,7 @@ final class RedisClock {
     // Clocks run at different speeds, by at most 500 ppm while NTP corrects one of them, so an offset is lowered by
     // that much of its age, but by no more than 5 ms: over a longer time NTP keeps the clocks of both hosts together.
     // A server whose clock is set back would accept late requests for as long as the step, so the best offset is
-    // forgotten when there have been newer replies for one to two periods.
+    // dropped once there have been newer replies for one to two periods.
     //
     // A bound that is too low, for example after a slow reply, makes Redis refuse a request that is not late. The
     // caller then retries, with the bound of that reply.
@@ -38,7 +38,7 @@ final class RedisClock {
 
     private static final long MOST_DRIFT = TimeUnit.MILLISECONDS.toNanos(5);
 
-    /** A deadline that is farther away is none. */
+    /** A deadline that is later than this counts as none. */
     private static final long FARTHEST = TimeUnit.DAYS.toNanos(1);
 
     private final LongSupplier nanoTime;
@@ -48,14 +48,14 @@ final class RedisClock {
         this.nanoTime = nanoTime;
     }
 
-    /** Asks the server for its time, and waits for the reply. If the server refuses, the first decision brings it. */
-    void ask(StatefulRedisConnection<byte[], byte[]> connection) {
+    /** Requests the server's time, and waits for the reply. If the server refuses, the first decision has the time. */
+    void request(StatefulRedisConnection<byte[], byte[]> connection) {
         try {
             List<byte[]> time = LettuceFutures.awaitOrCancel(
                     connection.async().time(), connection.getTimeout().toNanos(), TimeUnit.NANOSECONDS);
-            heard(number(time.get(0)) * 1_000_000 + number(time.get(1)));
+            record(number(time.get(0)) * 1_000_000 + number(time.get(1)));
         } catch (RedisCommandExecutionException e) {
-            // Of a user or a proxy without the command TIME.
+            // The user, or a proxy, may not run TIME.
         } catch (RuntimeException e) {
             OpenConnection.unobserved(connection.closeAsync());
             throw e;
@@ -66,8 +66,8 @@ final class RedisClock {
         return Long.parseLong(new String(digits, StandardCharsets.US_ASCII));
     }
 
-    /** Learns from a reply that has just arrived. */
-    void heard(long micros) {
+    /** Records the server's time in a reply that has just arrived. */
+    void record(long micros) {
         long now = nanoTime.getAsLong();
         Offset offset = new Offset(TimeUnit.MICROSECONDS.toNanos(micros) - now, now);
         Bound known = bound;
@@ -90,7 +90,7 @@ final class RedisClock {
      * Returns a time on the server's clock that is not after a deadline.
      *
      * @param deadline the deadline, in local time
-     * @return the time in microseconds; 0 if there is no deadline, or if nothing is known of the server's clock
+     * @return the time in microseconds; 0 if there is no deadline, or if the server's time is unknown
      */
     long microsAt(long deadline) {
         Bound known = bound;
@@ -101,7 +101,7 @@ final class RedisClock {
         return Math.max(1, TimeUnit.NANOSECONDS.toMicros(offset + deadline));
     }
 
-    /** The difference of the two would overflow. */
+    /** Avoids the difference of the two, which may overflow. */
     private static boolean isFarAway(long deadline, long now) {
         return deadline > FARTHEST && deadline - FARTHEST > now;
     }
@@ -110,22 +110,22 @@ final class RedisClock {
      * A difference of the two clocks.
      *
      * @param nanos the server's time less the local time
-     * @param heardAt when it was measured, in local time
+     * @param measuredAt when it was measured, in local time
      */
-    private record Offset(long nanos, long heardAt) {
+    private record Offset(long nanos, long measuredAt) {
 
-        /** Returns what is left of it at another time. */
+        /** Returns a lower bound of the offset at another time. */
         long at(long time) {
-            return nanos - Math.min(MOST_DRIFT, Math.abs(time - heardAt) / DRIFT);
+            return nanos - Math.min(MOST_DRIFT, Math.abs(time - measuredAt) / DRIFT);
         }
     }
 
     /**
-     * What is known of the server's clock.
+     * The best offsets of two periods.
      *
      * @param best the best offset of this period
-     * @param before that of the period before
-     * @param since when this period began
+     * @param before the best offset of the previous period
+     * @param since the start of this period
      */
     private record Bound(Offset best, Offset before, long since) {}
 }

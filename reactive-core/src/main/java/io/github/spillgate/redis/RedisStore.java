@@ -1,43 +1,29 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Claim;
-import io.github.spillgate.CounterState;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
-import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Settlement;
-import io.github.spillgate.Settlement.Hits;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
-import io.lettuce.core.ScriptOutputType;
 import io.lettuce.core.cluster.RedisClusterClient;
-import io.lettuce.core.cluster.RedisClusterURIUtil;
-import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
-import java.util.Set;
-import java.util.SortedMap;
-import java.util.TreeMap;
-import java.util.TreeSet;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BiFunction;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
 import java.util.regex.Pattern;
-import reactor.core.Exceptions;
-import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
@@ -55,43 +41,15 @@ import reactor.core.scheduler.Schedulers;
  */
 public final class RedisStore implements LimitStore, AutoCloseable {
 
-    /**
-     * The version of the storage format, part of each key, so that two versions running side by side never misread each
-     * other.
-     */
-    private static final String FORMAT = "2";
-
-    /** The scheme and everything up to the last @, which may be a password, across line breaks. */
-    private static final Pattern BEFORE_HOST = Pattern.compile("^([\\w+.-]+://)?.*@", Pattern.DOTALL);
-
-    private static final byte[] OLDEST = ascii("");
-    private static final byte[][] NOTHING = {};
-    private static final byte[] LOG = ascii("log");
-    private static final byte[] COUNTER = ascii("counter");
-    private static final byte[] CLOCK = ascii("clock");
-    private static final int ARGUMENTS = 5;
-    private static final int REPLIES = 4;
-
-    /**
-     * The highest number of slots asked at the same time: no verdict has more claims, and no more settlements are sent
-     * at once.
-     */
-    private static final int MOST_SLOTS = 64;
-
-    /** The separator between the key of a count and the id of a settlement, or nothing. Neither contains it. */
-    private static final String MARK = "!";
-
-    /** The value that a reset writes under its mark; the script reads it as a double. */
+    /** The value of a reset mark; the script reads it as a double. */
     private static final Pattern NUMBER = Pattern.compile("\\d+");
-
-    /** The script's reply for a settlement whose key holds a value that is not ours. */
-    private static final long FOREIGN = 3;
 
     private static final Duration LONGEST_CLOSING = Duration.ofSeconds(2);
 
-    private final Servers servers;
-    private final AcrossSlots acrossSlots;
-    private final String prefix;
+    private final Topology topology;
+    private final SlotRouter router;
+    private final MultiSlotDecider multiSlot;
+    private final CountKeys keys;
     private final Delivery delivery;
     private final Coalescing coalescing;
     private final AtomicInteger waiting = new AtomicInteger();
@@ -99,18 +57,19 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     private RedisStore(Builder builder) {
         coalescing = builder.coalescing;
-        prefix = builder.namespace + ":" + FORMAT + ":";
+        keys = new CountKeys(builder.namespace);
         delivery = new Delivery(builder.deliverOn);
-        servers = builder.servers.apply(
-                new Server.Settings(prefix, builder.scripts(), coalescing, delivery), builder.nodes);
-        closing = Mono.fromFuture(servers::beginClosing, true)
+        topology = builder.topology.apply(
+                new Server.Settings(keys, Server.Scripts.load(builder.change), coalescing, delivery), builder.nodes);
+        router = new SlotRouter(topology, builder.deliverOn);
+        multiSlot = new MultiSlotDecider(this::take, this::peek, this::refund, builder.longestPeek, builder.deliverOn);
+        closing = Mono.fromFuture(topology::beginClosing, true)
                 // If the client has been shut down already, the future may never complete.
                 .timeout(LONGEST_CLOSING, Schedulers.parallel())
                 .onErrorComplete()
-                // Off the connection's thread: what follows may wait for that thread to end.
+                // Off the connection's thread, because the subscriber may wait for that thread to end.
                 .publishOn(Schedulers.parallel())
                 .cache();
-        acrossSlots = new AcrossSlots(this::take, this::peek, this::giveBack, builder.longestPeek, builder.deliverOn);
     }
 
     /**
@@ -124,7 +83,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      *     connect
      */
     public static RedisURI uri(String text) {
-        return read(text, RedisURI::create, "redis://user:pass%40word@localhost:6379");
+        return RedisUris.parse(text);
     }
 
     /**
@@ -137,22 +96,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      *     connect
      */
     public static List<RedisURI> clusterUris(String text) {
-        return read(
-                text,
-                nodes -> RedisClusterURIUtil.toRedisURIs(URI.create(nodes)),
-                "redis://user:pass%40word@node-1:6379,node-2:6379");
-    }
-
-    private static <T> T read(String text, Function<String, T> how, String example) {
-        // Before a client is created from the URI, because that may fail with a bare NoClassDefFoundError.
-        NettyVersion.check();
-        try {
-            return how.apply(text);
-        } catch (RuntimeException e) {
-            throw new IllegalArgumentException("\"" + BEFORE_HOST.matcher(text).replaceFirst("$1…@")
-                    + "\" is no URI of a Redis: expected one, with what is special in a password as %XX, for example "
-                    + example);
-        }
+        return RedisUris.parseCluster(text);
     }
 
     /**
@@ -187,7 +131,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      */
     public static Builder builder(RedisClient client) {
         Objects.requireNonNull(client, "client is null: expected one, for example RedisClient.create(uri)");
-        return new Builder((settings, seeds) -> Servers.only(client, settings));
+        return new Builder((settings, nodes) -> Topology.standalone(client, settings));
     }
 
     /**
@@ -217,7 +161,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      */
     public static Builder builder(RedisClusterClient client) {
         Objects.requireNonNull(client, "client is null: expected one, for example RedisClusterClient.create(uri)");
-        return new Builder((settings, seeds) -> new Cluster(client, seeds, settings));
+        return new Builder((settings, nodes) -> new Cluster(client, nodes, settings));
     }
 
     /**
@@ -251,87 +195,85 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         if (claims.isEmpty()) {
             return Mono.error(new LimitStoreException("no claim was given: expected at least one", null));
         }
-        int slot = slotOf(claims.get(0));
+        int slot = router.slotOf(claims.get(0));
         for (int i = 1; i < claims.size(); i++) {
-            if (slotOf(claims.get(i)) != slot) {
+            if (router.slotOf(claims.get(i)) != slot) {
                 List<List<Claim>> bySlot =
-                        List.copyOf(bySlot(claims, claim -> claim).values());
+                        List.copyOf(router.bySlot(claims, Function.identity()).values());
                 return takes
-                        ? acrossSlots.take(claims, bySlot, deadline)
-                        : acrossSlots.peek(claims, bySlot).publishOn(delivery.scheduler());
+                        ? multiSlot.take(claims, bySlot, deadline)
+                        : multiSlot.peek(claims, bySlot).publishOn(delivery.scheduler());
             }
         }
-        return PendingDecision.by(claims, slot, takes, deadline, this::decide);
+        return PendingDecision.of(claims, slot, takes, deadline, this::decide);
     }
 
-    private void decide(PendingDecision asked) {
-        Server server = servers.known(asked.slot());
+    private void decide(PendingDecision decision) {
+        Server server = topology.known(decision.slot());
         if (server != null) {
-            server.decide(asked);
+            server.decide(decision);
             return;
         }
         // First, because all waiters may depend on a search that only the next caller abandons.
-        Mono<Server> owner = servers.find(asked.slot());
-        if (!coalescing.admits(asked, waiting)) {
+        Mono<Server> owner = topology.find(decision.slot());
+        if (!coalescing.admits(decision, waiting)) {
             return;
         }
         owner.doFinally(end -> waiting.decrementAndGet())
                 .subscribe(
-                        found -> found.decide(asked),
-                        error -> delivery.deliver(() -> asked.fail(Errors.translate(error))));
+                        found -> found.decide(decision),
+                        error -> delivery.deliver(() -> decision.fail(Errors.translate(error))));
     }
 
     @Override
     public Mono<Void> refund(Decision decision) {
-        return atTheSameTime(
+        return router.concurrently(
                         decision.parts(),
-                        part -> giveBack(
+                        part -> refund(
                                 part, part.limits().stream().map(Usage::claim).toList()))
                 .then();
     }
 
-    private Mono<Void> giveBack(Decision part, List<Claim> claims) {
-        byte[] takenAt = number(part.at().toEpochMilli());
-        byte[] micros = number(part.stamp());
+    private Mono<Void> refund(Decision part, List<Claim> claims) {
         return inEachSlot(
-                        claims,
-                        claim -> claim,
-                        (slot, all) -> togetherOrApart(
-                                all,
-                                giveBack(slot, countsAndMarks(all), takenAt, micros, all),
-                                claim -> resetAt(slot, claim)
-                                        .filter(reset -> part.stamp() <= reset)
-                                        .hasElement()
-                                        .flatMap(isReset -> isReset
-                                                ? Mono.empty()
-                                                : giveBack(slot, counts(claim), takenAt, micros, List.of(claim)))))
-                .then();
+                claims,
+                (slot, all) -> router.togetherOrEach(
+                        all,
+                        refund(slot, keys.countsAndResetMarks(all), ScriptRequest.refund(part, all)),
+                        claim -> resetAt(slot, claim)
+                                .filter(reset -> part.stamp() <= reset)
+                                .hasElement()
+                                .flatMap(isReset -> isReset
+                                        ? Mono.empty()
+                                        : refund(
+                                                slot,
+                                                keys.counts(List.of(claim)),
+                                                ScriptRequest.refund(part, List.of(claim))))));
     }
 
     @Override
     public Mono<Void> refund(List<Claim> claims) {
         return inEachSlot(
-                        claims,
-                        claim -> claim,
-                        (slot, all) -> togetherOrApart(
-                                all,
-                                giveBack(slot, counts(all), OLDEST, OLDEST, all),
-                                claim -> giveBack(slot, counts(claim), OLDEST, OLDEST, List.of(claim))))
-                .then();
+                claims,
+                (slot, all) -> router.togetherOrEach(
+                        all, refundOldest(slot, all), claim -> refundOldest(slot, List.of(claim))));
     }
 
-    private Mono<Object> giveBack(int slot, byte[][] keys, byte[] takenAt, byte[] micros, List<Claim> claims) {
-        byte[][] arguments = arguments(takenAt, micros, claims);
-        return ask(slot, keys, (server, first, then) -> server.refund().run(first, then, keys, arguments));
+    private Mono<Object> refundOldest(int slot, List<Claim> claims) {
+        return refund(slot, keys.counts(claims), ScriptRequest.refundOldest(claims));
+    }
+
+    private Mono<Object> refund(int slot, byte[][] names, byte[] request) {
+        return router.send(slot, names, (server, first, then) -> server.refund().run(first, then, names, request));
     }
 
     /** Returns when a count was last reset, in microseconds; empty if it never was, or too long ago to matter. */
     private Mono<Double> resetAt(int slot, Claim claim) {
-        byte[] mark = mark(claim, "");
-        return ask(
+        byte[] mark = keys.resetMark(claim);
+        return router.send(
                         slot,
                         new byte[][] {mark},
-                        (server, first, then) -> first.ask(commands -> commands.getrange(mark, 0, -1)))
+                        (server, first, then) -> first.send(commands -> commands.getrange(mark, 0, -1)))
                 .map(text -> new String(text, StandardCharsets.US_ASCII))
                 // A foreign value is not a reset, here or in the script; the script also reads 0x1f and 1e3 as numbers.
                 .filter(NUMBER.asMatchPredicate())
@@ -341,30 +283,21 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     @Override
     public Mono<Void> reset(List<Claim> claims) {
         return inEachSlot(
-                        claims,
-                        claim -> claim,
-                        (slot, all) -> togetherOrApart(
-                                all,
-                                reset(slot, countsAndMarks(all), reaches(all)),
-                                claim -> reset(slot, counts(claim), NOTHING)
-                                        .then(reset(slot, marks(claim), reaches(List.of(claim))))))
-                .then();
+                claims,
+                (slot, all) -> router.togetherOrEach(
+                        all,
+                        reset(slot, keys.countsAndResetMarks(all), all),
+                        claim -> reset(slot, keys.counts(List.of(claim)), List.of())
+                                .then(reset(slot, new byte[][] {keys.resetMark(claim)}, List.of(claim)))));
     }
 
-    private Mono<Object> reset(int slot, byte[][] keys, byte[][] reaches) {
-        return ask(slot, keys, (server, first, then) -> server.reset().run(first, then, keys, reaches));
+    private Mono<Object> reset(int slot, byte[][] names, List<Claim> marked) {
+        byte[] request = ScriptRequest.reset(marked);
+        return router.send(slot, names, (server, first, then) -> server.reset().run(first, then, names, request));
     }
 
-    /**
-     * Runs one command for all claims. While their slot is being migrated, Redis refuses that without doing anything;
-     * then each claim gets a command of its own.
-     */
-    private Mono<Void> togetherOrApart(List<Claim> all, Mono<?> together, Function<Claim, Mono<?>> apart) {
-        return together.then()
-                .onErrorResume(
-                        e -> e.getCause() != null && Redirect.isTornApart(e.getCause()),
-                        e -> atTheSameTime(all, claim -> apart.apply(claim).then())
-                                .then());
+    private Mono<Void> inEachSlot(List<Claim> claims, BiFunction<Integer, List<Claim>, Mono<Void>> request) {
+        return router.inEachSlot(claims, Function.identity(), request).then();
     }
 
     /**
@@ -377,7 +310,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         if (settlements.isEmpty()) {
             return settle(0, settlements);
         }
-        return inEachSlot(settlements, Settlement::claim, this::settle)
+        return router.inEachSlot(settlements, Settlement::claim, this::settle)
                 .collectList()
                 .map(parts -> parts.size() == 1
                         ? parts.get(0)
@@ -386,55 +319,24 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     private Mono<Decision> settle(int slot, List<Settlement> settlements) {
-        byte[][] keys = settledKeys(settlements);
-        // Deferred, so that the ages are computed when the command is sent.
-        return ask(
+        byte[][] names = keys.countsAndSettlementMarks(settlements);
+        return router.send(
                         slot,
-                        keys,
+                        names,
+                        // The request is made when it is sent, because it has the ages of the hits at that time.
                         (server, first, then) ->
-                                Mono.defer(() -> server.settle().run(first, then, keys, hits(settlements))))
-                .map(RedisStore::integers)
-                .map(reply -> Decision.ofPeek(Source.REDIS, at(reply), settledUsages(settlements, reply)));
+                                server.settle().run(first, then, names, clock -> ScriptRequest.settle(settlements)))
+                .map(reply -> settled(settlements, new ScriptReply((byte[]) reply)));
     }
 
-    /** Runs one request for each slot at the same time. A failing slot does not stop the others. */
-    private <E, T> Flux<T> inEachSlot(
-            List<E> all, Function<E, Claim> claim, BiFunction<Integer, List<E>, Mono<T>> ask) {
-        return Flux.defer(() ->
-                        atTheSameTime(bySlot(all, claim).entrySet(), slot -> ask.apply(slot.getKey(), slot.getValue())))
-                .onErrorMap(Exceptions::isMultiple, Errors::oneOf);
-    }
-
-    /**
-     * Emits all replies. With several requests, the thread that subscribes also emits the replies that arrive while it
-     * is subscribing; publishOn moves them to the right scheduler.
-     */
-    private <E, T> Flux<T> atTheSameTime(Collection<E> all, Function<E, Mono<T>> ask) {
-        return all.size() == 1
-                ? ask.apply(all.iterator().next()).flux()
-                : Flux.fromIterable(all).flatMapDelayError(ask, MOST_SLOTS, 1).publishOn(delivery.scheduler());
-    }
-
-    private <T> Mono<T> ask(int slot, byte[][] keys, Server.Errand<T> errand) {
-        Server known = servers.known(slot);
-        Mono<Server> server = known == null ? servers.find(slot) : Mono.just(known);
-        return server.flatMap(found -> found.ask(errand))
-                .publishOn(delivery.scheduler())
-                .onErrorMap(e -> Errors.translate(e, keys));
-    }
-
-    private int slotOf(Claim claim) {
-        return servers.areMany() ? servers.slotOf(claim) : 0;
-    }
-
-    /** Groups by slot, in ascending order. */
-    private <E> SortedMap<Integer, List<E>> bySlot(List<E> all, Function<E, Claim> claim) {
-        SortedMap<Integer, List<E>> bySlot = new TreeMap<>();
-        for (E one : all) {
-            bySlot.computeIfAbsent(slotOf(claim.apply(one)), slot -> new ArrayList<>())
-                    .add(one);
+    private static Decision settled(List<Settlement> settlements, ScriptReply reply) {
+        List<Usage> usages = new ArrayList<>(settlements.size());
+        for (int i = 0; i < settlements.size(); i++) {
+            if (reply.status(i) != ScriptReply.Status.FOREIGN) {
+                usages.add(reply.usage(i, settlements.get(i).claim()));
+            }
         }
-        return bySlot;
+        return Decision.ofPeek(Source.REDIS, reply.millis(), usages);
     }
 
     /** Connects and loads the scripts; in Redis Cluster on every node. It is an error if no node can be reached. */
@@ -445,7 +347,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<Void> prepare(String part) {
-        return servers.prepare(part)
+        return topology.prepare(part)
                 .publishOn(delivery.scheduler())
                 .onErrorMap(e -> Errors.translate(e, new byte[0][]));
     }
@@ -461,26 +363,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      */
     @Override
     public String part(List<Claim> claims) {
-        if (!servers.areMany() || claims.isEmpty()) {
-            return "";
-        }
-        String first = servers.nameOf(slotOf(claims.get(0)));
-        Set<String> others = Set.of();
-        for (int i = 1; i < claims.size() && !first.isEmpty(); i++) {
-            String name = servers.nameOf(slotOf(claims.get(i)));
-            if (name.isEmpty()) {
-                return "";
-            }
-            if (!name.equals(first)) {
-                others = others.isEmpty() ? new TreeSet<>() : others;
-                others.add(name);
-            }
-        }
-        if (others.isEmpty()) {
-            return first;
-        }
-        others.add(first);
-        return String.join(" and ", others);
+        return router.namesOfOwners(claims);
     }
 
     /** Closes the store's connections, not the caller's client. Does not wait; see {@link #closeLater()}. */
@@ -501,139 +384,10 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return closing;
     }
 
-    private byte[][] counts(List<Claim> claims) {
-        return keys(claims, this::count);
-    }
-
-    private byte[][] counts(Claim claim) {
-        return new byte[][] {count(claim)};
-    }
-
-    /** Returns the key that holds the time of the last reset. */
-    private byte[][] marks(Claim claim) {
-        return new byte[][] {mark(claim, "")};
-    }
-
-    private byte[][] countsAndMarks(List<Claim> claims) {
-        return concat(counts(claims), keys(claims, claim -> mark(claim, "")));
-    }
-
-    private static byte[][] keys(List<Claim> claims, Function<Claim, byte[]> key) {
-        return claims.stream().map(key).toArray(byte[][]::new);
-    }
-
-    private static byte[][] concat(byte[][] some, byte[][] others) {
-        byte[][] all = Arrays.copyOf(some, some.length + others.length);
-        System.arraycopy(others, 0, all, some.length, others.length);
-        return all;
-    }
-
-    /** Returns two keys for each settlement: that of its count, and that of the mark that it has been charged. */
-    private byte[][] settledKeys(List<Settlement> settlements) {
-        byte[][] keys = new byte[2 * settlements.size()][];
-        int k = 0;
-        for (Settlement settlement : settlements) {
-            keys[k++] = count(settlement.claim());
-            keys[k++] = mark(settlement.claim(), settlement.id());
-        }
-        return keys;
-    }
-
-    private byte[] count(Claim claim) {
-        return ascii(prefix + claim.identity());
-    }
-
-    private byte[] mark(Claim claim, String id) {
-        return ascii(prefix + claim.identity() + MARK + id);
-    }
-
-    private static byte[][] reaches(List<Claim> claims) {
-        return keys(claims, claim -> number(claim.limit().reach().toMillis()));
-    }
-
-    private static byte[][] arguments(byte[] takenAt, byte[] micros, List<Claim> claims) {
-        byte[][] arguments = new byte[2 + ARGUMENTS * claims.size()][];
-        int a = 0;
-        arguments[a++] = takenAt;
-        arguments[a++] = micros;
-        for (Claim claim : claims) {
-            Limit limit = claim.limit();
-            arguments[a++] = kind(limit);
-            arguments[a++] = number(limit.permits());
-            arguments[a++] = number(limit.window().toMillis());
-            arguments[a++] = number(limit.resolution().toMillis());
-            arguments[a++] = number(claim.permits());
-        }
-        return arguments;
-    }
-
-    private static byte[][] hits(List<Settlement> settlements) {
-        List<byte[]> arguments = new ArrayList<>();
-        for (Settlement settlement : settlements) {
-            Limit limit = settlement.claim().limit();
-            List<Hits> ages = settlement.ages();
-            arguments.add(kind(limit));
-            arguments.add(number(limit.permits()));
-            arguments.add(number(limit.window().toMillis()));
-            arguments.add(number(limit.resolution().toMillis()));
-            arguments.add(number(ages.size()));
-            for (Hits some : ages) {
-                arguments.add(number(some.fromMillis()));
-                arguments.add(number(some.toMillis()));
-                arguments.add(number(some.permits()));
-            }
-        }
-        return arguments.toArray(byte[][]::new);
-    }
-
-    private static byte[] kind(Limit limit) {
-        return limit.algorithm() == Algorithm.LOG ? LOG : limit.isAlignedToClock() ? CLOCK : COUNTER;
-    }
-
-    private static byte[] number(long number) {
-        return ascii(Long.toString(number));
-    }
-
-    @SuppressWarnings("unchecked") // a script's reply is a list, and ours hold nothing but integers
-    private static List<Long> integers(Object reply) {
-        return (List<Long>) reply;
-    }
-
-    private static long at(List<Long> reply) {
-        return reply.get(0);
-    }
-
-    private static List<Usage> settledUsages(List<Settlement> settlements, List<Long> reply) {
-        List<Usage> usages = new ArrayList<>(settlements.size());
-        for (int i = 0; i < settlements.size(); i++) {
-            int r = 1 + REPLIES * i;
-            if (reply.get(r) != FOREIGN) {
-                usages.add(usage(settlements.get(i).claim(), reply, r));
-            }
-        }
-        return usages;
-    }
-
-    private static Usage usage(Claim claim, List<Long> reply, int r) {
-        long now = at(reply);
-        return claim.limit().algorithm() == Algorithm.LOG
-                ? Usage.of(claim, reply.get(r + 1), false, reply.get(r + 2), reply.get(r + 3))
-                : Usage.ofCounter(
-                        claim,
-                        new CounterState(reply.get(r + 3), reply.get(r + 1), reply.get(r + 2)),
-                        false,
-                        false,
-                        now);
-    }
-
-    private static byte[] ascii(String text) {
-        return text.getBytes(StandardCharsets.US_ASCII);
-    }
-
     /** Returns a description for logs. */
     @Override
     public String toString() {
-        return "RedisStore[" + prefix + "*]";
+        return "RedisStore[" + keys + "]";
     }
 
     /** Builder of a {@link RedisStore}. Not thread-safe. */
@@ -641,7 +395,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
         private static final Pattern NAMESPACE = Pattern.compile("[A-Za-z0-9._:-]{1,64}");
 
-        private final BiFunction<Server.Settings, List<RedisURI>, Servers> servers;
+        private final BiFunction<Server.Settings, List<RedisURI>, Topology> topology;
         private List<RedisURI> nodes = List.of();
         private Duration longestPeek = Duration.ofMillis(50);
         private String namespace = "spillgate";
@@ -649,8 +403,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         private Coalescing coalescing = Coalescing.AT_FIRST;
         private UnaryOperator<String> change = UnaryOperator.identity();
 
-        private Builder(BiFunction<Server.Settings, List<RedisURI>, Servers> servers) {
-            this.servers = servers;
+        private Builder(BiFunction<Server.Settings, List<RedisURI>, Topology> topology) {
+            this.topology = topology;
         }
 
         /**
@@ -751,21 +505,6 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         Builder scripts(UnaryOperator<String> change) {
             this.change = change;
             return this;
-        }
-
-        private Server.Scripts scripts() {
-            return new Server.Scripts(
-                    Script.of(
-                            ScriptOutputType.VALUE,
-                            change,
-                            "counts.lua",
-                            "counter.lua",
-                            "one-counter.lua",
-                            "log.lua",
-                            "decide.lua"),
-                    Script.of(ScriptOutputType.STATUS, change, "counts.lua", "counter.lua", "log.lua", "refund.lua"),
-                    Script.of(ScriptOutputType.STATUS, change, "counts.lua", "reset.lua"),
-                    Script.of(ScriptOutputType.MULTI, change, "counts.lua", "counter.lua", "log.lua", "settle.lua"));
         }
 
         /**

@@ -8,37 +8,36 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Finds out whether a server may decide. A replica takes no charge, and tells what was so a while ago; it would be
- * asked for all that, as long as nobody is admitted. A Sentinel has no counts at all, only the address of whoever has
- * them.
+ * Checks that a server is a primary. A replica rejects charges but would go on denying from stale data, which would
+ * hide the misconfiguration. A Sentinel has no counts, only the address of the primary.
  */
 final class Role {
 
     private static final String REPLICA = "slave";
     private static final String SENTINEL = "sentinel";
 
-    /** So many names of primaries that a Sentinel watches are told. */
+    /** How many of a Sentinel's primaries the error names. */
     private static final int MOST_NAMES = 3;
 
     private Role() {}
 
     /**
-     * Asks the server, and waits for what it says. One that does not say is let pass, because the user may not ask, or
-     * because it has no such command, as proxies have none: if it is a replica, the first charge will tell.
+     * Waits for the server's role. A server that refuses the command is accepted, because users and proxies may not
+     * have it: if it is a replica, the first charge fails.
      *
-     * @return the connection; it is closed, if there is no other use for it
-     * @throws io.github.spillgate.LimitStoreUnreachableException if it is a replica, or a Sentinel
+     * @return the connection; it is closed if the check fails
+     * @throws io.github.spillgate.LimitStoreUnreachableException if the server is a replica or a Sentinel
      */
-    static StatefulRedisConnection<byte[], byte[]> primary(StatefulRedisConnection<byte[], byte[]> connection) {
+    static StatefulRedisConnection<byte[], byte[]> requirePrimary(StatefulRedisConnection<byte[], byte[]> connection) {
         try {
-            List<Object> role = LettuceFutures.awaitOrCancel(
+            List<Object> reply = LettuceFutures.awaitOrCancel(
                     connection.async().role(), connection.getTimeout().toNanos(), TimeUnit.NANOSECONDS);
-            String is = text(role.get(0));
-            if (is.equals(REPLICA)) {
-                throw Errors.replica(text(role.get(1)) + ":" + role.get(2));
+            String role = text(reply.get(0));
+            if (role.equals(REPLICA)) {
+                throw Errors.replica(text(reply.get(1)) + ":" + reply.get(2));
             }
-            if (is.equals(SENTINEL)) {
-                throw Errors.sentinel(((List<?>) role.get(1))
+            if (role.equals(SENTINEL)) {
+                throw Errors.sentinel(((List<?>) reply.get(1))
                         .stream().limit(MOST_NAMES).map(Role::text).toList());
             }
         } catch (RedisCommandExecutionException e) {
@@ -50,7 +49,7 @@ final class Role {
         return connection;
     }
 
-    private static String text(Object said) {
-        return said instanceof byte[] bytes ? new String(bytes, StandardCharsets.UTF_8) : String.valueOf(said);
+    private static String text(Object part) {
+        return part instanceof byte[] bytes ? new String(bytes, StandardCharsets.UTF_8) : String.valueOf(part);
     }
 }

@@ -10,7 +10,7 @@ import java.util.Arrays;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 
-/** A script as Redis gets it: its text, and the digest of the text, by which it is called. */
+/** A script: its text, and the digest of the text, by which Redis knows it. */
 final class Script {
 
     private final byte[] text;
@@ -24,10 +24,11 @@ final class Script {
     }
 
     /**
-     * Puts a script together from its parts.
+     * Reads a script from several files.
      *
-     * @param change the identity, but for tests of the clock
-     * @param parts the files, each of which may use what stands in those before it
+     * @param output the type of its reply
+     * @param change changes the text; tests replace the clock
+     * @param parts the files; each may use the local variables of the earlier ones
      */
     static Script of(ScriptOutputType output, UnaryOperator<String> change, String... parts) {
         String text = Arrays.stream(parts).map(Script::read).collect(Collectors.joining("\n"));

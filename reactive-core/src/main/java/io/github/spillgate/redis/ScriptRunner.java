@@ -9,7 +9,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Runs one script by its digest, and loads it where Redis does not know it: at first, and after a restart, a failover
+ * Runs one script by its digest, and loads it if Redis does not know it: at first use, and after a restart, a failover
  * or a SCRIPT FLUSH.
  *
  * <p>Thousands of calls may be in flight when Redis loses the script, and each fails. One of them loads it; the others
@@ -45,34 +45,36 @@ final class ScriptRunner {
     }
 
     /**
-     * Returns the script's reply, on the connection's thread.
+     * Runs the script; its reply is emitted on the connection's thread.
      *
-     * @param first where it is run
-     * @param then where it is run again if it had to be loaded
+     * @param first sends the script
+     * @param then sends it again if it had to be loaded
      */
-    Mono<Object> run(CommandSender first, CommandSender then, byte[][] keys, byte[][] arguments) {
-        return run(first, then, keys, clock -> arguments);
+    Mono<Object> run(CommandSender first, CommandSender then, byte[][] keys, byte[] request) {
+        return run(first, then, keys, clock -> request);
     }
 
     /**
-     * Runs the script like {@link #run(CommandSender, CommandSender, byte[][], byte[][])}, with arguments that depend
-     * on the server's clock.
+     * Runs the script with a request that is made when it is sent, for example because it depends on the server's
+     * clock.
      */
-    Mono<Object> run(CommandSender first, CommandSender then, byte[][] keys, Function<RedisClock, byte[][]> arguments) {
-        return run(first, then, keys, arguments, TRIES);
+    Mono<Object> run(CommandSender first, CommandSender then, byte[][] keys, Function<RedisClock, byte[]> request) {
+        return run(first, then, keys, request, TRIES);
     }
 
     /**
-     * Loads the script, whether Redis knows it or not. For a user who may run scripts but not load them it is enough
+     * Loads the script, whether Redis knows it or not. For a user that may run scripts but not load them it is enough
      * that Redis knows it.
      */
     Mono<Void> load() {
         return Mono.defer(() -> loadAfter(completed.get())).then().onErrorResume(Errors::isRefusal, this::checkKnown);
     }
 
-    /** Calls the script without keys, to which it replies with an error of its own. */
+    /** Runs the script without keys and request, which no script accepts. */
     private Mono<Void> checkKnown(Throwable loadRefused) {
-        return call(connection, NONE, clock -> NONE)
+        return connection
+                .<Object>send(commands ->
+                        commands.evalsha(script.sha1(), script.output(), NONE).next())
                 .onErrorResume(
                         RedisCommandExecutionException.class,
                         e -> e instanceof RedisNoScriptException
@@ -82,33 +84,29 @@ final class ScriptRunner {
     }
 
     private Mono<Object> run(
-            CommandSender asked,
-            CommandSender then,
-            byte[][] keys,
-            Function<RedisClock, byte[][]> arguments,
-            int tries) {
+            CommandSender first, CommandSender then, byte[][] keys, Function<RedisClock, byte[]> request, int tries) {
         return Mono.defer(() -> {
             Load known = completed.get();
-            Mono<Object> reply = call(asked, keys, arguments);
+            Mono<Object> reply = call(first, keys, request);
             return tries == 0
                     ? reply
                     : reply.onErrorResume(
                             RedisNoScriptException.class,
                             e -> loadAfter(known)
                                     .publishOn(Schedulers.parallel())
-                                    .then(run(then, then, keys, arguments, tries - 1)));
+                                    .then(run(then, then, keys, request, tries - 1)));
         });
     }
 
-    private Mono<Object> call(CommandSender asked, byte[][] keys, Function<RedisClock, byte[][]> arguments) {
-        return asked.ask(
-                (commands, clock) -> commands.evalsha(script.sha1(), script.output(), keys, arguments.apply(clock))
+    private Mono<Object> call(CommandSender sender, byte[][] keys, Function<RedisClock, byte[]> request) {
+        return sender.send(
+                (commands, clock) -> commands.evalsha(script.sha1(), script.output(), keys, request.apply(clock))
                         .next());
     }
 
     /** Waits for a load on the current connection that is newer than the known one: another call's, or a new one. */
     private Mono<String> loadAfter(@Nullable Load known) {
-        return connection.opened().onErrorMap(Errors::notAsked).flatMap(open -> {
+        return connection.opened().onErrorMap(Errors::notSent).flatMap(open -> {
             Load current = newest.get();
             while (current == null || current == known || current.on != open) {
                 Load next = new Load(open, current == null ? 1 : current.number + 1);
@@ -125,7 +123,7 @@ final class ScriptRunner {
 
         private final OpenConnection on;
 
-        /** The greater, the newer. */
+        /** The number of the load; a newer load has a higher one. */
         private final long number;
 
         /** Cached, so that it is sent once, whatever the number of callers, and goes on if a caller cancels. */
@@ -134,8 +132,8 @@ final class ScriptRunner {
         Load(OpenConnection on, long number) {
             this.on = on;
             this.number = number;
-            done = on.<String>ask(commands -> commands.scriptLoad(script.text()))
-                    .onErrorMap(Errors::notAsked)
+            done = on.<String>send(commands -> commands.scriptLoad(script.text()))
+                    .onErrorMap(Errors::notSent)
                     .doOnSuccess(sha1 -> complete())
                     .doOnError(e -> newest.compareAndSet(this, completed.get()))
                     .cache();

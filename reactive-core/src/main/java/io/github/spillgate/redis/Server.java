@@ -2,26 +2,27 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.lettuce.core.RedisCommandExecutionException;
-import java.nio.charset.StandardCharsets;
+import io.lettuce.core.ScriptOutputType;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
+import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-/** One Redis: the connection to it, the scripts that it knows, and the decisions that wait for it. */
+/** One Redis server: its connection, its scripts, and the decisions that wait for it. */
 final class Server {
 
-    /** How often somebody is sent on. In a cluster that is well, once is enough. */
+    /** The highest number of redirects of one command. A stable cluster needs at most one. */
     private static final int MOST_REDIRECTS = 5;
 
     private final String name;
     private final Connection connection;
-    private final BiFunction<Redirect, Server, Mono<Redirect.Target>> elsewhere;
-    private final Runnable outOfCluster;
-    private final byte[] prefix;
+    private final BiFunction<Redirect, Server, Mono<Redirect.Target>> redirects;
+    private final Runnable onClusterDown;
+    private final CountKeys keys;
     private final Coalescing coalescing;
     private final Delivery delivery;
     private final ScriptRunner decide;
@@ -34,22 +35,21 @@ final class Server {
     /**
      * A server.
      *
-     * @param name what tells it from the others
-     * @param elsewhere whom to ask instead, where this one says that another has what it was asked for; empty if there
-     *     is no other
-     * @param outOfCluster what to do where this one says that it has no part in the cluster
+     * @param name the name, unique within the topology
+     * @param redirects returns the target of a redirect by this server; empty if there is no other server
+     * @param onClusterDown called if this server replies that its cluster is down
      */
     Server(
             String name,
             Connection connection,
             Settings settings,
-            BiFunction<Redirect, Server, Mono<Redirect.Target>> elsewhere,
-            Runnable outOfCluster) {
+            BiFunction<Redirect, Server, Mono<Redirect.Target>> redirects,
+            Runnable onClusterDown) {
         this.name = name;
         this.connection = connection;
-        this.elsewhere = elsewhere;
-        this.outOfCluster = outOfCluster;
-        this.prefix = settings.prefix().getBytes(StandardCharsets.US_ASCII);
+        this.redirects = redirects;
+        this.onClusterDown = onClusterDown;
+        this.keys = settings.keys();
         this.coalescing = settings.coalescing();
         this.delivery = settings.delivery();
         this.decide = new ScriptRunner(connection, settings.scripts().decide());
@@ -78,32 +78,32 @@ final class Server {
         return settle;
     }
 
-    /** Has a decision made, together with others that come at the same time. */
-    void decide(PendingDecision asked) {
-        // First, for those who hold all the places may wait on a connection that only who comes next replaces.
+    /** Decides, batched with other decisions. */
+    void decide(PendingDecision decision) {
+        // First, because all waiters may depend on a connection that only the next caller replaces.
         OpenConnection open = connection.ifOpen();
-        Coalescer here = open == null ? null : coalescerOn(open);
-        if (!coalescing.admits(asked, waiting)) {
+        Coalescer current = open == null ? null : coalescerOn(open);
+        if (!coalescing.admits(decision, waiting)) {
             return;
         }
-        if (here != null) {
-            here.add(asked);
+        if (current != null) {
+            current.add(decision);
         } else {
-            connection.opened().subscribe(opened -> coalescerOn(opened).add(asked), error -> {
+            connection.opened().subscribe(opened -> coalescerOn(opened).add(decision), error -> {
                 waiting.decrementAndGet();
-                delivery.deliver(() -> asked.fail(Errors.translate(error)));
+                delivery.deliver(() -> decision.fail(Errors.translate(error)));
             });
         }
     }
 
-    /** That of this connection, or, if there is another connection by now, of that one. */
+    /** Returns the coalescer of this connection or, if there is a newer connection, of that one. */
     private Coalescer coalescerOn(OpenConnection open) {
         while (true) {
             Coalescer known = coalescer.get();
             if (known != null && !known.isOlderThan(open)) {
                 return known;
             }
-            Coalescer next = new Coalescer(open, batch -> decide(batch, open), prefix, coalescing, waiting, delivery);
+            Coalescer next = new Coalescer(open, batch -> decide(batch, open), keys, coalescing, waiting, delivery);
             if (coalescer.compareAndSet(known, next)) {
                 if (known != null) {
                     known.end(new LimitStoreUnavailableException(
@@ -115,57 +115,55 @@ final class Server {
     }
 
     private Mono<Object> decide(Batch batch, OpenConnection open) {
-        byte[][] keys = batch.keys();
-        return ask(
-                open,
-                connection,
-                (server, first, then) ->
-                        server.decide.run(first, then, keys, clock -> new byte[][] {batch.argument(clock)}));
+        byte[][] names = batch.keys();
+        return send(open, connection, (server, first, then) -> server.decide.run(first, then, names, batch::request));
     }
 
-    /** Asks this server, or whichever it says is the one to ask. */
-    <T> Mono<T> ask(Errand<T> errand) {
-        return ask(connection, connection, errand);
+    /** Sends a command to this server, and follows its redirects. */
+    <T> Mono<T> send(RedirectableCommand<T> command) {
+        return send(connection, connection, command);
     }
 
-    private <T> Mono<T> ask(CommandSender first, CommandSender then, Errand<T> errand) {
-        return ask(first, then, errand, MOST_REDIRECTS);
+    private <T> Mono<T> send(CommandSender first, CommandSender then, RedirectableCommand<T> command) {
+        return send(first, then, command, MOST_REDIRECTS);
     }
 
-    private <T> Mono<T> ask(CommandSender first, CommandSender then, Errand<T> errand, int redirects) {
-        return errand.on(this, first, then).onErrorResume(RedisCommandExecutionException.class, said -> {
-            Redirect to = Redirect.in(said);
-            if (to == null) {
-                if (Redirect.isOutOfCluster(said)) {
-                    outOfCluster.run();
+    private <T> Mono<T> send(
+            CommandSender first, CommandSender then, RedirectableCommand<T> command, int redirectsLeft) {
+        return command.sendTo(this, first, then).onErrorResume(RedisCommandExecutionException.class, error -> {
+            Redirect redirect = Redirect.parse(error);
+            if (redirect == null) {
+                if (Redirect.isClusterDown(error)) {
+                    onClusterDown.run();
                 }
-                return Mono.error(said);
+                return Mono.error(error);
             }
-            if (redirects == 0) {
+            if (redirectsLeft == 0) {
                 return Mono.error(new LimitStoreUnavailableException(
-                        "Redis cannot decide: its nodes disagree on the owner of slot " + to.slot(), said));
+                        "Redis cannot decide: its nodes disagree on the owner of slot " + redirect.slot(), error));
             }
             // Off the connection's thread, which has replies to read.
-            return elsewhere
-                    .apply(to, this)
-                    .switchIfEmpty(Mono.error(said))
+            return redirects
+                    .apply(redirect, this)
+                    .switchIfEmpty(Mono.error(error))
                     .publishOn(Schedulers.parallel())
-                    .flatMap(target -> target.server().ask(target.asks(), target.asks(), errand, redirects - 1));
+                    .flatMap(target ->
+                            target.server().send(target.sender(), target.sender(), command, redirectsLeft - 1));
         });
     }
 
-    /** Connects, and loads the scripts. */
+    /** Connects and loads the scripts. */
     Mono<Void> prepare() {
         return Mono.when(decide.load(), refund.load(), reset.load(), settle.load());
     }
 
-    /** Closes the connection, and tells when it is closed. */
+    /** Begins to close the connection; the result completes once it is closed. */
     CompletableFuture<Void> beginClosing() {
         return connection.beginClosing();
     }
 
-    /** It has no part in the cluster any more: whoever waits for it has asked nothing, and another one decides. */
-    void leave() {
+    /** Closes the connection, because this server owns no slot any more. Waiting decisions fail without a charge. */
+    void closeWithoutSlots() {
         connection.close(() -> new LimitStoreUnavailableException(
                 "Redis cannot decide: " + name + " no longer owns a slot of the cluster", null));
     }
@@ -175,31 +173,76 @@ final class Server {
         return name;
     }
 
-    /** What a server is to be asked, or another one in its place. */
+    /** A command for a server, or for another server after a redirect. */
     @FunctionalInterface
-    interface Errand<T> {
+    interface RedirectableCommand<T> {
 
-        /** Asks, and if that takes more than one question, goes on there. */
-        Mono<T> on(Server server, CommandSender first, CommandSender then);
+        /**
+         * Sends the command.
+         *
+         * @param server the server
+         * @param first sends the command
+         * @param then sends it again, or sends the next command
+         */
+        Mono<T> sendTo(Server server, CommandSender first, CommandSender then);
     }
 
     /**
-     * What all servers of one store have in common.
+     * The settings that all servers of one store share.
      *
-     * @param prefix what the names of counts begin with
-     * @param scripts what is run there
-     * @param coalescing how far decisions are put together
-     * @param delivery where answers are delivered
+     * @param keys the keys of the counts
+     * @param scripts the scripts
+     * @param coalescing the bounds of batches
+     * @param delivery emits the decisions
      */
-    record Settings(String prefix, Scripts scripts, Coalescing coalescing, Delivery delivery) {}
+    record Settings(CountKeys keys, Scripts scripts, Coalescing coalescing, Delivery delivery) {}
 
     /**
      * The scripts of a store.
      *
-     * @param decide decides on a batch
-     * @param refund gives back
-     * @param reset forgets
-     * @param settle charges what was admitted elsewhere
+     * @param decide decides a batch
+     * @param refund refunds permits
+     * @param reset deletes counts
+     * @param settle charges permits that were granted elsewhere
      */
-    record Scripts(Script decide, Script refund, Script reset, Script settle) {}
+    record Scripts(Script decide, Script refund, Script reset, Script settle) {
+
+        /**
+         * Reads the scripts.
+         *
+         * @param change changes the text of each script; tests replace the clock
+         */
+        static Scripts load(UnaryOperator<String> change) {
+            return new Scripts(
+                    Script.of(
+                            ScriptOutputType.VALUE,
+                            change,
+                            "counts.lua",
+                            "wire.lua",
+                            "counter.lua",
+                            "one-counter.lua",
+                            "log.lua",
+                            "codec.lua",
+                            "decide.lua"),
+                    Script.of(
+                            ScriptOutputType.STATUS,
+                            change,
+                            "counts.lua",
+                            "wire.lua",
+                            "counter.lua",
+                            "log.lua",
+                            "codec.lua",
+                            "refund.lua"),
+                    Script.of(ScriptOutputType.STATUS, change, "counts.lua", "reset.lua"),
+                    Script.of(
+                            ScriptOutputType.VALUE,
+                            change,
+                            "counts.lua",
+                            "wire.lua",
+                            "counter.lua",
+                            "log.lua",
+                            "codec.lua",
+                            "settle.lua"));
+        }
+    }
 }

@@ -1,13 +1,14 @@
--- counter.lua: how a counter is read, tested and written.
+-- counter.lua: reads, tests and writes a counter.
 
-local EXACT = 9007199254740992 -- what is less than this has not been rounded
+local EXACT = 9007199254740992 -- a double below this is an integer that was not rounded
 
--- The counter as it is now: windows that have passed are passed on; nil if the value is foreign.
-local function readCounter(key, kind, permits, window)
-  local opening = kind == 'clock' and now - now % window or now
+-- Returns the counter in the current window, or nil if the value is foreign.
+local function readCounter(key, limit)
+  local window = limit.window
+  local opening = limit.isAligned and now - now % window or now
   local bytes = read(key)
   if bytes == '' then
-    return {key = key, window = window, previous = 0, current = 0, start = opening}
+    return {key = key, limit = limit, previous = 0, current = 0, start = opening}
   end
   if not bytes or #bytes ~= 23 then
     return nil
@@ -17,8 +18,8 @@ local function readCounter(key, kind, permits, window)
     return nil
   end
   if start > opening then
-    -- All counts as taken now, and as one full window at most.
-    return {key = key, window = window, previous = 0, current = max(current, min(previous + current, permits)),
+    -- The clock was set back: all permits count as taken now, those of the previous window up to one full window.
+    return {key = key, limit = limit, previous = 0, current = max(current, min(previous + current, limit.permits)),
       start = opening, mended = true}
   end
   local stored = start
@@ -26,9 +27,9 @@ local function readCounter(key, kind, permits, window)
     previous, current, start = current, 0, start + window
   end
   if now - start >= window or (previous == 0 and current == 0) then
-    return {key = key, window = window, previous = 0, current = 0, start = opening}
+    return {key = key, limit = limit, previous = 0, current = 0, start = opening}
   end
-  return {key = key, window = window, previous = previous, current = current, start = start, inPlace = start == stored}
+  return {key = key, limit = limit, previous = previous, current = current, start = start, inPlace = start == stored}
 end
 
 local function writeCounter(counter)
@@ -38,18 +39,19 @@ local function writeCounter(counter)
     call('SETRANGE', counter.key, '3', pack('<I7I7', counter.previous, counter.current))
   else
     call('SET', counter.key, pack('<I3I7I7I6', A_COUNTER, counter.previous, counter.current, counter.start), 'PX',
-      counter.start + 2 * counter.window - now)
+      counter.start + 2 * counter.limit.window - now)
   end
 end
 
--- previous × (1 − elapsed/window) + current + cost ≤ permits, without a division: the products of integers are exact
--- below EXACT, and rounding never turns an order around. What is equal only by rounding does not fit.
+-- Returns whether previous × (1 − elapsed/window) + current + cost ≤ permits, without a division. Products of
+-- integers are exact below EXACT, and rounding never reverses an order. A cost that fits only by rounding is denied.
 local function counterFits(counter, permits, cost)
   local free = permits - counter.current - cost
   if free < 0 or free >= counter.previous then
     return free >= 0
   end
-  local taken = counter.previous * (counter.window - (now - counter.start))
-  local held = free * counter.window
+  local window = counter.limit.window
+  local taken = counter.previous * (window - (now - counter.start))
+  local held = free * window
   return taken < held or (taken == held and taken < EXACT)
 end

@@ -1,7 +1,7 @@
--- log.lua: how a log is read, changed and written.
+-- log.lua: reads, changes and writes a log.
 
--- Takes the string of a log into hand as a whole; it is then written anew.
-local function takeInHand(log)
+-- Reads the whole string of a log, so that writeLog rewrites it.
+local function loadWhole(log)
   if not log.whole then
     local length = HEAD + log.last * ENTRY
     log.bytes, log.from, log.whole = call('GETRANGE', log.key, 0, length - 1), 0, true
@@ -11,16 +11,17 @@ local function takeInHand(log)
   end
 end
 
--- The slot and the count of the n-th entry behind the head.
+-- Returns the slot and the count of the n-th entry behind the head.
 local function entry(log, n)
   local at = n - log.from
   if log.whole then
     at = HEAD + n * ENTRY
   else
     if at < 0 or (at + 1) * ENTRY > #log.bytes then
-      -- A piece that starts here; or ends here, for who is on the way back. Who goes on gets longer ones.
-      local goesOn = log.piece and (at == -1 or at == log.piece)
-      log.piece = goesOn and min(2 * log.piece, LONGEST_PIECE) or FIRST_PIECE
+      -- Reads a piece that starts with this entry or, for a loop that runs backwards, ends with it. The pieces of one
+      -- loop become longer.
+      local isNext = log.piece and (at == -1 or at == log.piece)
+      log.piece = isNext and min(2 * log.piece, LONGEST_PIECE) or FIRST_PIECE
       log.from = at == -1 and max(0, n + 1 - log.piece) or n
       log.bytes = call('GETRANGE', log.key, HEAD + log.from * ENTRY, HEAD + (log.from + log.piece) * ENTRY - 1)
       at = n - log.from
@@ -45,7 +46,7 @@ local function putEntry(log, n, slot, count)
   end
 end
 
--- The slot of the oldest entry behind the head, of which there must be one.
+-- Returns the slot of the oldest entry behind the head. There must be one.
 local function oldestOf(log)
   if not log.oldest then
     log.oldest = entry(log, log.first)
@@ -53,9 +54,8 @@ local function oldestOf(log)
   return log.oldest
 end
 
--- The log as it is now, without what has left; nil if the value is foreign. Of a limit, window and resolution are
--- looked at.
-local function readLog(key, limit, looksAtLength)
+-- Returns the log without its expired entries, or nil if the value is foreign.
+local function readLog(key, limit, checksLength)
   local bytes = read(key)
   if bytes == '' then
     return {key = key, limit = limit, bytes = '', from = 0, used = 0, newest = 0, count = 0,
@@ -74,7 +74,7 @@ local function readLog(key, limit, looksAtLength)
   if expires < gone or expires > gone + window then
     return nil
   end
-  if looksAtLength and call('STRLEN', key) ~= HEAD + room * ENTRY then
+  if checksLength and call('STRLEN', key) ~= HEAD + room * ENTRY then
     return nil
   end
 
@@ -82,7 +82,7 @@ local function readLog(key, limit, looksAtLength)
     count = count, base = base, first = first, last = last, room = room, oldest = base + oldest, expires = expires}
   local slot = floor(now / resolution)
   if newest > slot then
-    takeInHand(log)
+    loadWhole(log)
     log.newest, log.oldest = slot, nil
     log.mended = true
     while log.last > log.first do
@@ -94,7 +94,7 @@ local function readLog(key, limit, looksAtLength)
       log.last = log.last - 1
     end
   elseif gone <= now then
-    -- A hit leaves when the end of its slot is one window old.
+    -- A hit expires when the end of its slot is one window old.
     log.whole, log.used, log.count, log.first, log.last = true, 0, 0, 0, 0
     return log
   end
@@ -111,7 +111,7 @@ local function readLog(key, limit, looksAtLength)
   return log
 end
 
--- Takes away so many of the oldest hits, or all there are.
+-- Removes the oldest hits: this number of permits, or all.
 local function trimLog(log, permits)
   log.used = max(0, log.used - permits)
   while permits > 0 and log.first < log.last do
@@ -127,12 +127,13 @@ local function trimLog(log, permits)
   log.count = max(0, log.count - permits)
 end
 
--- Where the first of a log's entries is to be the n-th: what changes with nearly every hit, and what seldom does.
+-- Returns the part of the head that most hits change, for a string whose first entry is the n-th.
 local function frontOf(log, n)
   local oldest = log.first < log.last and oldestOf(log) - log.base or 0
   return pack('<I6I6I4I2I2I5', log.used, log.newest, log.count, n, log.last - log.first + n, oldest)
 end
 
+-- Returns the part of the head that few hits change.
 local function backOf(log)
   return pack('<I6I2I6', log.base, log.room, log.expires)
 end
@@ -143,8 +144,8 @@ local function writeLog(log)
     return
   end
   local gone = (log.newest + 1) * log.limit.resolution + log.limit.window
-  local isLate = log.whole or log.expires < gone
-  if isLate then
+  local changesExpiry = log.whole or log.expires < gone
+  if changesExpiry then
     log.expires = max(now + 1, gone + floor(log.limit.window / 16))
   end
   if log.whole then
@@ -155,7 +156,7 @@ local function writeLog(log)
     call('SET', log.key, 'sgL' .. frontOf(log, 0) .. backOf(log) .. entries .. spare, 'PX', log.expires - now)
     return
   end
-  if isLate then
+  if changesExpiry then
     call('SETRANGE', log.key, FRONT, frontOf(log, log.first) .. backOf(log))
     call('PEXPIRE', log.key, log.expires - now)
   else
@@ -168,11 +169,12 @@ local function addToLog(log, cost)
   if log.used == 0 then
     log.newest, log.count = slot, cost
   elseif log.newest == slot or log.last - log.first + 1 >= MOST_ENTRIES then
-    -- A log is full only where it was settled above its permits and counts denials. The newest hits stay longer then.
+    -- A log is full only if a settlement raised it above its permits and it counts denied requests. Then the newest
+    -- hits are kept longer.
     log.newest, log.count = slot, log.count + cost
   else
     if log.last == log.room then
-      takeInHand(log)
+      loadWhole(log)
     end
     if log.first == log.last then
       log.base, log.oldest, log.expires = log.newest, log.newest, 0

@@ -1,29 +1,31 @@
--- one-counter.lua: decides one question, asked once, about one counter, if it fits: what a command mostly is where
--- decisions do not come together. It stands before what logs need, for to set that up takes Redis longer than to
--- answer. decide.lua says what is asked and replied, and is left all that is not this case, or comes to nothing.
--- Nothing has been written then, for a counter takes one call.
+-- one-counter.lua: decides a single request on a single counter if it is granted, which is the most frequent command
+-- when decisions are not batched. decide.lua describes the argument and the reply, and decides everything else. Then
+-- nothing has been written, because a counter needs only one write.
+--
+-- Such a request takes Redis 16 µs with this file and 32 µs without it (median usec_per_call of EVALSHA in 200
+-- rounds, Redis 6.2 on two busy cores). Behind log.lua it would take 20 µs, because creating the functions of that file
+-- takes time. Batches of 16 and 64 counters take the same time with and without it.
 
-local LOG, ON_THE_CLOCK = 1, 3
 local LENGTH_OF_ONE = 47
 
-local asked = ARGV[1]
-local one -- the limit and the question, if there is one of each
+local one -- the only limit with the cost, if there is one request with one count
 
-if #asked == LENGTH_OF_ONE then
+if #argument == LENGTH_OF_ONE then
   local _, kind, permits, window, resolution, denied, mode, times, deadline, _, _, _, cost =
-    unpackFrom('<I2I1I7I6I6I1I1I4I7I1I2I2I7', asked)
+    unpackFrom('<I2I1I7I6I6I1I1I4I7I1I2I2I7', argument)
   if mode == 1 and times == 1 and denied == 0 and cost > 0 and not isLate(deadline) then
-    one = {kind = kind, permits = permits, window = window, resolution = resolution, cost = cost}
+    one = {isLog = kind == LOG, isAligned = kind == ALIGNED_COUNTER, permits = permits, window = window,
+      resolution = resolution, cost = cost}
   end
 end
 
-if one and one.kind ~= LOG then
+if one and not one.isLog then
   local isDone, reply = pcall(function()
-    local counter = readCounter(KEYS[1], one.kind == ON_THE_CLOCK and 'clock', one.permits, one.window)
+    local counter = readCounter(KEYS[1], one)
     if counter and counterFits(counter, one.permits, one.cost) then
       counter.current = counter.current + one.cost
       writeCounter(counter)
-      return pack('<I7I4I1I7I7I7', micros, 1, 0, counter.previous, counter.current, counter.start)
+      return pack(REPLY_OF_ONE, micros, 1, 0, counter.previous, counter.current, counter.start)
     end
   end)
   if isDone and reply then

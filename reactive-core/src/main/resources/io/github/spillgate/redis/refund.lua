@@ -1,25 +1,27 @@
--- refund.lua: gives back permits of one or more counts.
+-- refund.lua: refunds permits of one or more counts.
 --
--- KEYS          the names of the counts; no two are the same; then those of their marks, which say when they were
---               reset; or none of these, if it is known that no reset has come between
--- ARGV[1]       when they were taken, in milliseconds, to give back just those; '' to give back the oldest
--- ARGV[2]       the same in microseconds: what was taken before a reset is gone already, and is not taken off
---               what came after it
--- ARGV[5i-2 …]  of the i-th count, five each:
---                 kind        'log', 'counter' (windows from the first hit) or 'clock' (windows on the clock)
---                 permits     how many a window holds
---                 window      its length in milliseconds
---                 resolution  of a log, the length of a slot in milliseconds; else 1
---                 cost        how many to give back; no more is given back than is there
+-- KEYS      the keys of the counts; no two are equal; then the keys of their reset marks, or none of these if it is
+--           known that there was no reset
+-- ARGV[1]   the limits, see wire.lua, then
+--             mode:1      0 to refund the oldest permits, 1 to refund those of one decision
+--             at:7        the time of the decision in milliseconds; 0 without one
+--             stamp:7     the same in microseconds: a reset that came later has removed the permits already, and the
+--                         refund must not remove others; 0 without a decision
+--             then, to the end, for each count
+--               limit:2   the position of its limit
+--               cost:7    the number of permits, of which at most those that are there are refunded
 --
 -- Reply: OK.
 --
--- Error 'FOREIGN i': the value under KEYS[i] is foreign. Nothing has been changed then: all counts are read and checked
--- before the first is written.
+-- Error 'FOREIGN i': the value under KEYS[i] is foreign. Nothing has been changed, because all counts are read before
+-- the first is written.
 
-local takenAt, takenAtMicros = tonumber(ARGV[1]), tonumber(ARGV[2])
+local limits, at = readLimits()
+local mode, takenAt, stamp
+mode, takenAt, stamp, at = unpackFrom('<I1I7I7', argument, at)
+local isOldest = mode == 0
 
--- The number of the entry of this slot, if there is one.
+-- Returns the number of the entry of this slot, if there is one.
 local function find(log, slot)
   local low, high = log.first, log.last - 1
   while low <= high do
@@ -35,7 +37,7 @@ local function find(log, slot)
   end
 end
 
--- The entries behind move up by one.
+-- Removes an entry and moves the later ones up.
 local function removeEntry(log, n)
   local at = HEAD + n * ENTRY
   if log.whole then
@@ -47,8 +49,9 @@ local function removeEntry(log, n)
   log.last, log.oldest = log.last - 1, nil
 end
 
+-- Returns whether the log has changed.
 local function refundLog(log, permits)
-  if not takenAt then
+  if isOldest then
     trimLog(log, permits)
     return true
   end
@@ -73,51 +76,55 @@ local function refundLog(log, permits)
   if log.count == 0 and log.used > 0 then
     log.newest, log.count = entry(log, log.last - 1)
     log.last = log.last - 1
-    log.expires = 0 -- it follows the newest
+    log.expires = 0 -- because it follows the newest hit
   end
   return true
 end
 
+-- Returns whether the counter has changed.
 local function refundCounter(counter, permits)
   local previous, current = counter.previous, counter.current
-  if not takenAt then
+  if isOldest then
     local older = min(previous, permits)
     counter.previous = previous - older
     counter.current = max(0, current - (permits - older))
   elseif takenAt >= counter.start then
     counter.current = max(0, current - permits)
-  elseif takenAt >= counter.start - counter.window then
+  elseif takenAt >= counter.start - counter.limit.window then
     counter.previous = max(0, previous - permits)
   end
   return counter.previous ~= previous or counter.current ~= current
 end
 
+-- Returns whether the count was reset after the decision.
 local function isReset(mark)
-  local at = takenAt and mark and call('GETRANGE', mark, '0', '-1') or ''
-  return at ~= '' and takenAtMicros <= (tonumber(at) or 0)
+  local reset = not isOldest and mark and call('GETRANGE', mark, '0', '-1') or ''
+  return reset ~= '' and stamp <= (tonumber(reset) or 0)
 end
 
-local counts = {}
-local number = (#ARGV - 2) / 5
-for i = 1, number do
-  local a = 5 * i - 2
-  local kind, permits, window = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
-  if kind == 'log' then
-    counts[i] = readLog(KEYS[i], {window = window, resolution = tonumber(ARGV[a + 3])}, true)
+local counts, costs = {}, {}
+while at <= #argument do
+  local l, cost
+  l, cost, at = unpackFrom('<I2I7', argument, at)
+  local i, limit = #counts + 1, limits[l]
+  local count
+  if limit.isLog then
+    count = readLog(KEYS[i], limit, true)
   else
-    counts[i] = readCounter(KEYS[i], kind, permits, window)
+    count = readCounter(KEYS[i], limit)
   end
-  if not counts[i] then
+  if not count then
     error('FOREIGN ' .. i, 0)
   end
-  counts[i].isReset = isReset(KEYS[number + i])
+  counts[i], costs[i] = count, cost
 end
 for i, count in ipairs(counts) do
-  local a = 5 * i - 2
-  local isLog, permits = ARGV[a] == 'log', tonumber(ARGV[a + 4])
-  local isChanged = false
+  count.isReset = isReset(KEYS[#counts + i])
+end
+for i, count in ipairs(counts) do
+  local isLog, isChanged = count.limit.isLog, false
   if not count.isReset then
-    isChanged = isLog and count.used > 0 and refundLog(count, permits) or not isLog and refundCounter(count, permits)
+    isChanged = isLog and count.used > 0 and refundLog(count, costs[i]) or not isLog and refundCounter(count, costs[i])
   end
   if isChanged or count.mended then
     if isLog then

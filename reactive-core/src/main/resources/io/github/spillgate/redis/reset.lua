@@ -1,18 +1,22 @@
--- reset.lua: forgets counts, and notes when that was. The clock is that of counts.lua.
+-- reset.lua: deletes counts, and records when.
 --
--- KEYS     the names of the counts; no two are the same; then those of their marks
--- ARGV[i]  of the i-th mark, for how many milliseconds what was taken until now could still be given back
+-- KEYS      the keys of the counts; no two are equal; then the keys of their reset marks
+-- ARGV[1]   for each mark
+--             life:7   for how many milliseconds permits from before the reset could be refunded
 --
 -- Reply: OK.
 --
--- What the names hold is deleted first, whoever has written it: a Redis that is full refuses the marks else. Where a
--- count and its mark are on two nodes for a moment, each of them is all that there is.
+-- All keys are deleted first, whatever they hold, because a Redis without free memory refuses to write marks. If a
+-- count and its mark are on different nodes for a moment, one call has only counts and the other only marks.
 
-local counts = #KEYS - #ARGV
+local MARK = 7
+local marks = #ARGV[1] / MARK
+local counts = #KEYS - marks
 for i = 1, counts do
   call('DEL', KEYS[i])
 end
-for i = 1, #ARGV do
-  call('SET', KEYS[counts + i], string.format('%.0f', micros), 'PX', ARGV[i])
+for i = 1, marks do
+  local life = unpackFrom('<I7', ARGV[1], (i - 1) * MARK + 1)
+  call('SET', KEYS[counts + i], string.format('%.0f', micros), 'PX', life)
 end
 return redis.status_reply('OK')

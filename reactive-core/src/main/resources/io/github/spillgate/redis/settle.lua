@@ -1,37 +1,29 @@
--- settle.lua: charges what was admitted elsewhere, each settlement once and for itself. What is stored, and the clock,
--- are those of counts.lua.
+-- settle.lua: charges permits that were granted elsewhere. Each settlement is independent of the others and is charged
+-- once.
 --
--- KEYS[2i-1]    the name of the count of the i-th settlement
--- KEYS[2i]      its mark: whether it has been charged
--- ARGV[1 …]     of the i-th settlement, as many as there are:
---                 kind        'log', 'counter' (windows from the first hit) or 'clock' (windows on the clock)
---                 permits     how many a window holds; what is charged may pass it
---                 window      its length in milliseconds
---                 resolution  of a log, the length of a slot in milliseconds; else 1
---                 hits        how many follow, the oldest first, three of each:
---                               from     how many milliseconds ago the oldest of them can have been admitted
---                               to       how many milliseconds ago the youngest can have been
---                               permits  how many
+-- KEYS[2i-1]   the key of the count of the i-th settlement
+-- KEYS[2i]     the key of its mark, which exists once it has been charged
+-- ARGV[1]      the limits, see wire.lua, and then, to the end, for each settlement
+--                limit:2      the position of its limit; the charge may exceed it
+--                hits:4, then for each, the oldest first
+--                  from:7     the highest age of its permits in milliseconds
+--                  to:7       the lowest age of its permits in milliseconds
+--                  permits:7
 --
--- Reply, all integers: the time in milliseconds, then four of each settlement:
---   what became of it: CHARGED now; BEFORE, its mark is there; LEFT, none of it counts any more; FOREIGN, the
---     value is not ours
---   log:      used; the present; when nothing is used any more
---   counter:  previous; current; start of the window
---   foreign:  0, 0, 0
+-- Reply: the time, and the usage of each count, see wire.lua. 'granted' is 1 if the settlement has been charged now,
+-- and 0 if it was charged before, no longer counts, or the value is foreign.
 --
--- The mark is set before anything is charged, and stays as long as what was charged can count: whoever sends it again
--- after that has nothing left that counts. No settlement keeps another from being charged; so there is no error for a
--- foreign value, and what has been charged stays so if a later one fails.
+-- The mark is set before the charge, and lives as long as the charge can count: if the settlement is sent again later,
+-- none of it counts. A foreign value is a status and not an error, because it must not prevent the other charges. Those
+-- that have been made remain if a later one fails.
 
-local CHARGED, BEFORE, LEFT, FOREIGN = 0, 1, 2, 3
-local MOST_PERMITS = 4294967295 -- in one log: no entry of it, nor all of them together, pass four bytes
-local EXACT = 9007199254740991 -- doubles hold every integer up to here
+local MOST_EXACT = 9007199254740991 -- doubles hold all integers up to this one
+local MOST_PERMITS = 4294967295 -- in one log: the sum of its entries fits into four bytes
 
 -- Logs
 -- ---------------------------------------------------------------------------------------------------------------------
 
--- The hits that count, by slots: those of one slot together. A range of time counts as its youngest end.
+-- Returns the hits that still count, one entry for each slot. Permits count from the end of their range of time.
 local function slotsOf(hits, limit)
   local slots, window, resolution = {}, limit.window, limit.resolution
   for _, some in ipairs(hits) do
@@ -48,7 +40,8 @@ local function slotsOf(hits, limit)
   return slots
 end
 
--- Makes room for hits that are older than any entry can be. What counts is never older than a window.
+-- Lowers the base, so that hits can be stored that are older than all entries. No hit that counts is older than a
+-- window.
 local function lowerBase(log)
   local base = max(0, floor((now - log.limit.window) / log.limit.resolution))
   local bytes = {string.rep('\0', HEAD)}
@@ -59,7 +52,7 @@ local function lowerBase(log)
   log.bytes, log.base, log.first, log.last, log.oldest = table.concat(bytes), base, 0, log.last - log.first, nil
 end
 
--- The newest are kept where all together would be more than a log can hold. Returns how many of the hits those are.
+-- Drops the oldest permits above what a log can hold. Returns the number of new permits that are kept.
 local function fit(log, slots)
   local room = MOST_PERMITS
   for n = #slots, 1, -1 do
@@ -72,9 +65,9 @@ local function fit(log, slots)
   return MOST_PERMITS - room
 end
 
--- The entries together with the hits, both in order of time; what lies between two hits is copied as it is. Where there
--- are as many entries as a log may have, hits are added to the next later one, or the newest is made as late as they
--- are.
+-- Returns the entries merged with the hits, in order of time. Entries between two hits are copied in one piece. If the
+-- log has as many entries as it may have, a hit is added to the next later entry; if there is none, the newest entry
+-- moves to the time of the hit.
 local function merge(entries, base, slots)
   local size, merged, done = #entries / ENTRY, {}, 0
   local free = MOST_ENTRIES - size
@@ -82,7 +75,7 @@ local function merge(entries, base, slots)
     local offset, count = unpackFrom('<I5I4', entries, n * ENTRY + 1)
     return base + offset, count
   end
-  local slot, count -- of the entry that is written next: hits may still be added to it
+  local slot, count -- of the next entry to write, to which hits may still be added
   local function copyUntil(n)
     if slot then
       merged[#merged + 1] = pack('<I5I4', slot - base, count)
@@ -126,7 +119,7 @@ local function merge(entries, base, slots)
 end
 
 local function chargeLog(log, slots)
-  takeInHand(log)
+  loadWhole(log)
   local permits = fit(log, slots)
   if log.first == log.last or slots[1].slot < log.base then
     lowerBase(log)
@@ -145,40 +138,41 @@ end
 -- Counters
 -- -----------------------------------------------------------------------------------------------------------------
 
--- Windows that have passed until this time are passed on, as in readCounter.
-local function passOn(counter, kind, time)
-  local window, passed = counter.window, time - counter.start
+-- Advances the counter to the window at this time, as readCounter does.
+local function advance(counter, time)
+  local window, passed = counter.limit.window, time - counter.start
   if passed >= 2 * window or (passed >= window and counter.current == 0) then
-    counter.previous, counter.current, counter.start = 0, 0, kind == 'clock' and time - time % window or time
+    counter.previous, counter.current = 0, 0
+    counter.start = counter.limit.isAligned and time - time % window or time
   elseif passed >= window then
     counter.previous, counter.current, counter.start = counter.current, 0, counter.start + window
   end
 end
 
--- What a counter that has nothing would be now, had it got the hits at their time.
-local function replay(counter, kind, hits)
+-- Adds the hits to an empty counter as if they had come at their time.
+local function replay(counter, hits)
   local opened = max(0, now - hits[1].from)
-  counter.start = kind == 'clock' and opened - opened % counter.window or opened
+  counter.start = counter.limit.isAligned and opened - opened % counter.limit.window or opened
   for _, some in ipairs(hits) do
-    passOn(counter, kind, max(0, now - some.to))
-    counter.current = min(EXACT, counter.current + some.permits)
+    advance(counter, max(0, now - some.to))
+    counter.current = min(MOST_EXACT, counter.current + some.permits)
   end
-  passOn(counter, kind, now)
+  advance(counter, now)
 end
 
--- The counter with the hits; nil if it is the same, because none of them counts any more.
-local function chargeCounter(counter, kind, hits)
-  local charged = {key = counter.key, window = counter.window, previous = counter.previous, current = counter.current,
+-- Returns the counter with the hits, or nil if none of them counts any more.
+local function chargeCounter(counter, hits)
+  local charged = {key = counter.key, limit = counter.limit, previous = counter.previous, current = counter.current,
     start = counter.start}
   if counter.previous == 0 and counter.current == 0 then
-    replay(charged, kind, hits)
+    replay(charged, hits)
   else
     for _, some in ipairs(hits) do
       local time = now - some.to
       if time >= charged.start then
-        charged.current = min(EXACT, charged.current + some.permits)
-      elseif time >= charged.start - charged.window then
-        charged.previous = min(EXACT, charged.previous + some.permits)
+        charged.current = min(MOST_EXACT, charged.current + some.permits)
+      elseif time >= charged.start - charged.limit.window then
+        charged.previous = min(MOST_EXACT, charged.previous + some.permits)
       end
     end
   end
@@ -187,57 +181,61 @@ local function chargeCounter(counter, kind, hits)
   end
 end
 
--- Whether the settlement has not been charged before.
+-- Returns whether this is the first charge of the settlement.
 local function mark(i, life)
   return call('SET', KEYS[2 * i], '', 'NX', 'PX', life)
 end
 
-local reply, a = {now}, 1
-for i = 1, #KEYS / 2 do
-  local kind, permits, window, resolution = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
-  local hits = {}
-  for h = 1, tonumber(ARGV[a + 4]) do
-    local at = a + 2 + 3 * h
-    hits[h] = {from = tonumber(ARGV[at]), to = tonumber(ARGV[at + 1]), permits = tonumber(ARGV[at + 2])}
+-- Returns the log and whether it has been charged now.
+local function settleLog(i, log, hits)
+  local limit = log.limit
+  local slots = slotsOf(hits, limit)
+  local isCharged = #slots > 0 and mark(i, (slots[#slots].slot + 1) * limit.resolution + limit.window - now)
+  if isCharged then
+    chargeLog(log, slots)
   end
-  a = a + 5 + 3 * #hits
+  if isCharged or log.mended then
+    writeLog(log)
+  end
+  return log, isCharged
+end
 
-  local limit, count = {window = window, resolution = resolution}, nil
-  if kind == 'log' then
+-- Returns the counter and whether it has been charged now.
+local function settleCounter(i, counter, hits)
+  local charged = chargeCounter(counter, hits)
+  local isCharged = charged and mark(i, 2 * counter.limit.window)
+  if isCharged then
+    counter, charged.mended = charged, true
+  end
+  if counter.mended then
+    writeCounter(counter)
+  end
+  return counter, isCharged
+end
+
+local limits, at = readLimits()
+local reply = {pack('<I7', micros)}
+for i = 1, #KEYS / 2 do
+  local l, number, limit, count, isCharged
+  l, number, at = unpackFrom('<I2I4', argument, at)
+  limit = limits[l]
+  local hits = {}
+  for h = 1, number do
+    local from, to, permits
+    from, to, permits, at = unpackFrom('<I7I7I7', argument, at)
+    hits[h] = {from = from, to = to, permits = permits}
+  end
+
+  if limit.isLog then
     count = readLog(KEYS[2 * i - 1], limit, true)
   else
-    count = readCounter(KEYS[2 * i - 1], kind, permits, window)
+    count = readCounter(KEYS[2 * i - 1], limit)
   end
-  local r = 4 * i - 2
   if not count then
-    reply[r], reply[r + 1], reply[r + 2], reply[r + 3] = FOREIGN, 0, 0, 0
-  elseif kind == 'log' then
-    local slots = slotsOf(hits, limit)
-    local became = LEFT
-    if #slots > 0 then
-      became = mark(i, (slots[#slots].slot + 1) * resolution + window - now) and CHARGED or BEFORE
-    end
-    if became == CHARGED then
-      chargeLog(count, slots)
-    end
-    reply[r], reply[r + 1], reply[r + 2] = became, count.used, now
-    reply[r + 3] = count.used > 0 and (count.newest + 1) * resolution + window or now
-    if became == CHARGED or count.mended then
-      writeLog(count)
-    end
+    reply[i + 1] = usageOf(nil, 0, FOREIGN)
   else
-    local charged = chargeCounter(count, kind, hits)
-    local became = LEFT
-    if charged then
-      became = mark(i, 2 * window) and CHARGED or BEFORE
-    end
-    if became == CHARGED then
-      count, charged.mended = charged, true
-    end
-    reply[r], reply[r + 1], reply[r + 2], reply[r + 3] = became, count.previous, count.current, count.start
-    if count.mended then
-      writeCounter(count)
-    end
+    count, isCharged = (limit.isLog and settleLog or settleCounter)(i, count, hits)
+    reply[i + 1] = usageOf(count, isCharged and 1 or 0, 0, now)
   end
 end
-return reply
+return table.concat(reply)

@@ -22,7 +22,7 @@ class BatchLateTest {
     private static final long MILLI = TimeUnit.MILLISECONDS.toNanos(1);
 
     private final AtomicLong now = new AtomicLong();
-    private final Batch batch = new Batch(new byte[0], 4);
+    private final Batch batch = new Batch(new CountKeys("test"), 4);
     private final List<PendingDecision> sent = new ArrayList<>();
     private final List<PendingDecision> retried = new ArrayList<>();
     private final List<Throwable> failures = new ArrayList<>();
@@ -58,7 +58,7 @@ class BatchLateTest {
     /** A retry may be in another group before it returns. */
     @Test
     void allAreRetriedThoughTheFirstJoinsAnotherGroupAtOnce() {
-        Batch other = new Batch(new byte[0], 4);
+        Batch other = new Batch(new CountKeys("test"), 4);
         PendingDecision stranger = ask(9 * MILLI);
         sent.clear();
         ask(9 * MILLI);
@@ -85,7 +85,7 @@ class BatchLateTest {
         for (int tries = 1; tries <= 3; tries++) {
             assertThat(retried).hasSize(tries);
             assertThat(failures).isEmpty();
-            Batch again = new Batch(new byte[0], 1);
+            Batch again = new Batch(new CountKeys("test"), 1);
             send(sent.get(0), again);
             answerLate(again);
         }
@@ -100,11 +100,11 @@ class BatchLateTest {
         ask(PendingDecision.NO_DEADLINE);
         ask(PendingDecision.NO_DEADLINE);
         sendAll();
-        assertThat(batch.numberOfQuestions()).isEqualTo(3);
+        assertThat(batch.numberOfGroups()).isEqualTo(3);
     }
 
     private PendingDecision ask(long deadline) {
-        PendingDecision.by(claims, 0, true, deadline, this::begin).subscribe(decision -> {}, failures::add);
+        PendingDecision.of(claims, 0, true, deadline, this::begin).subscribe(decision -> {}, failures::add);
         return sent.get(sent.size() - 1);
     }
 
@@ -122,7 +122,7 @@ class BatchLateTest {
     }
 
     private static void send(PendingDecision asked, Batch batch) {
-        assertThat(asked.leaves()).isTrue();
+        assertThat(asked.markSent()).isTrue();
         batch.add(asked);
     }
 
@@ -130,11 +130,11 @@ class BatchLateTest {
         answerLate(batch);
     }
 
-    /** The reply has a time, and for each count four bytes before the verdict. */
+    /** The reply has a time, and for each count four bytes before the status. */
     private void answerLate(Batch late) {
-        late.argument(new RedisClock(now::get));
+        late.request(new RedisClock(now::get));
         byte[] reply = new byte[7 + 26];
         reply[7 + 4] = 4;
-        late.answer(reply, 0);
+        late.answer(new ScriptReply(reply), 0);
     }
 }

@@ -80,7 +80,7 @@ class ConnectionDemotionTest {
         redis().replicaof("127.0.0.1", NOBODY);
         assertThatExceptionOfType(RedisCommandExecutionException.class)
                 .isThrownBy(() ->
-                        connection.ask(commands -> commands.get(bytes("key"))).block(LONG))
+                        connection.send(commands -> commands.get(bytes("key"))).block(LONG))
                 .withMessageStartingWith("MASTERDOWN");
         assertThat(id()).isGreaterThan(first);
     }
@@ -148,12 +148,12 @@ class ConnectionDemotionTest {
     }
 
     private void write() {
-        connection.ask(commands -> commands.set(bytes("key"), bytes("value"))).block(LONG);
+        connection.send(commands -> commands.set(bytes("key"), bytes("value"))).block(LONG);
     }
 
     /** Asks something that a Redis answers in any state: the id of the connection. */
     private long id() {
-        long id = connection.<Long>ask(commands -> commands.clientId()).block(LONG);
+        long id = connection.<Long>send(commands -> commands.clientId()).block(LONG);
         // Who has waited for it is told a moment before it is there for those who come.
         await().atMost(LONG).until(() -> connection.ifOpen() != null);
         return id;

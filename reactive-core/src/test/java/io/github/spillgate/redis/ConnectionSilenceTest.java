@@ -122,15 +122,15 @@ class ConnectionSilenceTest {
                 LosingProxy proxy = new LosingProxy(redis.uri().getPort());
                 RedisClient through = RedisClient.create(RedisURI.create("127.0.0.1", proxy.port()))) {
             Connection connection = new Connection(() -> through.connect(ByteArrayCodec.INSTANCE), nanos::get);
-            assertThat(connection.<String>ask(commands -> commands.ping()).toFuture())
+            assertThat(connection.<String>send(commands -> commands.ping()).toFuture())
                     .succeedsWithin(LONG)
                     .isEqualTo("PONG");
             proxy.silenceWhatIsOpen();
             CompletableFuture<String> silent =
-                    connection.<String>ask(commands -> commands.ping()).toFuture();
+                    connection.<String>send(commands -> commands.ping()).toFuture();
             await().until(proxy::hasDroppedAReply);
             pass(3);
-            assertThat(connection.<String>ask(commands -> commands.ping()).toFuture())
+            assertThat(connection.<String>send(commands -> commands.ping()).toFuture())
                     .succeedsWithin(LONG)
                     .isEqualTo("PONG");
             passWhileNot(time, silent::isDone);
@@ -176,7 +176,7 @@ class ConnectionSilenceTest {
     @Test
     void aCommandThatMissesAMethodFailsWithItsName() {
         CompletableFuture<String> missing = connection
-                .<String>ask(commands -> {
+                .<String>send(commands -> {
                     throw new NoSuchMethodError("io.netty.Missing");
                 })
                 .toFuture();
@@ -211,7 +211,7 @@ class ConnectionSilenceTest {
     void whoHasLeftIsStillWaitedFor() {
         long first = id();
         redis.pause();
-        connection.ask(commands -> commands.ping()).subscribe().dispose();
+        connection.send(commands -> commands.ping()).subscribe().dispose();
         pass(3);
         CompletableFuture<String> next = ping();
         redis.resume();
@@ -223,7 +223,7 @@ class ConnectionSilenceTest {
     void anAnswerToOneWhoHasLeftIsASignOfLife() {
         long first = id();
         redis.pause();
-        connection.ask(commands -> commands.ping()).subscribe().dispose();
+        connection.send(commands -> commands.ping()).subscribe().dispose();
         CompletableFuture<String> last = ping();
         redis.resume();
         assertThat(last).succeedsWithin(LONG).isEqualTo("PONG");
@@ -241,7 +241,7 @@ class ConnectionSilenceTest {
     }
 
     private CompletableFuture<String> ping() {
-        return connection.<String>ask(commands -> commands.ping()).toFuture();
+        return connection.<String>send(commands -> commands.ping()).toFuture();
     }
 
     private void awaitOneConnection(VirtualTime time) {
@@ -282,6 +282,6 @@ class ConnectionSilenceTest {
 
     /** By which Redis tells one connection from another. */
     private long id() {
-        return connection.ask(commands -> commands.clientId()).block(LONG);
+        return connection.send(commands -> commands.clientId()).block(LONG);
     }
 }

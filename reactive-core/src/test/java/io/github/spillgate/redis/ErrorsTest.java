@@ -117,11 +117,11 @@ class ErrorsTest {
 
     @Test
     void whatHasToBeLoadedFirstHasNotBeenDoneEither() {
-        assertThat(Errors.notAsked(new RedisCommandTimeoutException("timed out")))
+        assertThat(Errors.notSent(new RedisCommandTimeoutException("timed out")))
                 .isExactlyInstanceOf(LimitStoreUnavailableException.class)
                 .hasMessageEndingWith(": timed out");
         Throwable answer = new RedisCommandExecutionException("OOM command not allowed");
-        assertThat(Errors.notAsked(answer)).isSameAs(answer);
+        assertThat(Errors.notSent(answer)).isSameAs(answer);
     }
 
     @Test

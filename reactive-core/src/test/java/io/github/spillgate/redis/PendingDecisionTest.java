@@ -20,7 +20,7 @@ class PendingDecisionTest {
 
     private final List<PendingDecision> begun = new ArrayList<>();
     private final Mono<Decision> question =
-            PendingDecision.by(List.of(), 0, true, PendingDecision.NO_DEADLINE, begun::add);
+            PendingDecision.of(List.of(), 0, true, PendingDecision.NO_DEADLINE, begun::add);
     private final Asker asker = new Asker();
 
     @Test
@@ -44,20 +44,20 @@ class PendingDecisionTest {
     void whoHasLeftWhileHeWaitsIsNotTakenToRedis() {
         PendingDecision asked = ask();
         asker.subscription.cancel();
-        assertThat(asked.leaves()).isFalse();
+        assertThat(asked.markSent()).isFalse();
     }
 
     @Test
     void whoWaitsIsTakenToRedisOnce() {
         PendingDecision asked = ask();
-        assertThat(asked.leaves()).isTrue();
-        assertThat(asked.leaves()).isFalse();
+        assertThat(asked.markSent()).isTrue();
+        assertThat(asked.markSent()).isFalse();
     }
 
     @Test
     void whoHasLeftWhileRedisDecidedHearsNothing() {
         PendingDecision asked = ask();
-        asked.leaves();
+        asked.markSent();
         asker.subscription.cancel();
         asked.answer(decision());
         asked.fail(why);
@@ -67,7 +67,7 @@ class PendingDecisionTest {
     @Test
     void whoIsAnsweredIsAnsweredOnce() {
         PendingDecision asked = ask();
-        asked.leaves();
+        asked.markSent();
         asked.answer(decision());
         asked.answer(decision());
         asked.fail(why);
@@ -81,7 +81,7 @@ class PendingDecisionTest {
         asked.fail(why);
         asked.answer(decision());
         assertThat(asker.heard).containsExactly(why);
-        assertThat(asked.leaves()).isFalse();
+        assertThat(asked.markSent()).isFalse();
     }
 
     private PendingDecision ask() {

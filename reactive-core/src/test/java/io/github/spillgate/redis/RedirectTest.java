@@ -41,20 +41,20 @@ class RedirectTest {
 
     @Test
     void onlyANodeCanSayIt() {
-        assertThat(Redirect.in(new RedisException("MOVED 7 10.0.0.7:6379"))).isNull();
-        assertThat(Redirect.in(new RedisCommandExecutionException((String) null)))
+        assertThat(Redirect.parse(new RedisException("MOVED 7 10.0.0.7:6379"))).isNull();
+        assertThat(Redirect.parse(new RedisCommandExecutionException((String) null)))
                 .isNull();
-        assertThat(Redirect.isTornApart(new RedisException("TRYAGAIN Multiple keys")))
+        assertThat(Redirect.isTryAgain(new RedisException("TRYAGAIN Multiple keys")))
                 .isFalse();
-        assertThat(Redirect.isTornApart(new RedisCommandExecutionException("TRYAGAIN Multiple keys")))
+        assertThat(Redirect.isTryAgain(new RedisCommandExecutionException("TRYAGAIN Multiple keys")))
                 .isTrue();
-        assertThat(Redirect.isOutOfCluster(new RedisException("CLUSTERDOWN Hash slot not served")))
+        assertThat(Redirect.isClusterDown(new RedisException("CLUSTERDOWN Hash slot not served")))
                 .isFalse();
-        assertThat(Redirect.isOutOfCluster(new RedisCommandExecutionException("CLUSTERDOWN Hash slot not served")))
+        assertThat(Redirect.isClusterDown(new RedisCommandExecutionException("CLUSTERDOWN Hash slot not served")))
                 .isTrue();
     }
 
     private static Redirect in(String text) {
-        return Redirect.in(new RedisCommandExecutionException(text));
+        return Redirect.parse(new RedisCommandExecutionException(text));
     }
 }

@@ -26,31 +26,31 @@ class RedisClockTest {
     @Test
     void theFastestRecentReplyCounts() {
         long server = 1_000_000_000;
-        clock.heard(server);
+        clock.record(server);
         now.addAndGet(10 * MILLI);
         // This reply took 4 ms longer than the first.
-        clock.heard(server + 6_000);
+        clock.record(server + 6_000);
         assertThat(clock.microsAt(now.get())).isBetween(server + 9_000, server + 10_000);
         now.addAndGet(10 * MILLI);
         // This reply took 3 ms less than the first.
-        clock.heard(server + 23_000);
+        clock.record(server + 23_000);
         assertThat(clock.microsAt(now.get())).isBetween(server + 22_000, server + 23_000);
     }
 
     @Test
     void aClockThatIsSetBackIsNoticedWithinThreeSeconds() {
         long server = 1_000_000_000;
-        clock.heard(server);
+        clock.record(server);
         for (int tick = 1; tick <= 4; tick++) {
             now.addAndGet(SECOND);
-            clock.heard(server - 60_000_000 + tick * 1_000_000L);
+            clock.record(server - 60_000_000 + tick * 1_000_000L);
         }
         assertThat(clock.microsAt(now.get())).isLessThanOrEqualTo(server - 60_000_000 + 4_000_000);
     }
 
     @Test
     void anOldBoundIsLoweredByTheDriftOfClocks() {
-        clock.heard(1_000_000_000);
+        clock.record(1_000_000_000);
         now.addAndGet(4 * SECOND);
         assertThat(clock.microsAt(now.get())).isEqualTo(1_004_000_000 - 2_000);
     }
@@ -58,7 +58,7 @@ class RedisClockTest {
     /** Or a request after an hour without traffic would be refused by a distant server, and so would its retry. */
     @Test
     void aVeryOldBoundIsLoweredByFiveMilliseconds() {
-        clock.heard(1_000_000_000);
+        clock.record(1_000_000_000);
         now.addAndGet(3_600 * SECOND);
         assertThat(clock.microsAt(now.get())).isEqualTo(4_600_000_000L - 5_000);
     }
@@ -67,7 +67,7 @@ class RedisClockTest {
     void aReplyAsFastAsTheBestRenewsIt() {
         long server = 1_000_000_000;
         for (int milli = 0; milli < 900; milli++) {
-            clock.heard(server + milli * 1_000L);
+            clock.record(server + milli * 1_000L);
             now.addAndGet(MILLI);
         }
         assertThat(clock.microsAt(now.get())).isGreaterThanOrEqualTo(server + 900_000 - 1);
@@ -76,7 +76,7 @@ class RedisClockTest {
     @ParameterizedTest
     @ValueSource(longs = {Long.MAX_VALUE, Long.MAX_VALUE - 1, Long.MAX_VALUE / 2})
     void aDeadlineThatIsFarAwayIsNone(long deadline) {
-        clock.heard(1_000_000_000);
+        clock.record(1_000_000_000);
         assertThat(clock.microsAt(deadline)).isZero();
         assertThat(clock.isAfter(deadline)).isFalse();
     }
@@ -84,9 +84,9 @@ class RedisClockTest {
     @Test
     void aServerThatIsSlowForTwoSecondsIsNeverBehindTheBound() {
         long start = now.get();
-        clock.heard(1_000_000_000);
+        clock.record(1_000_000_000);
         now.addAndGet(1_990 * MILLI);
-        clock.heard(slow(1_970 * MILLI));
+        clock.record(slow(1_970 * MILLI));
         now.addAndGet(990 * MILLI);
         assertThat(clock.microsAt(now.get())).isLessThanOrEqualTo(slow(now.get() - start));
     }
@@ -110,7 +110,7 @@ class RedisClockTest {
                 long read = (long) server;
                 now.addAndGet(trip);
                 server += trip * speed / 1_000;
-                clock.heard(read);
+                clock.record(read);
             }
             long bound = clock.microsAt(now.get());
             assertThat(bound).isLessThanOrEqualTo((long) Math.ceil(server));

@@ -14,24 +14,23 @@ import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Decides on counts that lie in several slots of a cluster, where no command can be about all of them: one slot after
- * the other, and what was taken is given back when a later one denies.
+ * Decides on counts in several hash slots of a cluster, which one command cannot do: charges slot by slot, and refunds
+ * the earlier slots if a later one denies.
  */
-final class AcrossSlots {
+final class MultiSlotDecider {
     // Design notes.
     //
-    // What must not happen is that a permit is used that no count knows of. So a count is charged before anybody is
-    // told, and what is uncertain stays charged: where a slot does not answer, what was taken before is given back, and
-    // what it has done itself is left, for giving back what may not have been taken would give back what others have
-    // taken. Nor is a giving back repeated of which no answer has come.
+    // No permit may be used that no count has charged. So all slots are charged before the caller gets a decision, and
+    // what is uncertain stays charged. If a slot does not reply, the earlier slots are refunded, and that slot is not:
+    // if it has not charged, a refund would return permits of other requests. A refund without a reply is not retried.
     //
-    // What must not happen either is that two decisions, each with what the other one needs, both are denied. All go
-    // through the slots in the same order, so whoever has the first of what two of them need finds the rest. Still,
-    // others may be denied for what is given back a moment later; a group of keys, which lies in one slot, avoids that.
+    // Two decisions must not both be denied because each holds what the other needs. All decisions charge the slots in
+    // the same order, so the one that gets the first common slot finds the others free. Other requests may still be
+    // denied by permits that are refunded a moment later. Keys of one group are in one slot and avoid that.
     //
-    // Once one has denied, the others are asked what they would say, so that who was denied is told everything that
-    // stands in his way, and when to come back. That costs no command more than taking would have. Who does not answer
-    // soon is left out: a denial must not be lost because its asker has given up waiting for the rest.
+    // After a denial the remaining slots are peeked, so that the decision has all violated limits and the time of the
+    // next retry. That needs no more commands than charging. A slot that does not reply soon is left out: the denial
+    // must reach its caller before the caller's deadline.
 
     private final BiFunction<List<Claim>, Long, Mono<Decision>> take;
     private final Function<List<Claim>, Mono<Decision>> peek;
@@ -40,13 +39,13 @@ final class AcrossSlots {
     private final Scheduler deliverOn;
 
     /**
-     * Each is asked about counts of one slot only.
+     * A decider. The functions get counts in one slot only.
      *
-     * @param take takes from one slot until a deadline
-     * @param longestPeek how long somebody who has been denied waits to be told of the rest
-     * @param deliverOn where he is told what is known by then; what he waits for is told there too
+     * @param take charges one slot until a deadline
+     * @param longestPeek how long a denial waits for the remaining slots
+     * @param deliverOn the scheduler that emits a denial after that time; the replies are emitted there too
      */
-    AcrossSlots(
+    MultiSlotDecider(
             BiFunction<List<Claim>, Long, Mono<Decision>> take,
             Function<List<Claim>, Mono<Decision>> peek,
             BiFunction<Decision, List<Claim>, Mono<Void>> refund,
@@ -59,37 +58,37 @@ final class AcrossSlots {
         this.deliverOn = deliverOn;
     }
 
-    /** Takes what is asked of all slots, or nothing; in each slot until the deadline. */
+    /** Charges all slots or none, each until the deadline. */
     Mono<Decision> take(List<Claim> claims, List<List<Claim>> bySlot, long deadline) {
         return takeNext(claims, bySlot, deadline, List.of());
     }
 
-    /** Tells what all slots would say. */
+    /** Returns the decision that charging all slots would make. */
     Mono<Decision> peek(List<Claim> claims, List<List<Claim>> bySlot) {
         return Flux.fromIterable(bySlot).flatMap(peek).collectList().map(parts -> Decision.ofParts(claims, parts));
     }
 
     private Mono<Decision> takeNext(
-            List<Claim> claims, List<List<Claim>> bySlot, long deadline, List<Decision> before) {
-        int slot = before.size();
+            List<Claim> claims, List<List<Claim>> bySlot, long deadline, List<Decision> earlier) {
+        int slot = earlier.size();
         if (slot == bySlot.size()) {
-            return Mono.just(Decision.ofParts(claims, before));
+            return Mono.just(Decision.ofParts(claims, earlier));
         }
         return take.apply(bySlot.get(slot), deadline)
-                .doOnError(error -> giveBack(before))
+                .doOnError(error -> refund(earlier))
                 .flatMap(part -> {
-                    List<Decision> parts = new ArrayList<>(before);
+                    List<Decision> parts = new ArrayList<>(earlier);
                     parts.add(part);
                     if (part.isAllowed()) {
                         return takeNext(claims, bySlot, deadline, parts);
                     }
-                    giveBack(before);
+                    refund(earlier);
                     return denied(claims, parts, bySlot.subList(slot + 1, bySlot.size()));
                 });
     }
 
-    /** Nobody waits for it: who is denied, is denied. What counts although it is denied, stays. */
-    private void giveBack(List<Decision> parts) {
+    /** Refunds without waiting: the denial is final. Limits that count denied requests keep their permits. */
+    private void refund(List<Decision> parts) {
         for (Decision part : parts) {
             if (part.isCharged()) {
                 List<Claim> taken = part.limits().stream()
@@ -101,8 +100,8 @@ final class AcrossSlots {
         }
     }
 
-    private Mono<Decision> denied(List<Claim> claims, List<Decision> parts, List<List<Claim>> rest) {
-        return Flux.fromIterable(rest)
+    private Mono<Decision> denied(List<Claim> claims, List<Decision> parts, List<List<Claim>> remaining) {
+        return Flux.fromIterable(remaining)
                 .flatMap(slot -> peek.apply(slot)
                         .timeout(longestPeek, Mono.<Decision>empty().publishOn(deliverOn), Schedulers.parallel())
                         .onErrorResume(error -> Mono.empty()))

@@ -6,42 +6,42 @@ import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
-/** Which server has a count: the only one there is, or one of a cluster. */
-interface Servers {
+/** The servers of a store, and the owner of each hash slot: a single server, or the nodes of a cluster. */
+interface Topology {
 
-    /** The slot that a count lies in; only counts of one slot can be decided on in one command. */
+    /** Returns the hash slot of a count. Only counts in one slot can be decided in one command. */
     int slotOf(Claim claim);
 
-    /** Whether there may be several, that fail apart from each other. */
-    boolean areMany();
+    /** Returns whether there may be several servers, which fail independently of each other. */
+    boolean isCluster();
 
-    /** The name of the server that has the slot; empty if that is not known. */
+    /** Returns the name of the slot's owner; empty if the owner is not known. */
     String nameOf(int slot);
 
-    /** The server that has the slot, if that is known at once. */
+    /** Returns the slot's owner, if it is known. */
     @Nullable
     Server known(int slot);
 
-    /** The server that has the slot, once that is known; never empty. */
+    /** Finds the slot's owner; never empty. */
     Mono<Server> find(int slot);
 
-    /** Connects to this server, or, if there is none of this name, to all, and loads the scripts. */
+    /** Connects to the server of this name and loads the scripts; to all servers if the name is empty. */
     Mono<Void> prepare(String name);
 
-    /** Closes all connections, and tells when they are closed. */
+    /** Begins to close all connections; the result completes once they are closed. */
     CompletableFuture<Void> beginClosing();
 
-    /** One server has all there is. */
-    static Servers only(RedisClient client, Server.Settings settings) {
-        Server server = new Server("", new Connection(client), settings, (said, by) -> Mono.empty(), () -> {});
-        return new Servers() {
+    /** Returns the topology of a single server. */
+    static Topology standalone(RedisClient client, Server.Settings settings) {
+        Server server = new Server("", new Connection(client), settings, (redirect, from) -> Mono.empty(), () -> {});
+        return new Topology() {
             @Override
             public int slotOf(Claim claim) {
                 return 0;
             }
 
             @Override
-            public boolean areMany() {
+            public boolean isCluster() {
                 return false;
             }
 

@@ -22,32 +22,32 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Finds out which node of a cluster has which slot, for all who want to know it at the same time: from a few of the
- * nodes that are known, then from those that the user has named, or, if he has named none, from his client.
+ * Finds the owners of all hash slots of a cluster. Asks a few known nodes first, then the nodes in the settings or, if
+ * there are none, the caller's client. Concurrent callers share one attempt.
  */
-final class OwnerSearch {
+final class TopologyRefresh {
     // Design notes.
     //
-    // Whoever waits here is told, and in finite time. Each attempt has an end: a node that says nothing is passed over
-    // after a second, there are only so many nodes, and where the user's client takes too long, the next to come gives
-    // the attempt up and begins another. An attempt is replaced by one compare-and-set; so there is one at a time, at
-    // most one a second is begun, and whoever comes meanwhile goes by the newest.
+    // Every attempt ends: a node that does not reply is skipped after a second, and the number of nodes is bounded. If
+    // the caller's client takes too long, the next caller abandons the attempt and begins another one. An attempt is
+    // replaced by a compare-and-set, so there is one at a time. At most one begins per second, and callers in between
+    // use the newest.
     //
-    // What is found counts, however late: also an attempt that has been given up tells what it finds. It may be wrong
-    // by then, as all that is known of a cluster may be; the nodes themselves put it right.
+    // A result counts however late it is, even that of an abandoned attempt. It may be outdated by then, like
+    // everything
+    // that is known of a cluster; redirects correct it.
     //
-    // Nothing is remembered here but the newest attempt. Who the nodes are, and who has what, is for him to know for
-    // whom it is found out.
+    // Only the newest attempt is kept here. The cluster keeps the nodes and the owners.
 
     private static final long PAUSE = TimeUnit.SECONDS.toNanos(1);
     private static final Duration LONGEST_WAIT = Duration.ofSeconds(1);
 
-    /** So many nodes are asked, one after another, before those that the user has named, or his client, are. */
+    /** The number of known nodes that are asked, one after another, before those in the settings or the client. */
     private static final int MOST_ASKED = 3;
 
     /**
-     * One that takes longer is given up, and another one begins: a client that asks a node which stands still waits for
-     * a minute, and the other nodes may be back long before. Each holds a thread, so there are few.
+     * The time after which the next caller abandons an attempt: a client waits up to a minute for a node that hangs,
+     * though other nodes may reply by then. Each call of the client holds a thread, so there are few.
      */
     private static final long LONGEST_ATTEMPT = TimeUnit.SECONDS.toNanos(5);
 
@@ -55,40 +55,40 @@ final class OwnerSearch {
 
     private final RedisClusterClient client;
     private final List<RedisURI> seeds;
-    private final Nodes nodes;
-    private final AtomicReference<@Nullable SearchAttempt> newest = new AtomicReference<>();
+    private final KnownNodes nodes;
+    private final AtomicReference<@Nullable Attempt> newest = new AtomicReference<>();
 
-    /** How many wait for the user's client at the moment. */
+    /** The number of threads that wait for the caller's client. */
     private final AtomicInteger clientsAsked = new AtomicInteger();
 
-    /** Whether the user's client has named nodes before; it looks by itself only once. */
-    private volatile boolean clientHasLooked;
+    /** Whether the client has returned nodes before; after that it must be told to look again. */
+    private volatile boolean clientHasNodes;
 
     /**
-     * A search.
+     * A refresh.
      *
-     * @param seeds where to ask if no node that is known answers; if there are none, the client is asked
-     * @param nodes the nodes, as far as they are known
+     * @param seeds the nodes to ask if no known node replies; if there are none, the client is asked
+     * @param nodes the known nodes
      */
-    OwnerSearch(RedisClusterClient client, List<RedisURI> seeds, Nodes nodes) {
+    TopologyRefresh(RedisClusterClient client, List<RedisURI> seeds, KnownNodes nodes) {
         this.client = client;
         this.seeds = seeds;
         this.nodes = nodes;
     }
 
-    /** Finds out who has which slot; whoever comes while somebody does, or soon after, goes by what that one finds. */
-    Mono<Void> look() {
+    /** Starts a refresh, or joins one that is running or has just ended; completes when the owners are updated. */
+    Mono<Void> start() {
         while (true) {
-            SearchAttempt known = newest.get();
+            Attempt known = newest.get();
             if (known != null && !known.isOld()) {
                 return known.awaited;
             }
-            SearchAttempt next = new SearchAttempt();
+            Attempt next = new Attempt();
             if (newest.compareAndSet(known, next)) {
                 next.start();
                 if (known != null) {
-                    // Elsewhere, because all who wait for it are told.
-                    Schedulers.parallel().schedule(known::giveUp);
+                    // On another thread, because all callers that wait for it fail there.
+                    Schedulers.parallel().schedule(known::abandon);
                 }
                 return next.awaited;
             }
@@ -99,38 +99,38 @@ final class OwnerSearch {
         return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
     }
 
-    /** The nodes for which owners are searched. */
-    interface Nodes {
+    /** The nodes of the cluster that is refreshed. */
+    interface KnownNodes {
 
-        /** Those that are known. */
-        Collection<Server> known();
+        /** Returns all nodes. */
+        Collection<Server> all();
 
-        /** The one that is there, from now on known. */
+        /** Returns the node at this address, and adds it if it is new. */
         Server at(String host, int port);
 
-        /** Hears how a node is connected to that the user's client has named; before it is told what that one has. */
-        void connectedLike(RedisURI one);
+        /** Uses the connection settings of this node for all nodes; called before its slots are known. */
+        void useSettingsOf(RedisURI node);
 
-        /** Hears who has what. */
-        void found(List<Owner> owners);
+        /** Updates the owners of these slots. */
+        void update(List<SlotRange> ranges);
     }
 
     /**
-     * A node, as it is told who has some slots.
+     * A range of hash slots and its owner.
      *
-     * @param from the first of them
-     * @param to the last of them
-     * @param host where the node is
-     * @param port its port
+     * @param from the first slot
+     * @param to the last slot
+     * @param host the host of the owner
+     * @param port the port of the owner
      */
-    record Owner(int from, int to, String host, int port) {}
+    record SlotRange(int from, int to, String host, int port) {}
 
-    /** One attempt to find out who has which slot. */
-    private final class SearchAttempt {
+    /** One attempt to find the owners. */
+    private final class Attempt {
 
         private final CompletableFuture<@Nullable Void> outcome = new CompletableFuture<>();
 
-        /** Cached, because whoever has left would be told of an error all the same. */
+        /** Cached, because an error would otherwise reach cancelled subscribers too. */
         private final Mono<Void> awaited = Mono.fromFuture(outcome, true).cache();
 
         private final long since = now();
@@ -141,8 +141,8 @@ final class OwnerSearch {
             return outcome.isDone() ? now() - endedAt > PAUSE : now() - since > LONGEST_ATTEMPT;
         }
 
-        /** Another one has begun; what this one may still find is taken into account all the same. */
-        void giveUp() {
+        /** Fails the callers that wait, because another attempt has begun. Its result is used all the same. */
+        void abandon() {
             if (!outcome.isDone()) {
                 end(noSlots("no node reported", Duration.ofNanos(LONGEST_ATTEMPT)));
             }
@@ -156,13 +156,13 @@ final class OwnerSearch {
         }
 
         void start() {
-            List<Server> all = new ArrayList<>(nodes.known());
+            List<Server> all = new ArrayList<>(nodes.all());
             Collections.shuffle(all);
-            // Those first who are well; but others may be back, and nobody have asked them yet.
-            List<Server> notWell = new ArrayList<>(all);
-            notWell.removeIf(server -> server.connection().ifWell() != null);
-            all.removeAll(notWell);
-            all.addAll(notWell);
+            // Responsive nodes first; but others may be back, without a request that has shown it.
+            List<Server> silent = new ArrayList<>(all);
+            silent.removeIf(server -> server.connection().ifResponsive() != null);
+            all.removeAll(silent);
+            all.addAll(silent);
             List<Server> some;
             try {
                 some = Stream.concat(
@@ -186,7 +186,7 @@ final class OwnerSearch {
             if (!some.hasNext()) {
                 if (clientsAsked.incrementAndGet() > MOST_CLIENTS_ASKED) {
                     clientsAsked.decrementAndGet();
-                    giveUp();
+                    abandon();
                     return;
                 }
                 Thread thread = new Thread(this::askClient, "spillgate-topology");
@@ -196,40 +196,42 @@ final class OwnerSearch {
             }
             Server server = some.next();
             server.connection()
-                    .ask(commands -> commands.clusterSlots().collectList())
+                    .send(commands -> commands.clusterSlots().collectList())
                     .timeout(
                             LONGEST_WAIT,
                             Mono.error(() -> noSlots(server.name() + " did not report", LONGEST_WAIT)),
                             Schedulers.parallel())
                     .publishOn(Schedulers.parallel())
-                    .map(reply -> read(reply, server))
-                    .filter(owners -> !owners.isEmpty())
+                    .map(reply -> parse(reply, server))
+                    .filter(ranges -> !ranges.isEmpty())
                     .switchIfEmpty(Mono.error(() -> new IllegalStateException("no slot has an owner")))
-                    .subscribe(this::found, error -> {
+                    .subscribe(this::complete, error -> {
                         lastError = Errors.noCluster(server.name(), error);
                         askNext(some);
                     });
         }
 
         /**
-         * Takes a thread, because the client answers to nobody who does not wait, and asks anew only if it is told to.
+         * Asks the client, on a thread of its own because the client blocks. It looks for the nodes again only if it is
+         * told to.
          */
         private void askClient() {
             try {
-                if (clientHasLooked) {
+                if (clientHasNodes) {
                     client.refreshPartitions();
                 }
-                List<Owner> owners = new ArrayList<>();
+                List<SlotRange> ranges = new ArrayList<>();
                 for (RedisClusterNode node : client.getPartitions()) {
                     RedisURI uri = node.getUri();
-                    nodes.connectedLike(uri);
-                    clientHasLooked = true;
+                    nodes.useSettingsOf(uri);
+                    clientHasNodes = true;
                     if (!node.getRole().isUpstream()) {
                         continue;
                     }
-                    node.getSlots().forEach(slot -> owners.add(new Owner(slot, slot, uri.getHost(), uri.getPort())));
+                    node.getSlots()
+                            .forEach(slot -> ranges.add(new SlotRange(slot, slot, uri.getHost(), uri.getPort())));
                 }
-                found(owners);
+                complete(ranges);
             } catch (Throwable e) {
                 end(Errors.noCluster("the configured server", e));
             } finally {
@@ -237,9 +239,9 @@ final class OwnerSearch {
             }
         }
 
-        private void found(List<Owner> owners) {
+        private void complete(List<SlotRange> ranges) {
             try {
-                nodes.found(owners);
+                nodes.update(ranges);
                 end(null);
             } catch (RuntimeException e) {
                 end(e);
@@ -255,22 +257,23 @@ final class OwnerSearch {
             }
         }
 
-        /** What a node says to CLUSTER SLOTS: of each stretch its ends, who has it, and his replicas. */
-        private static List<Owner> read(List<Object> reply, Server by) {
-            List<Owner> owners = new ArrayList<>();
-            for (Object stretch : reply) {
-                List<?> parts = (List<?>) stretch;
+        /** Parses the reply to CLUSTER SLOTS: for each range its first and last slot, its owner, and the replicas. */
+        private static List<SlotRange> parse(List<Object> reply, Server from) {
+            List<SlotRange> ranges = new ArrayList<>();
+            for (Object range : reply) {
+                List<?> parts = (List<?>) range;
                 List<?> node = (List<?>) parts.get(2);
-                owners.add(
-                        new Owner(number(parts.get(0)), number(parts.get(1)), hostIn(node, by), number(node.get(1))));
+                ranges.add(new SlotRange(
+                        number(parts.get(0)), number(parts.get(1)), hostIn(node, from), number(node.get(1))));
             }
-            return owners;
+            return ranges;
         }
 
         /**
-         * A question mark stands for a host name that nobody knows; then the address follows behind the id of the node.
+         * Returns the host of a node. A question mark is an unknown host name; the address then follows the id of the
+         * node.
          */
-        private static String hostIn(List<?> node, Server by) {
+        private static String hostIn(List<?> node, Server from) {
             String host = text(node.get(0));
             if (host.equals("?") && node.size() > 3 && node.get(3) instanceof List<?> more) {
                 for (int i = 0; i + 1 < more.size(); i += 2) {
@@ -279,7 +282,7 @@ final class OwnerSearch {
                     }
                 }
             }
-            return host.isEmpty() || host.equals("?") ? Cluster.hostOf(by) : host;
+            return host.isEmpty() || host.equals("?") ? Cluster.hostOf(from) : host;
         }
 
         private static int number(Object part) {

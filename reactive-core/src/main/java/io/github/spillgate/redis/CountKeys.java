@@ -1,0 +1,84 @@
+package io.github.spillgate.redis;
+
+import io.github.spillgate.Claim;
+import io.github.spillgate.Settlement;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+
+/** The keys of a store's counts and of their marks in Redis. */
+final class CountKeys {
+
+    /**
+     * The version of the storage format. It is part of each key, so that two versions that run side by side never
+     * misread each other's values.
+     */
+    private static final String FORMAT = "2";
+
+    /** The separator between the key of a count and the id of a settlement, or nothing. Neither contains it. */
+    private static final String MARK = "!";
+
+    private final String prefix;
+    private final byte[] prefixBytes;
+
+    CountKeys(String namespace) {
+        prefix = namespace + ":" + FORMAT + ":";
+        prefixBytes = prefix.getBytes(StandardCharsets.US_ASCII);
+    }
+
+    /** Returns the key of a count. */
+    byte[] count(Claim claim) {
+        return key(claim, "");
+    }
+
+    byte[][] counts(List<Claim> claims) {
+        byte[][] keys = new byte[claims.size()][];
+        for (int i = 0; i < keys.length; i++) {
+            keys[i] = count(claims.get(i));
+        }
+        return keys;
+    }
+
+    /** Returns the key that holds the time of the last reset of a count. */
+    byte[] resetMark(Claim claim) {
+        return key(claim, MARK);
+    }
+
+    /** Returns the keys of all counts, and then the keys of their reset marks. */
+    byte[][] countsAndResetMarks(List<Claim> claims) {
+        int size = claims.size();
+        byte[][] keys = new byte[2 * size][];
+        for (int i = 0; i < size; i++) {
+            keys[i] = count(claims.get(i));
+            keys[size + i] = resetMark(claims.get(i));
+        }
+        return keys;
+    }
+
+    /** Returns two keys for each settlement: that of its count, and that of the mark that it has been charged. */
+    byte[][] countsAndSettlementMarks(List<Settlement> settlements) {
+        byte[][] keys = new byte[2 * settlements.size()][];
+        int k = 0;
+        for (Settlement settlement : settlements) {
+            keys[k++] = count(settlement.claim());
+            keys[k++] = key(settlement.claim(), MARK + settlement.id());
+        }
+        return keys;
+    }
+
+    @SuppressWarnings("deprecation") // copies the low byte of each character, which is all that ASCII has, at once
+    private byte[] key(Claim claim, String suffix) {
+        String identity = claim.identity();
+        int length = prefixBytes.length + identity.length();
+        byte[] key = new byte[length + suffix.length()];
+        System.arraycopy(prefixBytes, 0, key, 0, prefixBytes.length);
+        identity.getBytes(0, identity.length(), key, prefixBytes.length);
+        suffix.getBytes(0, suffix.length(), key, length);
+        return key;
+    }
+
+    /** Returns a pattern that matches all keys, for logs. */
+    @Override
+    public String toString() {
+        return prefix + "*";
+    }
+}

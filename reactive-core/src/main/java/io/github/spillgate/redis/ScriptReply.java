@@ -1,0 +1,117 @@
+package io.github.spillgate.redis;
+
+import io.github.spillgate.Algorithm;
+import io.github.spillgate.Claim;
+import io.github.spillgate.CounterState;
+import io.github.spillgate.Decision.Usage;
+import java.nio.charset.StandardCharsets;
+
+/**
+ * Decoder of the reply of {@code decide.lua} or {@code settle.lua}: the time of the server, and one usage for each
+ * count. {@code wire.lua} describes the format.
+ */
+final class ScriptReply {
+
+    private static final Status[] STATUSES = Status.values();
+
+    private static final int TIME_LENGTH = 7;
+    private static final int STATUS = 4;
+    private static final int FIRST = STATUS + 1;
+    private static final int SECOND = FIRST + 7;
+    private static final int THIRD = SECOND + 7;
+    private static final int USAGE_LENGTH = THIRD + 7;
+
+    private final byte[] bytes;
+    private final long micros;
+
+    ScriptReply(byte[] bytes) {
+        this.bytes = bytes;
+        this.micros = hasTime() ? number(0, TIME_LENGTH) : 0;
+    }
+
+    /** Returns whether the reply has a time. */
+    boolean hasTime() {
+        return bytes.length >= TIME_LENGTH;
+    }
+
+    /** Returns the time of the server in microseconds. */
+    long micros() {
+        return micros;
+    }
+
+    /** Returns the time of the server in milliseconds. */
+    long millis() {
+        return micros / 1_000;
+    }
+
+    /** Returns how many of a group of equal requests are granted, or whether a settlement was charged now. */
+    long granted(int usage) {
+        return number(start(usage), 4);
+    }
+
+    Status status(int usage) {
+        return STATUSES[bytes[start(usage) + STATUS]];
+    }
+
+    /** Returns the usage of a count after all that was granted. */
+    Usage usage(int usage, Claim claim) {
+        return usage(usage, claim, true, 0);
+    }
+
+    /**
+     * Returns the usage of a count after one request of a group.
+     *
+     * @param isGranted whether that request is granted
+     * @param grantedLater how many requests of the group are granted after it
+     */
+    Usage usage(int usage, Claim claim, boolean isGranted, long grantedLater) {
+        int start = start(usage);
+        long now = millis();
+        long takenLater = grantedLater * claim.permits();
+        boolean isViolated = !isGranted && status(usage) == Status.DENIED;
+        long first = number(start + FIRST, 7);
+        long second = number(start + SECOND, 7);
+        long third = number(start + THIRD, 7);
+        return claim.limit().algorithm() == Algorithm.LOG
+                ? Usage.of(claim, first - takenLater, isViolated, isGranted ? now : second, third)
+                : Usage.ofCounter(
+                        claim, new CounterState(third, first, second - takenLater), isViolated, !isGranted, now);
+    }
+
+    /** Returns the text behind this number of usages: why something could not be written; empty if everything was. */
+    String textAfter(int usages) {
+        int from = start(usages);
+        return bytes.length <= from ? "" : new String(bytes, from, bytes.length - from, StandardCharsets.UTF_8);
+    }
+
+    private static int start(int usage) {
+        return TIME_LENGTH + USAGE_LENGTH * usage;
+    }
+
+    /** Reads an unsigned number, the lowest byte first. */
+    private long number(int from, int size) {
+        long number = 0;
+        for (int i = from + size - 1; i >= from; i--) {
+            number = number << 8 | (bytes[i] & 0xff);
+        }
+        return number;
+    }
+
+    /** What a usage says of its count; in the order of the numbers in {@code wire.lua}. */
+    enum Status {
+        /** Nothing prevents a grant. */
+        FREE,
+
+        /** The cost does not fit. */
+        DENIED,
+
+        /** The value under the key was not written by this library. */
+        FOREIGN,
+
+        /** The charge could not be written. */
+        UNWRITTEN,
+
+        /** The deadline had passed on the server's clock. */
+        LATE
+    }
+}

@@ -1,0 +1,163 @@
+package io.github.spillgate.redis;
+
+import io.github.spillgate.Algorithm;
+import io.github.spillgate.Claim;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.Settlement;
+import io.github.spillgate.Settlement.Hits;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+
+/**
+ * Encoder of the argument of a script. {@code wire.lua} and the header of each script describe the format.
+ *
+ * <p>All numbers are in one binary string, because an argument for each of them costs Redis and the client more.
+ */
+final class ScriptRequest {
+
+    private static final int LOG = 1;
+    private static final int COUNTER = 2;
+    private static final int ALIGNED_COUNTER = 3;
+
+    private static final int LIMITS_LENGTH = 2;
+    private static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1;
+    private static final int REFUND_LENGTH = 1 + 7 + 7;
+    private static final int CLAIM_LENGTH = 2 + 7;
+    private static final int HITS_LENGTH = 3 * 7;
+    private static final int LIFE_LENGTH = 7;
+
+    /** The length of a group with one claim in a request to decide. */
+    static final int GROUP_LENGTH = 1 + 4 + 7 + 1 + 2 + CLAIM_LENGTH;
+
+    /** Scripts count in doubles, which hold all integers up to this one. They never count further. */
+    private static final long MOST_EXACT = (1L << 53) - 1;
+
+    private final List<Limit> limits = new ArrayList<>(1);
+    private byte[] body;
+    private int length;
+
+    /**
+     * A request without content.
+     *
+     * @param expectedLength the length of everything behind the limits; a longer request is possible
+     */
+    ScriptRequest(int expectedLength) {
+        body = new byte[expectedLength];
+    }
+
+    /**
+     * Adds a group of equal requests to decide; its claims follow.
+     *
+     * @param takes whether permits are charged
+     * @param times the number of requests
+     * @param deadlineMicros the deadline on the server's clock in microseconds; 0 if there is none
+     * @param claims the number of claims that follow
+     */
+    ScriptRequest addGroup(boolean takes, int times, long deadlineMicros, int claims) {
+        return add(takes ? 1 : 0, 1).add(times, 4).add(deadlineMicros, 7).add(claims, 1);
+    }
+
+    /**
+     * Adds a claim of a group.
+     *
+     * @param key the index of its key, from 0
+     * @param claim the claim
+     */
+    ScriptRequest addClaim(int key, Claim claim) {
+        return add(key + 1, 2).addLimit(claim.limit()).addExact(claim.permits());
+    }
+
+    /** Returns a request to refund the oldest permits of each count. */
+    static byte[] refundOldest(List<Claim> claims) {
+        return refund(0, 0, 0, claims);
+    }
+
+    /** Returns a request to refund the permits that these claims took with a decision. */
+    static byte[] refund(Decision decision, List<Claim> claims) {
+        return refund(1, decision.at().toEpochMilli(), decision.stamp(), claims);
+    }
+
+    private static byte[] refund(int mode, long at, long stamp, List<Claim> claims) {
+        ScriptRequest request = new ScriptRequest(REFUND_LENGTH + CLAIM_LENGTH * claims.size());
+        request.add(mode, 1).add(at, 7).add(stamp, 7);
+        for (Claim claim : claims) {
+            request.addLimit(claim.limit()).addExact(claim.permits());
+        }
+        return request.toBytes();
+    }
+
+    /** Returns a request to settle, with the current ages of the hits. */
+    static byte[] settle(List<Settlement> settlements) {
+        ScriptRequest request = new ScriptRequest((2 + 4 + HITS_LENGTH) * settlements.size());
+        for (Settlement settlement : settlements) {
+            List<Hits> ages = settlement.ages();
+            request.addLimit(settlement.claim().limit()).add(ages.size(), 4);
+            for (Hits hits : ages) {
+                request.addExact(hits.fromMillis()).addExact(hits.toMillis()).addExact(hits.permits());
+            }
+        }
+        return request.toBytes();
+    }
+
+    /** Returns a request to reset, with the life of the reset mark of each claim. It has no limits. */
+    static byte[] reset(List<Claim> claims) {
+        byte[] lives = new byte[LIFE_LENGTH * claims.size()];
+        for (int i = 0; i < claims.size(); i++) {
+            put(lives, LIFE_LENGTH * i, claims.get(i).limit().reach().toMillis(), LIFE_LENGTH);
+        }
+        return lives;
+    }
+
+    /** Returns the encoded request. */
+    byte[] toBytes() {
+        byte[] bytes = new byte[LIMITS_LENGTH + LIMIT_LENGTH * limits.size() + length];
+        int at = put(bytes, 0, limits.size(), 2);
+        for (Limit limit : limits) {
+            at = put(bytes, at, kind(limit), 1);
+            at = put(bytes, at, limit.permits(), 7);
+            at = put(bytes, at, limit.window().toMillis(), 6);
+            at = put(bytes, at, limit.resolution().toMillis(), 6);
+            at = put(bytes, at, limit.isCountingDenied() ? 1 : 0, 1);
+        }
+        System.arraycopy(body, 0, bytes, at, length);
+        return bytes;
+    }
+
+    private static int kind(Limit limit) {
+        return limit.algorithm() == Algorithm.LOG ? LOG : limit.isAlignedToClock() ? ALIGNED_COUNTER : COUNTER;
+    }
+
+    /** Adds the position of a limit. A request has few limits, and most often only one. */
+    private ScriptRequest addLimit(Limit limit) {
+        int index = limits.lastIndexOf(limit);
+        if (index < 0) {
+            index = limits.size();
+            limits.add(limit);
+        }
+        return add(index + 1, 2);
+    }
+
+    private ScriptRequest addExact(long number) {
+        return add(Math.min(number, MOST_EXACT), 7);
+    }
+
+    private ScriptRequest add(long number, int size) {
+        if (length + size > body.length) {
+            body = Arrays.copyOf(body, 2 * (length + size));
+        }
+        length = put(body, length, number, size);
+        return this;
+    }
+
+    /** Writes an unsigned number, the lowest byte first, and returns the index behind it. */
+    private static int put(byte[] bytes, int at, long number, int size) {
+        long rest = number;
+        for (int i = at; i < at + size; i++) {
+            bytes[i] = (byte) rest;
+            rest >>>= 8;
+        }
+        return at + size;
+    }
+}

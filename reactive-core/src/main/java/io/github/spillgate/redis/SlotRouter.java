@@ -1,0 +1,118 @@
+package io.github.spillgate.redis;
+
+import io.github.spillgate.Claim;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Set;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.function.BiFunction;
+import java.util.function.Function;
+import reactor.core.Exceptions;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Scheduler;
+
+/**
+ * Groups counts by hash slot, and sends commands to the servers that own the slots. Without a cluster there is one slot
+ * and one server.
+ */
+final class SlotRouter {
+
+    /** No decision has more claims, and no more settlements are sent at the same time. */
+    private static final int MOST_CONCURRENT = 64;
+
+    private final Topology topology;
+    private final Scheduler deliverOn;
+
+    /**
+     * A router.
+     *
+     * @param deliverOn the scheduler on which replies are emitted
+     */
+    SlotRouter(Topology topology, Scheduler deliverOn) {
+        this.topology = topology;
+        this.deliverOn = deliverOn;
+    }
+
+    /** Returns the slot of a count. */
+    int slotOf(Claim claim) {
+        return topology.isCluster() ? topology.slotOf(claim) : 0;
+    }
+
+    /** Groups by slot, in ascending order of the slots. */
+    <E> SortedMap<Integer, List<E>> bySlot(List<E> all, Function<E, Claim> claim) {
+        SortedMap<Integer, List<E>> bySlot = new TreeMap<>();
+        for (E each : all) {
+            bySlot.computeIfAbsent(slotOf(claim.apply(each)), slot -> new ArrayList<>())
+                    .add(each);
+        }
+        return bySlot;
+    }
+
+    /** Sends a command to the owner of a slot. */
+    <T> Mono<T> send(int slot, byte[][] keys, Server.RedirectableCommand<T> command) {
+        Server known = topology.known(slot);
+        Mono<Server> server = known == null ? topology.find(slot) : Mono.just(known);
+        return server.flatMap(owner -> owner.send(command))
+                .publishOn(deliverOn)
+                .onErrorMap(e -> Errors.translate(e, keys));
+    }
+
+    /** Sends one request for each slot at the same time. A failing slot does not stop the others. */
+    <E, T> Flux<T> inEachSlot(List<E> all, Function<E, Claim> claim, BiFunction<Integer, List<E>, Mono<T>> request) {
+        return Flux.defer(() -> concurrently(
+                        bySlot(all, claim).entrySet(), slot -> request.apply(slot.getKey(), slot.getValue())))
+                .onErrorMap(Exceptions::isMultiple, Errors::oneOf);
+    }
+
+    /**
+     * Runs one command for all claims. While their slot is being migrated, Redis refuses that without doing anything;
+     * then each claim gets a command of its own.
+     */
+    Mono<Void> togetherOrEach(List<Claim> claims, Mono<?> together, Function<Claim, Mono<?>> each) {
+        return together.then()
+                .onErrorResume(
+                        e -> e.getCause() != null && Redirect.isTryAgain(e.getCause()),
+                        e -> concurrently(claims, claim -> each.apply(claim).then())
+                                .then());
+    }
+
+    /**
+     * Emits all replies. With several requests, the thread that subscribes also emits the replies that arrive while it
+     * is subscribing; publishOn moves them to the right scheduler.
+     */
+    <E, T> Flux<T> concurrently(Collection<E> all, Function<E, Mono<T>> request) {
+        return all.size() == 1
+                ? request.apply(all.iterator().next()).flux()
+                : Flux.fromIterable(all)
+                        .flatMapDelayError(request, MOST_CONCURRENT, 1)
+                        .publishOn(deliverOn);
+    }
+
+    /** Returns the name of the node that owns all counts, the names of several nodes, or an empty text if unknown. */
+    String namesOfOwners(List<Claim> claims) {
+        if (!topology.isCluster() || claims.isEmpty()) {
+            return "";
+        }
+        String first = topology.nameOf(slotOf(claims.get(0)));
+        Set<String> others = Set.of();
+        for (int i = 1; i < claims.size() && !first.isEmpty(); i++) {
+            String name = topology.nameOf(slotOf(claims.get(i)));
+            if (name.isEmpty()) {
+                return "";
+            }
+            if (!name.equals(first)) {
+                others = others.isEmpty() ? new TreeSet<>() : others;
+                others.add(name);
+            }
+        }
+        if (others.isEmpty()) {
+            return first;
+        }
+        others.add(first);
+        return String.join(" and ", others);
+    }
+}

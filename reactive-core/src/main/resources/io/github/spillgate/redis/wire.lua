@@ -1,0 +1,30 @@
+-- wire.lua: the format of a script's argument and reply. ScriptRequest.java writes the argument, codec.lua reads it and
+-- writes the reply, and ScriptReply.java reads the reply.
+--
+-- Numbers are unsigned and little-endian; the figure behind the colon is their length in bytes. ARGV[1] begins with the
+-- limits, each of them once. What follows refers to them by their position, beginning with 1:
+--
+--   limits:2, then for each limit
+--     kind:1         1 for a log, 2 for a counter with windows from the first hit, 3 for a counter with windows aligned
+--                    to the clock
+--     permits:7      the permits of a window
+--     window:6       the length of a window in milliseconds
+--     resolution:6   of a log, the length of a slot in milliseconds; of a counter, 1
+--     denied:1       1 if denied requests count, else 0
+--
+-- A reply is the time in microseconds:7, and then the usages. One usage:
+--
+--   granted:4        the number of equal requests that are granted, which are the first ones
+--   status:1         0, or why the count does not grant more: DENIED, FOREIGN (the value is not ours), UNWRITTEN (the
+--                    charge cannot be written), LATE (the deadline has passed)
+--   log:             used:7; the time when the cost fits:7; the time when nothing is used any more:7
+--   counter:         previous:7; current:7; start of the window:7
+--
+-- Times of a usage are in milliseconds. All three fields are 0 if the status is FOREIGN, UNWRITTEN or LATE.
+
+local LOG, ALIGNED_COUNTER = 1, 3
+local DENIED, FOREIGN, UNWRITTEN, LATE = 1, 2, 3, 4
+local USAGE = '<I4I1I7I7I7'
+local REPLY_OF_ONE = '<I7I4I1I7I7I7' -- the time and one usage
+
+local argument = ARGV[1]
