@@ -41,8 +41,7 @@ final class Cluster implements Topology {
     //
     // The known owners may be wrong at any time, without harm: a node that does not own the slot executes nothing and
     // redirects. So there is no periodic refresh. Only if a node stops replying, the next caller asks the others for
-    // its
-    // successor, by a refresh.
+    // its successor, by a refresh.
 
     private final RedisClient nodes;
     private final TopologyRefresh refresh;

@@ -21,8 +21,8 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * The store's connection to one server, opened at first use on the caller's client. It is not shared with the caller,
- * whose connection may be in a transaction or blocked.
+ * The store's connection to one server, opened at first use on the caller's client. The caller's own connection may be
+ * in a transaction or blocked.
  *
  * <p>Opening. All callers wait for the same attempt, and no cancellation ends it; otherwise a service with short
  * deadlines would never connect. If it fails, the waiting callers fail, and the next caller starts another attempt.
@@ -168,7 +168,7 @@ final class Connection implements CommandSender {
                 kept == null ? CompletableFuture.completedFuture(null) : kept.beginClosing());
     }
 
-    /** Keeps the newest retired connection, whose replies may still come, and closes older ones. */
+    /** Keeps the newest retired connection, on which replies may still arrive, and closes older ones. */
     private void retire(OpenConnection silent) {
         OpenConnection before =
                 retired.getAndUpdate(kept -> kept != null && kept.number() > silent.number() ? kept : silent);

@@ -23,7 +23,7 @@ final class Delivery {
     private final LongSupplier nanoTime;
     private final Queue<Runnable> answers = new ConcurrentLinkedQueue<>();
 
-    /** When the task was scheduled that will emit the queued answers; NOBODY if there is none. */
+    /** When the task was scheduled that will emit the queued answers; 0 if there is none. */
     private final AtomicLong comesSince = new AtomicLong(NOBODY);
 
     /** Whether the scheduler's threads must not block. A subscriber that blocks would hold up queued answers. */

@@ -150,7 +150,7 @@ final class Errors {
                 .orElse(all.get(0));
     }
 
-    /** Returns our exception for a key whose value this library has not written. */
+    /** Returns our exception for a key with a value that this library has not written. */
     static ForeignValueException foreign(byte[] keyBytes, @Nullable Throwable e) {
         String key = new String(keyBytes, StandardCharsets.US_ASCII);
         return new ForeignValueException(

@@ -27,21 +27,19 @@ final class OpenConnection implements CommandSender {
     // Design notes.
     //
     // Redis replies in the order of the commands. One thread at a time sends and numbers them, so the number of the
-    // last
-    // reply shows that all earlier commands were answered too: also those that Lettuce has timed out, whose replies it
-    // drops. If such a command is the last one, it seems to be in flight for ever; that only leads to a new connection.
+    // last reply shows that all earlier commands were answered too: also those that Lettuce has timed out, which drops
+    // their replies. If such a command is the last one, it seems to be in flight for ever; that only leads to a new
+    // connection.
     //
     // Lettuce queues the commands of other threads as tasks of the connection's thread, but writes the commands of that
     // thread at once, before the queued ones. So that thread leaves its commands to another thread as long as any may
-    // be
-    // queued.
+    // be queued.
     //
     // Writing a single command costs the connection's thread a task and a system call. So if more commands wait in the
     // turnstile, they are held, and flushed together when the thread leaves it.
     //
     // If a connection ends while a command is being written, Lettuce may drop the command silently. So the sender
-    // checks
-    // the connection afterwards.
+    // checks the connection afterwards.
 
     /** How long commands may be in flight without any reply. */
     static final long LONGEST_SILENCE = TimeUnit.SECONDS.toNanos(2);

@@ -34,8 +34,7 @@ final class TopologyRefresh {
     // use the newest.
     //
     // A result counts however late it is, even that of an abandoned attempt. It may be outdated by then, like
-    // everything
-    // that is known of a cluster; redirects correct it.
+    // everything that is known of a cluster; redirects correct it.
     //
     // Only the newest attempt is kept here. The cluster keeps the nodes and the owners.
 

@@ -34,8 +34,8 @@ if one and one.isLog then
 end
 
 -- A torn log, or a failing write, is noticed on the way. Then everything is decided again, with that knowledge. No head
--- has been written by then, so nothing has been charged, except to a log whose later expiry was refused: it reports
--- UNWRITTEN though it is charged. It must not be charged twice.
+-- has been written by then, so nothing has been charged, except to a log if only its later expiry was refused: it
+-- reports UNWRITTEN though it is charged. It must not be charged twice.
 local torn = {} -- by key
 local isWritable, why = true, ''
 

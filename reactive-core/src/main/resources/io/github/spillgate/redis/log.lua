@@ -127,7 +127,7 @@ local function trimLog(log, permits)
   log.count = max(0, log.count - permits)
 end
 
--- Returns the part of the head that most hits change, for a string whose first entry is the n-th.
+-- Returns the part of the head that most hits change, for a string in which the first entry is the n-th.
 local function frontOf(log, n)
   local oldest = log.first < log.last and oldestOf(log) - log.base or 0
   return pack('<I6I6I4I2I2I5', log.used, log.newest, log.count, n, log.last - log.first + n, oldest)

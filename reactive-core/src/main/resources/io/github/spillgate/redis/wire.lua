@@ -20,7 +20,8 @@
 --   log:             used:7; the time when the cost fits:7; the time when nothing is used any more:7
 --   counter:         previous:7; current:7; start of the window:7
 --
--- Times of a usage are in milliseconds. All three fields are 0 if the status is FOREIGN, UNWRITTEN or LATE.
+-- Times of a usage are in milliseconds. All three fields are 0 if the request was not decided, because one of its
+-- counts is FOREIGN, UNWRITTEN or LATE.
 
 local LOG, ALIGNED_COUNTER = 1, 3
 local DENIED, FOREIGN, UNWRITTEN, LATE = 1, 2, 3, 4
