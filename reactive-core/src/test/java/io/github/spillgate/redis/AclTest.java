@@ -45,8 +45,8 @@ import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
 /**
- * The user that the documentation names is enough for all that the store does, and is the least; and what a user who
- * lacks something is told.
+ * The documented rights are sufficient for everything that the store does, and each is necessary. Errors name missing
+ * rights.
  */
 class AclTest {
 
@@ -173,7 +173,7 @@ class AclTest {
     }
 
     @Test
-    void aPasswordThatChangesIsAskedForByTheNextConnectionAndToldNobody() throws IOException {
+    void aChangedPasswordIsUsedByTheNextConnectionAndNeverLogged() throws IOException {
         user(documented());
         AtomicReference<String> current = new AtomicReference<>(PASSWORD);
         RedisURI uri = redis.uri();

@@ -45,7 +45,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
-/** Decisions in a cluster that is well: who is asked, how often, and that several slots are still all or nothing. */
+/** Decisions in a healthy cluster: the nodes and the number of commands, and all or nothing over several slots. */
 class ClusterTest {
 
     private static final Duration LONG = Duration.ofSeconds(60);
@@ -118,10 +118,10 @@ class ClusterTest {
     }
 
     @Test
-    void whoComesTogetherForOneSlotLeavesTogether() {
+    void concurrentDecisionsInOneSlotShareABatch() {
         RateLimiter limiter = limiter(LIMIT);
         for (int i = 0; i < 50; i++) {
-            // The first trips may be so slow that the node seems to be far away, and then nobody waits for others.
+            // The first round trips may be so slow that the node seems far away; then no decision waits for others.
             limiter.tryAcquire("hot").block(LONG);
         }
         RedisNode node = cluster.primaryOf("hot");
@@ -142,7 +142,7 @@ class ClusterTest {
     }
 
     @Test
-    void whoComesTogetherForSeveralSlotsOfANodeLeavesInOneCommandForEach() {
+    void concurrentDecisionsInSeveralSlotsOfANodeAreSentInOneCommandPerSlot() {
         RedisStore oneAtATime = RedisStore.builder(client)
                 .namespace("t" + System.nanoTime())
                 .coalescing(128, 1, 1_000)
@@ -213,7 +213,7 @@ class ClusterTest {
     }
 
     @Test
-    void whoIsDeniedWhileAnotherNodeStandsStillIsToldWhereAnswersAreDelivered() {
+    void aDenialWhileAnotherNodeHangsIsEmittedOnTheDeliveryScheduler() {
         Scheduler here = Schedulers.newSingle("here");
         RedisStore impatient = RedisStore.builder(client)
                 .namespace("t" + System.nanoTime())
@@ -267,7 +267,7 @@ class ClusterTest {
     }
 
     @Test
-    void whoIsDeniedIsToldEverythingThatStandsInHisWay() {
+    void aDenialHasTheViolatedLimitsOfAllSlots() {
         Limit minute = Limit.perMinute(1).named("minute");
         Limit day = Limit.perDay(1).named("day");
         RateLimiter limiter = limiter();
@@ -284,7 +284,7 @@ class ClusterTest {
     }
 
     @Test
-    void whoIsDeniedIsToldSoAlsoIfAnotherNodeStandsStill() {
+    void aDenialIsEmittedAlthoughAnotherNodeHangs() {
         RateLimiter limiter = RateLimiter.builder("soon")
                 .store(new Unprotected(RedisStore.builder(client)
                         .namespace("t" + System.nanoTime())
@@ -316,7 +316,7 @@ class ClusterTest {
     }
 
     @Test
-    void whoIsDeniedIsToldSoAlsoIfAnotherSlotCannotBeLookedAt() {
+    void aDenialIsEmittedAlthoughAnotherSlotCannotBePeeked() {
         RateLimiter limiter = limiter(Limit.perHour(1));
         Charge[] charges = Stream.of(inAscendingSlots()).map(Charge::of).toArray(Charge[]::new);
         limiter.tryAcquire(charges[0]).block(LONG);
@@ -373,7 +373,7 @@ class ClusterTest {
                 .isEqualTo(store.part(List.of(claims.get(1), claims.get(0))));
         assertThat(store.part(List.of())).isEmpty();
         RedisStore unprepared = RedisStore.create(client);
-        assertThat(unprepared.part(claims)).as("nobody knows yet").isEmpty();
+        assertThat(unprepared.part(claims)).as("before the topology is known").isEmpty();
         unprepared.close();
     }
 
@@ -383,7 +383,7 @@ class ClusterTest {
         String pattern = store.toString().replace("RedisStore[", "").replace("*]", "*{" + charge.key() + "}");
         RedisNode node = ownerOf(charge.key());
         String name = node.commands().keys(pattern).get(0);
-        node.commands().set(name, "somebody else's");
+        node.commands().set(name, "a foreign value");
         return name;
     }
 

@@ -102,13 +102,13 @@ class ClusterTopologyTest {
     }
 
     @Test
-    void aNodeWhoseHostNameNobodyKnowsIsFoundByItsAddress() {
+    void aNodeWithAnUnknownHostNameIsFoundByItsAddress() {
         assumePreferredEndpoints();
         cluster = RedisClusterForTests.shared();
         with("cluster-preferred-endpoint-type", "hostname", () -> {
             RateLimiter limiter = limiter(cluster);
             assertThat(decisions(limiter)).isEqualTo(200);
-            // Another node is asked for the slots of one whose connections break.
+            // If the connections to a node break, another node is asked for the slots.
             long before = questionsForSlots(1) + questionsForSlots(2);
             await().atMost(LONG).until(() -> {
                 cluster.nodes().get(0).commands().clientKill(KillArgs.Builder.typeNormal());
@@ -159,7 +159,7 @@ class ClusterTopologyTest {
 
     @Thorough
     @Test
-    void whoWaitsForANodeThatIsReplacedIsToldThatAnotherTryHelps() {
+    void aDecisionThatWaitsForAReplacedNodeFailsAsRetryable() {
         try (RedisClusterForTests replicated = RedisClusterForTests.start(3, 1)) {
             RateLimiter limiter = limiter(replicated);
             assertThat(decisions(limiter)).isEqualTo(200);
@@ -202,7 +202,7 @@ class ClusterTopologyTest {
 
     /** What was handed over for it would be held up as long. */
     @Test
-    void whoPreparesForANodeThatHasGoneWaitsForNoNodeThatStandsStill() {
+    void preparingForARemovedNodeWaitsForNoNodeThatHangs() {
         assertThat(decisions(limiter())).isEqualTo(200);
         whilePaused(cluster.nodes().get(1), () -> store.prepare("127.0.0.1:1").block(Duration.ofSeconds(15)));
     }
@@ -278,7 +278,7 @@ class ClusterTopologyTest {
 
     /** Else nothing could be given back as long as the slot is being moved. */
     @Test
-    void whatSomebodyElseHasWrittenUnderAMarkIsNoResetThoughItIsOnAnotherNode() {
+    void aForeignValueUnderAMarkIsNoResetThoughItIsOnAnotherNode() {
         RateLimiter limiter = limiter();
         Charge charge = Charge.of("a");
         int slot = SlotHash.getSlot("a");
@@ -286,7 +286,7 @@ class ClusterTopologyTest {
         Decision second = limiter.tryAcquire(charge).block(LONG);
         RedisNode source = cluster.primaryOf(slot);
         String count = source.commands().clusterGetKeysInSlot(slot, 1).get(0);
-        source.commands().set(count + "!", "somebody else's");
+        source.commands().set(count + "!", "a foreign value");
         moveSome(slot, count::equals);
         limiter.refund(first).block(LONG);
         assertThat(used(limiter, charge)).isEqualTo(1);
@@ -312,11 +312,11 @@ class ClusterTopologyTest {
     }
 
     @Test
-    void ofASlotThatNobodyHasNobodyKnowsWhoDecides() {
+    void aSlotWithoutOwnerHasNoPart() {
         RateLimiter limiter = limiter();
         int slot = SlotHash.getSlot("nobody");
         with("cluster-require-full-coverage", "no", () -> {
-            // Until all have forgotten who had it: one may have told another just before.
+            // Until no node knows an owner: nodes tell each other.
             await().atMost(LONG)
                     .untilAsserted(() -> assertThat(cluster.nodes())
                             .allSatisfy(node -> assertThatThrownBy(
@@ -351,7 +351,7 @@ class ClusterTopologyTest {
 
     /** Each says of a slot that the other has it. */
     @Test
-    void whoIsSentFromOneNodeToAnotherForEverIsToldThatTheyDoNotAgree() {
+    void anEndlessRedirectFailsBecauseTheNodesDisagree() {
         RateLimiter limiter = limiter();
         assertThat(decisions(limiter)).isEqualTo(200);
         String key = "nobody-has-it";
@@ -366,7 +366,7 @@ class ClusterTopologyTest {
     }
 
     @Test
-    void whoWaitsUntilTheNodesAreFoundIsCountedOffAgain() {
+    void aDecisionThatWaitedForTheTopologyFreesItsPlace() {
         try (RedisForTests alone = RedisForTests.startOwn()) {
             client = RedisClusterClient.create(alone.uri());
             store = RedisStore.builder(client)
@@ -391,9 +391,9 @@ class ClusterTopologyTest {
         }
     }
 
-    /** Else those who wait would keep everybody from giving up what they wait for. */
+    /** Otherwise the waiting decisions would prevent that any later one abandons the search. */
     @Test
-    void whoFindsAllPlacesTakenHasTheNodesLookedForAgain() {
+    void aDecisionThatFindsTheQueueFullStartsATopologyRefresh() {
         try (RedisForTests alone = RedisForTests.startOwn();
                 VirtualTime time = new VirtualTime()) {
             client = RedisClusterClient.create(alone.uri());

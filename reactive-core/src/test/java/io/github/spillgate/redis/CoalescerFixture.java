@@ -49,7 +49,7 @@ abstract class CoalescerFixture {
         redis.close();
     }
 
-    /** A store that has connected, and whose scripts are loaded; unless said, two of its commands may be under way. */
+    /** A connected store with loaded scripts and, by default, at most two batches in flight. */
     RedisStore store(UnaryOperator<RedisStore.Builder> how) {
         RedisStore store = how.apply(RedisStore.builder(client)
                         .namespace(keyspace.namespace())
@@ -146,8 +146,8 @@ abstract class CoalescerFixture {
         }
 
         /**
-         * Awaited by the one who looks: a timer of the future's own would be called off by a thread that must not
-         * block.
+         * Returns the outcome. The timeout is the caller's, because a future's own timer would be cancelled on a thread
+         * that must not block.
          */
         private Mono<Decision> outcome() {
             return Mono.fromFuture(outcome, true);

@@ -41,12 +41,12 @@ class CoalescerIsolationTest extends CoalescerFixture {
     // Neighbours
 
     @Test
-    void aForeignValueIsTheErrorOfThoseAloneWhoAskForIt() {
+    void aForeignValueFailsOnlyTheDecisionsOnIt() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         limiter.tryAcquire("foreign").block(LONG);
         String key = keyspace.onlyKey();
         keyspace.commands().del(key);
-        keyspace.commands().rpush(key, "somebody else's");
+        keyspace.commands().rpush(key, "a foreign value");
         List<Heard> heard = whileRedisStandsStill(() -> Stream.of(
                         ask(5, i -> limiter.tryAcquire("ours-" + i)),
                         ask(5, i -> limiter.tryAcquire("foreign")),
@@ -64,12 +64,12 @@ class CoalescerIsolationTest extends CoalescerFixture {
                 .extracting(Decision::remaining)
                 .as("nothing was charged together with what is foreign")
                 .containsOnly(998L);
-        assertThat(keyspace.commands().lrange(key, 0, -1)).containsExactly("somebody else's");
+        assertThat(keyspace.commands().lrange(key, 0, -1)).containsExactly("a foreign value");
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"1000/1h", "1000/1h counting-denied"})
-    void aTornValueIsTheErrorOfThoseAloneWhoAskForIt(String text) {
+    void aTornValueFailsOnlyTheDecisionsOnIt(String text) {
         Limit limit = Limit.parse(text);
         RateLimiter limiter = limiter(store(how -> how), limit);
         String key = tear(limiter, "torn");
@@ -131,13 +131,13 @@ class CoalescerIsolationTest extends CoalescerFixture {
         StoredLog.checkAll(keyspace);
     }
 
-    /** Cuts off what stands behind the first entry of a log with several. */
-    private String tear(RateLimiter limiter, String who) {
+    /** Truncates the log of a client behind its first entry, and returns its key. */
+    private String tear(RateLimiter limiter, String client) {
         String key = "";
         do {
-            limiter.tryAcquire(who).block(LONG);
+            limiter.tryAcquire(client).block(LONG);
             key = keyspace.keys().stream()
-                    .filter(name -> name.endsWith("{" + who + "}"))
+                    .filter(name -> name.endsWith("{" + client + "}"))
                     .findAny()
                     .orElseThrow();
         } while (keyspace.commands().strlen(key) < 42 + 9 * 6
@@ -152,7 +152,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
     }
 
     @Test
-    void whereNothingCanBeWrittenThoseWhoAreDeniedOrOnlyLookAreAnsweredAllTheSame() {
+    void denialsAndPeeksAreAnsweredAlthoughNothingCanBeWritten() {
         RateLimiter limiter =
                 limiter(store(how -> how), Limit.perHour(5), Limit.perDay(5).counter());
         limiter.tryAcquire("full", 5).block(LONG);
@@ -180,9 +180,9 @@ class CoalescerIsolationTest extends CoalescerFixture {
         assertThat(limiter.tryAcquire("half").block(LONG).remaining()).isEqualTo(2);
     }
 
-    /** A store around this one may get it wrong; who has nothing to do with it does not hear of it. */
+    /** A store that wraps this one may pass wrong claims. */
     @Test
-    void whatCannotBeAskedIsTheErrorOfHimAloneWhoAsksForIt() {
+    void aRequestThatCannotBeEncodedFailsOnlyItsCaller() {
         RedisStore store = store(how -> how);
         RateLimiter limiter = limiter(store, LIMIT.counter());
         RateLimiter asksTooMuch = RateLimiter.builder("api")
@@ -218,7 +218,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
     }
 
     @Test
-    void whoThrowsWhenHeIsAnsweredKeepsNobodyFromHisAnswer() {
+    void aSubscriberThatThrowsOnNextDoesNotAffectOthers() {
         List<Throwable> dropped = new ArrayList<>();
         Hooks.onErrorDropped(dropped::add);
         try {
@@ -238,7 +238,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
     }
 
     @Test
-    void whoThrowsOnceMoreWhereWhatIsThrownIsDroppedKeepsNobodyFromHisAnswerEither() {
+    void aSubscriberThatThrowsInTheDropHookDoesNotAffectOthers() {
         Hooks.onErrorDropped(error -> {
             throw new IllegalStateException("thrown where it is dropped");
         });
@@ -258,7 +258,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
     }
 
     @Test
-    void whoThrowsWhenHeIsToldOfAnErrorKeepsNobodyFromBeingTold() {
+    void aSubscriberThatThrowsOnErrorDoesNotAffectOthers() {
         Queue<Throwable> dropped = new ConcurrentLinkedQueue<>();
         Hooks.onErrorDropped(dropped::add);
         try {
@@ -336,7 +336,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
     }
 
     @Test
-    void aSchedulerThatHasBeenShutDownKeepsNobodyWaiting() {
+    void decisionsAreAnsweredAlthoughTheSchedulerIsShutDown() {
         var scheduler = Schedulers.newSingle("users-own");
         RateLimiter limiter = limiter(store(how -> how.deliverOn(scheduler)), LIMIT);
         redis.pause();
@@ -346,10 +346,10 @@ class CoalescerIsolationTest extends CoalescerFixture {
         assertThat(decisions(heard)).hasSize(300);
     }
 
-    // Who leaves before he is answered
+    // Cancellations before the answer
 
     @Test
-    void whoLeavesWhileHeWaitsIsNotCharged() {
+    void aWaitingDecisionThatIsCancelledIsNotCharged() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         limiter.peek("a").block(LONG);
         List<Heard> stayed = whileRedisStandsStill(() -> {
@@ -383,7 +383,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
     }
 
     @Test
-    void whoDoesNotRequestHasNotAsked() {
+    void aSubscriberWithoutRequestSendsNothing() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         BaseSubscriber<Decision> idle = new BaseSubscriber<>() {
             @Override
@@ -397,7 +397,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
     }
 
     @Test
-    void whoRequestsTwiceAsksOnce() {
+    void aSubscriberThatRequestsTwiceSendsOneDecision() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         List<Decision> heard = new ArrayList<>();
         limiter.tryAcquire("a").subscribe(new BaseSubscriber<>() {
@@ -418,7 +418,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
     }
 
     @Test
-    void whoLeavesWhileTheConnectionIsOpenedIsNotCharged() {
+    void aDecisionThatIsCancelledWhileConnectingIsNotCharged() {
         RedisStore unprepared = RedisStore.builder(client)
                 .namespace(keyspace.namespace())
                 .coalescing(10, 1, 10)
@@ -436,12 +436,12 @@ class CoalescerIsolationTest extends CoalescerFixture {
     // The end
 
     @Test
-    void whoWaitsIsToldWhenTheStoreIsClosed() {
+    void waitingDecisionsFailWhenTheStoreIsClosed() {
         endsAll(RedisStore::close);
     }
 
     @Test
-    void whoWaitsIsToldWhenTheConnectionBreaks() {
+    void waitingDecisionsFailWhenTheConnectionBreaks() {
         endsAll(store -> redis.kill());
     }
 
@@ -455,7 +455,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
     }
 
     @Test
-    void whereEverythingFailsAtOnceWhoTriesAgainAndAgainDoesNotFillTheStack() {
+    void retriesThatFailAtOnceDoNotOverflowTheStack() {
         RedisStore store = store(how -> how.deliverOn(Schedulers.immediate()));
         RateLimiter limiter = limiter(store, LIMIT);
         store.close();
@@ -464,7 +464,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
     }
 
     @Test
-    void afterABreakTheNextConnectionServesAllWhoAsk() {
+    void afterABreakTheNextConnectionServesAllDecisions() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         redis.pause();
         List<Heard> lost = ask(200, i -> limiter.tryAcquire("a"));

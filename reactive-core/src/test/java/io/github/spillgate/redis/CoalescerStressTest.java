@@ -34,7 +34,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 import reactor.util.context.Context;
 
-/** What is put together admits exactly what fits, and forgets nobody, whoever comes and goes meanwhile. */
+/** Batches grant exactly what fits and lose no decision, whichever others are cancelled. */
 class CoalescerStressTest {
 
     private static final int CALLERS = 64;
@@ -45,7 +45,7 @@ class CoalescerStressTest {
 
     @BeforeEach
     void connect() {
-        // What is thrown by those who have left is dropped, and need not fill the log.
+        // Errors of cancelled subscribers are dropped; they would fill the log.
         Hooks.onErrorDropped(error -> {});
         client = RedisClient.create(RedisForTests.first().uri());
         keyspace = new Keyspace(client);
@@ -65,7 +65,7 @@ class CoalescerStressTest {
                         new Form(limit, false, new Coalescing(3, 5, 1_000))));
     }
 
-    /** What is limited, by whom, and how far it is put together. */
+    /** A limit, whether the store is protected, and the bounds of batches. */
     record Form(String limit, boolean isGuarded, Coalescing bounds) {}
 
     @ParameterizedTest
@@ -87,7 +87,7 @@ class CoalescerStressTest {
                 .extracting(Decision::source)
                 .isSubsetOf(form.isGuarded ? List.of(Source.REDIS, Source.CACHED_DENIAL) : List.of(Source.REDIS));
         assertThat(decisions.stream().filter(Decision::isAllowed).map(Decision::remaining))
-                .as("each of those who got something left another remainder")
+                .as("each granted decision has another remainder")
                 .doesNotHaveDuplicates();
         assertThat(limiter.state().fallbacks()).isZero();
         StoredLog.checkAll(keyspace);
@@ -112,7 +112,7 @@ class CoalescerStressTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"1000000/1h", "1000000/1h counter"})
-    void whoeverLeavesWheneverHeLikesNobodyElseIsForgottenAndNothingIsLostOrAdmittedTwice(String text) {
+    void cancellationsLoseNoOtherDecisionAndChargeNothingTwice(String text) {
         int bound = 2_000;
         RedisStore store = RedisStore.builder(client)
                 .namespace(keyspace.namespace())
@@ -151,8 +151,8 @@ class CoalescerStressTest {
         assertThat(all.stream().map(one -> one.error).filter(Objects::nonNull)).isEmpty();
         assertThat(all).allMatch(one -> one.answers.get() <= 1);
         assertThat(all).filteredOn(one -> one.when == Leaving.NEVER).allMatch(one -> one.answers.get() == 1);
-        assertThat(all).allMatch(Leaving::hasFoundHisOwnContext);
-        // Whoever has left may still be under way: what is asked now is decided after him.
+        assertThat(all).allMatch(Leaving::hasFoundItsOwnContext);
+        // Cancelled decisions may still be in flight; this peek is decided after them.
         long used = used(limiter)
                 + limiter.peek("other").block(LONG).limits().get(0).used();
         long heard = all.stream()
@@ -160,7 +160,7 @@ class CoalescerStressTest {
                 .mapToLong(one -> one.cost)
                 .sum();
         long asked = all.stream()
-                .filter(one -> one.when != Leaving.BEFORE_HE_ASKS)
+                .filter(one -> one.when != Leaving.BEFORE_REQUEST)
                 .mapToLong(one -> one.cost)
                 .sum();
         assertThat(used).isBetween(heard, asked);
@@ -168,16 +168,16 @@ class CoalescerStressTest {
                         .flatMap(i -> limiter.tryAcquire("room"), bound)
                         .count()
                         .block(LONG))
-                .as("nobody who has left still holds a place")
+                .as("no cancelled decision holds a place")
                 .isEqualTo(bound);
     }
 
-    /** Somebody who leaves at some point, or never. */
+    /** A subscriber that cancels at some point, or never. */
     private static final class Leaving extends BaseSubscriber<Decision> {
 
         static final int NEVER = 0;
-        static final int BEFORE_HE_ASKS = 1;
-        static final int AS_SOON_AS_HE_HAS_ASKED = 2;
+        static final int BEFORE_REQUEST = 1;
+        static final int AFTER_REQUEST = 2;
         static final int SOON = 3;
         static final int WHEN_HE_IS_ANSWERED = 4;
 
@@ -199,7 +199,7 @@ class CoalescerStressTest {
             return (when == NEVER || when == WHEN_HE_IS_ANSWERED) && answers.get() == 0 && error == null;
         }
 
-        boolean hasFoundHisOwnContext() {
+        boolean hasFoundItsOwnContext() {
             return answers.get() == 0 || found.equals(name);
         }
 
@@ -210,11 +210,11 @@ class CoalescerStressTest {
 
         @Override
         protected void hookOnSubscribe(Subscription subscription) {
-            if (when == BEFORE_HE_ASKS) {
+            if (when == BEFORE_REQUEST) {
                 cancel();
             }
             subscription.request(1);
-            if (when == AS_SOON_AS_HE_HAS_ASKED) {
+            if (when == AFTER_REQUEST) {
                 cancel();
             } else if (when == SOON) {
                 Schedulers.parallel().schedule(this::cancel);
@@ -227,7 +227,7 @@ class CoalescerStressTest {
             answers.incrementAndGet();
             if (when == WHEN_HE_IS_ANSWERED) {
                 cancel();
-                throw new IllegalStateException("thrown by one who has left");
+                throw new IllegalStateException("thrown after a cancellation");
             }
         }
 
@@ -238,7 +238,7 @@ class CoalescerStressTest {
     }
 
     @Test
-    void whoIsAnsweredMayAskAgainAtOnceWhereverHeIsAnswered() {
+    void aSubscriberMayRequestTheNextDecisionWithinItsAnswer() {
         for (var scheduler : List.of(Schedulers.parallel(), Schedulers.immediate())) {
             RedisStore store = RedisStore.builder(client)
                     .namespace(keyspace.namespace())

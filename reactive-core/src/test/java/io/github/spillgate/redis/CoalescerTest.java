@@ -38,10 +38,10 @@ import reactor.core.scheduler.Schedulers;
 /** Which requests share a command to Redis, when commands are sent, and in which order requests are decided. */
 class CoalescerTest extends CoalescerFixture {
 
-    // Who leaves when
+    // When batches are sent
 
     @Test
-    void whoComesWhileOthersAreAtRedisLeavesTogetherWithTheNext() {
+    void decisionsThatArriveDuringABatchShareTheNext() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         long before = keyspace.callsOf("evalsha");
         List<Heard> heard = whileRedisStandsStill(() -> ask(100, i -> limiter.tryAcquire("key-" + i % 7)));
@@ -52,7 +52,7 @@ class CoalescerTest extends CoalescerFixture {
     }
 
     @Test
-    void whoAsksAloneLeavesAtOnceThoughNoTimePasses() {
+    void aSingleDecisionIsSentAtOnce() {
         RateLimiter limiter = limiter(store(how -> how.deliverOn(Schedulers.immediate())), LIMIT);
         try (VirtualTime standingStill = new VirtualTime()) {
             Instant then = standingStill.instant();
@@ -82,7 +82,7 @@ class CoalescerTest extends CoalescerFixture {
     }
 
     @Test
-    void whoComesSoonAfterOthersWaitsForTheirAnswer() {
+    void aDecisionSoonAfterABatchWaitsForItsReply() {
         RateLimiter limiter = limiter(pacedStore(128, Duration.ofHours(1)), LIMIT);
         long before = keyspace.callsOf("evalsha");
         List<Heard> heard = whileRedisStandsStill(() -> ask(100, i -> limiter.tryAcquire("key-" + i % 7)));
@@ -105,7 +105,7 @@ class CoalescerTest extends CoalescerFixture {
         assertThat(sent).hasValue(4);
     }
 
-    /** Where Redis is far away, nobody waits for its answer to somebody else; where it is slow, its batches grow. */
+    /** If Redis is far away, no decision waits for the reply to others; if it is slow, batches grow. */
     @Test
     void theMoreAreUnderWayTheLaterTheNextOneLeaves() {
         AtomicInteger sent = countSent();
@@ -128,7 +128,7 @@ class CoalescerTest extends CoalescerFixture {
     }
 
     @Test
-    void whereRedisIsFarAwayNobodyWaitsForAnAnswerToOthers() {
+    void noDecisionWaitsForRepliesOfAFarRedis() {
         AtomicInteger sent = countSent();
         RateLimiter limiter = limiter(pacedStore(128, Duration.ofHours(1)), LIMIT);
         List<Heard> far = whileRedisStandsStill(() -> {
@@ -202,7 +202,7 @@ class CoalescerTest extends CoalescerFixture {
      * time.
      */
     @Test
-    void whoFindsAllPlacesTakenIsToldAtOnceAndNextTimeThereAreAsManyAgain() {
+    void aFullQueueFailsDecisionsAtOnceAndIsEmptyAfterwards() {
         RateLimiter limiter = limiter(store(how -> how.coalescing(10, 3, 20)), LIMIT);
         for (int round = 0; round < 3; round++) {
             redis.pause();
@@ -222,7 +222,7 @@ class CoalescerTest extends CoalescerFixture {
     }
 
     @Test
-    void whoFindsAllPlacesTakenIsServedByTheFallback() {
+    void aFullQueueLeadsToTheFallback() {
         RedisStore store = store(how -> how.coalescing(10, 1, 5));
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(store)
@@ -261,7 +261,7 @@ class CoalescerTest extends CoalescerFixture {
 
     @ParameterizedTest
     @ValueSource(strings = {"20/1h", "20/1h counter"})
-    void whoComesFirstIsServedFirst(String text) {
+    void decisionsAreMadeInTheirOrder(String text) {
         RateLimiter limiter = limiter(store(how -> how), Limit.parse(text));
         int[] costs = {3, 3, 3, 5, 3, 7, 2, 2, 2, 1, 1, 0, 20, 0};
         List<Heard> heard = whileRedisStandsStill(() -> ask(costs.length, i -> limiter.tryAcquire("a", costs[i])));
@@ -276,7 +276,7 @@ class CoalescerTest extends CoalescerFixture {
     }
 
     @Test
-    void whoLooksSeesWhatWasTakenBeforeHimAndNothingElse() {
+    void aPeekSeesExactlyTheEarlierCharges() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         List<Heard> heard =
                 whileRedisStandsStill(() -> ask(60, i -> i % 3 == 2 ? limiter.peek("a") : limiter.tryAcquire("a")));
@@ -285,7 +285,7 @@ class CoalescerTest extends CoalescerFixture {
         }
     }
 
-    /** Who asks for both must not be put together with the first who did, past those who have asked for one since. */
+    /** A decision on both limits must not join the first such group, past later decisions on one of them. */
     @Test
     void limitsThatAreSharedInDifferentOrdersAreDecidedInTurn() {
         Limit few = Limit.of(10, Duration.ofHours(1));
@@ -330,7 +330,7 @@ class CoalescerTest extends CoalescerFixture {
     }
 
     @Test
-    void whoIsAllowedIsToldThatItFitsNowThoughOthersWhoCameWithHimAreDenied() {
+    void anAllowedDecisionFitsNowAlthoughLaterOnesOfItsGroupAreDenied() {
         RateLimiter limiter = limiter(store(how -> how), Limit.perHour(10));
         List<Heard> heard = whileRedisStandsStill(() -> ask(20, i -> limiter.tryAcquire("a")));
         for (Decision decision : decisions(heard)) {
@@ -341,7 +341,7 @@ class CoalescerTest extends CoalescerFixture {
     }
 
     @Test
-    void whoNamesTheSameKeysInAnotherOrderIsToldOfEachWhatIsSo() {
+    void theSameKeysInAnotherOrderGetTheirOwnUsages() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         limiter.tryAcquire("a", 500).block(LONG);
         Charge[] oneWay = {Charge.of("a"), Charge.of("b")};
@@ -357,7 +357,7 @@ class CoalescerTest extends CoalescerFixture {
     }
 
     @Test
-    void aRaisedLimitHoldsForThoseWhoComeWithIt() {
+    void aRaisedLimitAppliesToTheDecisionsThatHaveIt() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         List<Heard> heard = whileRedisStandsStill(() ->
                 ask(20, i -> limiter.tryAcquire(Charge.of("a", Limit.of(i % 2 == 0 ? 3 : 5, Duration.ofHours(1))))));
@@ -389,7 +389,7 @@ class CoalescerTest extends CoalescerFixture {
             CompletableFuture<Decision> second = new CompletableFuture<>();
             limiter.peek("other").subscribe(decision -> {
                 there.countDown();
-                // He must not block there, and has to hold that thread.
+                // This must hold the thread without blocking.
                 long left;
                 do {
                     left = goOn.getCount();

@@ -27,15 +27,15 @@ import org.junit.jupiter.api.Test;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * A connection whose other end takes no writes is replaced, for the next one may lead to the primary; the time is set
- * by the test.
+ * A connection to a server that refuses writes is replaced, because the next one may lead to the primary. The test sets
+ * the time.
  */
 class ConnectionDemotionTest {
 
     private static final String NAME = "demoted";
     private static final Duration LONG = Duration.ofSeconds(30);
 
-    /** Where nobody listens. */
+    /** A closed port. */
     private static final int NOBODY = 1;
 
     private final AtomicLong nanos = new AtomicLong(-5);
@@ -64,7 +64,7 @@ class ConnectionDemotionTest {
     }
 
     @Test
-    void whoComesAfterARefusedWriteIsAskedOnANewConnection() {
+    void theNextCommandAfterARefusedWriteUsesANewConnection() {
         long first = id();
         pass(Duration.ofSeconds(1).plusNanos(1));
         redis().replicaof("127.0.0.1", NOBODY);
@@ -154,7 +154,7 @@ class ConnectionDemotionTest {
     /** Asks something that a Redis answers in any state: the id of the connection. */
     private long id() {
         long id = connection.<Long>send(commands -> commands.clientId()).block(LONG);
-        // Who has waited for it is told a moment before it is there for those who come.
+        // Waiting callers get the connection a moment before later callers do.
         await().atMost(LONG).until(() -> connection.ifOpen() != null);
         return id;
     }

@@ -136,7 +136,7 @@ class ConnectionLossTest {
 
     /** Commands that were sent on a silent connection would else occupy all places for ever. */
     @Test
-    void whoWaitsBehindAConnectionThatHasFallenSilentIsToldAndMakesRoomThoughAllPlacesAreTaken() {
+    void decisionsBehindASilentConnectionFailAndFreeTheirPlacesAlthoughTheQueueIsFull() {
         try (VirtualTime time = new VirtualTime()) {
             RateLimiter few =
                     limiter(RedisStore.builder(client).coalescing(10, 1, 4).deliverOn(Schedulers.immediate()));

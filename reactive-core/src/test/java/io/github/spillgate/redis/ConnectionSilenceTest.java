@@ -158,7 +158,7 @@ class ConnectionSilenceTest {
         }
         CompletableFuture<String> onTheNext;
         try {
-            // Another one is opened, and this one is to be laid aside, as soon as somebody has time for it.
+            // Another one is opened, and this one is retired soon after, on another thread.
             onTheNext = ping();
             connection.close();
         } finally {
@@ -208,7 +208,7 @@ class ConnectionSilenceTest {
     }
 
     @Test
-    void whoHasLeftIsStillWaitedFor() {
+    void theReplyToACancelledCommandIsStillAwaited() {
         long first = id();
         redis.pause();
         connection.send(commands -> commands.ping()).subscribe().dispose();
@@ -220,7 +220,7 @@ class ConnectionSilenceTest {
     }
 
     @Test
-    void anAnswerToOneWhoHasLeftIsASignOfLife() {
+    void aReplyToACancelledCommandIsASignOfLife() {
         long first = id();
         redis.pause();
         connection.send(commands -> commands.ping()).subscribe().dispose();

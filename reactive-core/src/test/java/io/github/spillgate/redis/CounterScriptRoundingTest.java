@@ -27,8 +27,8 @@ import net.jqwik.api.lifecycle.AfterContainer;
 import net.jqwik.api.lifecycle.BeforeContainer;
 
 /**
- * Counters of a size at which doubles round: the script and the Java code still say the same. That what they say never
- * is too much is shown of the Java code, beside exact arithmetic, in {@code CounterStateTest}.
+ * Counters of a size at which doubles are rounded: the script and the Java code still agree. {@code CounterStateTest}
+ * shows that the Java code never grants too much, by exact arithmetic.
  */
 class CounterScriptRoundingTest {
 
@@ -101,7 +101,7 @@ class CounterScriptRoundingTest {
         assertThat(limiter.tryAcquire("a", left).block().isAllowed()).isTrue();
     }
 
-    /** One whose counts no other has. */
+    /** A limiter with counts of its own. */
     private static RateLimiter limiter(LimitStore store, Limit limit) {
         return RateLimiter.builder("big-" + RUNS.incrementAndGet())
                 .store(new Unprotected(store))

@@ -70,7 +70,7 @@ class DeliveryTest {
     }
 
     @Test
-    void whoThrowsKeepsNobodyFromHisAnswer() {
+    void aTaskThatThrowsDoesNotAffectOthers() {
         Delivery delivery = new Delivery(several());
         AtomicInteger told = new AtomicInteger();
         for (int i = 0; i < 5; i++) {
@@ -94,7 +94,7 @@ class DeliveryTest {
     }
 
     @Test
-    void whoMayBlockKeepsNobodyFromHisAnswer() {
+    void aTaskThatBlocksDoesNotAffectOthers() {
         // One thread may still be leaving the first answer; with two in all, the next two would share the other one.
         Scheduler elastic = Schedulers.newBoundedElastic(3, 10, "delivery-test");
         schedulers.add(elastic);

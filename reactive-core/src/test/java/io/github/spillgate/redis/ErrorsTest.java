@@ -176,7 +176,7 @@ class ErrorsTest {
     }
 
     @Test
-    void aSentinelThatWatchesNobodyIsToldOfAsWell() {
+    void aSentinelWithoutPrimariesIsReportedToo() {
         assertThat(Errors.sentinel(List.of()))
                 .hasMessageContaining("monitors no primary: expected")
                 .hasMessageEndingWith("redis-sentinel://host:26379/0#name");

@@ -13,91 +13,91 @@ import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
 
-/** What somebody who subscribes hears of what he has asked for, whatever becomes of it. */
+/** What a subscriber gets for each end of its decision. */
 class PendingDecisionTest {
 
     private final LimitStoreException why = new LimitStoreException("Redis is away", null);
 
-    private final List<PendingDecision> begun = new ArrayList<>();
-    private final Mono<Decision> question =
-            PendingDecision.of(List.of(), 0, true, PendingDecision.NO_DEADLINE, begun::add);
-    private final Asker asker = new Asker();
+    private final List<PendingDecision> sent = new ArrayList<>();
+    private final Mono<Decision> decision =
+            PendingDecision.of(List.of(), 0, true, PendingDecision.NO_DEADLINE, sent::add);
+    private final RecordingSubscriber subscriber = new RecordingSubscriber();
 
     @Test
-    void nothingBeginsBeforeItIsRequested() {
-        question.subscribe(asker);
-        assertThat(begun).isEmpty();
-        asker.subscription.request(1);
-        asker.subscription.request(1);
-        assertThat(begun).hasSize(1);
+    void nothingIsSentBeforeARequest() {
+        decision.subscribe(subscriber);
+        assertThat(sent).isEmpty();
+        subscriber.subscription.request(1);
+        subscriber.subscription.request(1);
+        assertThat(sent).hasSize(1);
     }
 
     @Test
-    void whoHasLeftBeforeHeHasRequestedBeginsNothing() {
-        question.subscribe(asker);
-        asker.subscription.cancel();
-        asker.subscription.request(1);
-        assertThat(begun).isEmpty();
+    void aCancellationBeforeTheRequestSendsNothing() {
+        decision.subscribe(subscriber);
+        subscriber.subscription.cancel();
+        subscriber.subscription.request(1);
+        assertThat(sent).isEmpty();
     }
 
     @Test
-    void whoHasLeftWhileHeWaitsIsNotTakenToRedis() {
-        PendingDecision asked = ask();
-        asker.subscription.cancel();
-        assertThat(asked.markSent()).isFalse();
+    void aCancelledDecisionIsNotSent() {
+        PendingDecision pending = ask();
+        subscriber.subscription.cancel();
+        assertThat(pending.markSent()).isFalse();
     }
 
     @Test
-    void whoWaitsIsTakenToRedisOnce() {
-        PendingDecision asked = ask();
-        assertThat(asked.markSent()).isTrue();
-        assertThat(asked.markSent()).isFalse();
+    void aWaitingDecisionIsSentOnce() {
+        PendingDecision pending = ask();
+        assertThat(pending.markSent()).isTrue();
+        assertThat(pending.markSent()).isFalse();
     }
 
     @Test
-    void whoHasLeftWhileRedisDecidedHearsNothing() {
-        PendingDecision asked = ask();
-        asked.markSent();
-        asker.subscription.cancel();
-        asked.answer(decision());
-        asked.fail(why);
-        assertThat(asker.heard).isEmpty();
+    void aDecisionThatIsCancelledInFlightEmitsNothing() {
+        PendingDecision pending = ask();
+        pending.markSent();
+        subscriber.subscription.cancel();
+        pending.answer(decision());
+        pending.fail(why);
+        assertThat(subscriber.signals).isEmpty();
     }
 
     @Test
-    void whoIsAnsweredIsAnsweredOnce() {
-        PendingDecision asked = ask();
-        asked.markSent();
-        asked.answer(decision());
-        asked.answer(decision());
-        asked.fail(why);
-        assertThat(asker.heard).containsExactly("decision", "end");
+    void aDecisionIsAnsweredOnce() {
+        PendingDecision pending = ask();
+        pending.markSent();
+        pending.answer(decision());
+        pending.answer(decision());
+        pending.fail(why);
+        assertThat(subscriber.signals).containsExactly("decision", "end");
     }
 
     @Test
-    void whoIsToldWhyThereIsNoAnswerHearsNoneLater() {
-        PendingDecision asked = ask();
-        asked.fail(why);
-        asked.fail(why);
-        asked.answer(decision());
-        assertThat(asker.heard).containsExactly(why);
-        assertThat(asked.markSent()).isFalse();
+    void aFailedDecisionEmitsNothingLater() {
+        PendingDecision pending = ask();
+        pending.fail(why);
+        pending.fail(why);
+        pending.answer(decision());
+        assertThat(subscriber.signals).containsExactly(why);
+        assertThat(pending.markSent()).isFalse();
     }
 
     private PendingDecision ask() {
-        question.subscribe(asker);
-        asker.subscription.request(1);
-        return begun.get(0);
+        decision.subscribe(subscriber);
+        subscriber.subscription.request(1);
+        return sent.get(0);
     }
 
     private static Decision decision() {
         return Decision.ofPeek(Source.REDIS, 0, List.of());
     }
 
-    /** Keeps to no rule himself, and hears everything. */
-    private static final class Asker implements CoreSubscriber<Decision> {
+    /** A subscriber that records all signals, also those that break the rules of Reactive Streams. */
+    private static final class RecordingSubscriber implements CoreSubscriber<Decision> {
 
-        final List<Object> heard = new ArrayList<>();
+        final List<Object> signals = new ArrayList<>();
         Subscription subscription = Operators.emptySubscription();
 
         @Override
@@ -107,17 +107,17 @@ class PendingDecisionTest {
 
         @Override
         public void onNext(Decision decision) {
-            heard.add("decision");
+            signals.add("decision");
         }
 
         @Override
         public void onComplete() {
-            heard.add("end");
+            signals.add("end");
         }
 
         @Override
         public void onError(Throwable error) {
-            heard.add(error);
+            signals.add(error);
         }
     }
 }

@@ -11,7 +11,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 class RedirectTest {
 
     @Test
-    void aNodeSaysWhoHasASlotOrWhatHasLeftItAlready() {
+    void aRedirectIsMovedOrAsk() {
         assertThat(in("MOVED 16383 10.0.0.7:65535")).isEqualTo(new Redirect(true, 16_383, "10.0.0.7", 65_535));
         assertThat(in("ASK 0 redis.example:6379")).isEqualTo(new Redirect(false, 0, "redis.example", 6_379));
     }

@@ -93,7 +93,7 @@ class RedisMemoryTest {
         assertThat(fullest(day.resolution(day.window().dividedBy(1_000)))).isLessThan(16 * 1_000);
     }
 
-    /** The most memory of a log in whose every slot, over more than a window, something is taken. */
+    /** Returns the highest memory usage of a log with hits in every slot of more than a window. */
     private long fullest(Limit limit) {
         RateLimiter limiter = limiter(limit, limit.resolution());
         hits(limiter, (int) limit.window().dividedBy(limit.resolution()), 900);
@@ -107,7 +107,7 @@ class RedisMemoryTest {
         return most;
     }
 
-    /** One whose clock advances by one tick per question. */
+    /** A limiter on a clock that advances by one tick per decision. */
     private RateLimiter limiter(Limit limit, Duration tick) {
         return RateLimiter.builder("api")
                 .store(new Unprotected(scripted.storeOfTicks(client, keyspace.namespace(), tick)))
@@ -115,7 +115,7 @@ class RedisMemoryTest {
                 .build();
     }
 
-    /** Takes so often, each time at another instant. */
+    /** Takes this number of times, each at another instant. */
     private static void hits(RateLimiter limiter, int number, long cost) {
         assertThat(Flux.range(0, number)
                         .flatMap(i -> limiter.tryAcquire("a", cost))

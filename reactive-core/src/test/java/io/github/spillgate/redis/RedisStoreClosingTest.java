@@ -28,7 +28,7 @@ import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** Whoever has waited until a store is closed may shut down its client: nothing of the store is open then. */
+/** After a store is closed its client can be shut down: nothing of the store is open then. */
 class RedisStoreClosingTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
@@ -75,7 +75,7 @@ class RedisStoreClosingTest {
     }
 
     @Test
-    void whoComesWhenItIsBeingClosedWaitsForTheSame() {
+    void concurrentClosersWaitForTheSameClosing() {
         RedisStore store = inCluster(clusterClient());
         use(store);
         store.close();
@@ -89,7 +89,7 @@ class RedisStoreClosingTest {
     }
 
     @Test
-    void nothingIsClosedBeforeSomebodySubscribes() {
+    void nothingIsClosedBeforeASubscription() {
         RedisStore store = inCluster(clusterClient());
         use(store);
         Mono<Void> closing = store.closeLater();
@@ -99,7 +99,7 @@ class RedisStoreClosingTest {
     }
 
     @Test
-    void whoClosesAfterTheClientHasGoneDoesNotWaitForEver() {
+    void closingAfterTheClientEnds() {
         RedisClusterClient client = RedisClusterClient.create(cluster.uris());
         RedisStore store = inCluster(client);
         use(store);

@@ -183,10 +183,10 @@ class RedisStoreTest {
     }
 
     @Test
-    void whatSomebodyElseHasWrittenUnderAMarkIsNoReset() {
+    void aForeignValueUnderAMarkIsNoReset() {
         RateLimiter limiter = limiter(store, LIMIT);
         Decision decision = limiter.tryAcquire("a", 2).block();
-        keyspace.commands().set(keyspace.onlyKey() + "!", "somebody else's");
+        keyspace.commands().set(keyspace.onlyKey() + "!", "a foreign value");
         limiter.refund(decision).block();
         assertThat(limiter.peek("a").block().remaining()).isEqualTo(100);
     }
@@ -202,7 +202,7 @@ class RedisStoreTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1h resolution=20m", "5/1h", "5/1h counter", "5/1h counter aligned"})
-    void whoIsDeniedOrOnlyLooksChangesNothing(String text) {
+    void denialsAndPeeksChangeNothing(String text) {
         try (RedisForTests own = RedisForTests.startOwn()) {
             RedisClient ownClient = RedisClient.create(own.uri());
             Keyspace ownKeyspace = new Keyspace(ownClient);
@@ -427,7 +427,7 @@ class RedisStoreTest {
     }
 
     @Test
-    void whoLeavesBeforeTheQuestionIsSentIsNotCharged() {
+    void aDecisionThatIsCancelledBeforeItIsSentIsNotCharged() {
         try (RedisForTests own = RedisForTests.startOwn()) {
             RedisClient ownClient = RedisClient.create(own.uri());
             Keyspace ownKeyspace = new Keyspace(ownClient);
@@ -439,7 +439,7 @@ class RedisStoreTest {
             own.resume();
             assertThat(limiter.tryAcquire("a").block().remaining()).isEqualTo(99);
             assertThat(ownKeyspace.commands().clientList().lines().filter(line -> line.contains("cmd=evalsha")))
-                    .as("those who left have not each opened a connection")
+                    .as("cancelled decisions have not opened a connection each")
                     .hasSize(1);
             ownClient.shutdown();
         }
@@ -447,7 +447,7 @@ class RedisStoreTest {
 
     // Threads, settings, closing
 
-    /** Whoever is still asking when the answer comes would else be given it by himself. */
+    /** Otherwise a thread that is still subscribing when the reply arrives would emit it. */
     @Test
     void whatIsGivenBackIsToldWhereAnswersAreDeliveredHoweverSoonItIsThere() {
         RateLimiter limiter = limiter(store, LIMIT);

@@ -61,7 +61,7 @@ class RedisStoreUnreachableTest {
     }
 
     @Test
-    void aPortOnWhichNobodyListens() {
+    void aClosedPort() {
         redis.kill();
         assertThat(failureAt(redis.uri()))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
@@ -69,7 +69,7 @@ class RedisStoreUnreachableTest {
     }
 
     @Test
-    void whoHasWaitedForAConnectionInVainMakesRoomForTheNext() {
+    void aFailedConnectionAttemptFreesThePlacesOfItsDecisions() {
         redis.kill();
         client = RedisClient.create(redis.uri());
         RateLimiter limiter =
@@ -79,9 +79,9 @@ class RedisStoreUnreachableTest {
         }
     }
 
-    /** Else those who wait would keep everybody from giving up what they wait for. */
+    /** Otherwise the waiting decisions would prevent that any later one abandons the attempt. */
     @Test
-    void whoFindsAllPlacesTakenGivesUpTheAttemptToConnectAsWell() {
+    void aDecisionThatFindsTheQueueFullAbandonsAStalledAttempt() {
         redis.pause();
         client = RedisClient.create(redis.uri());
         try (VirtualTime time = new VirtualTime()) {
@@ -110,7 +110,7 @@ class RedisStoreUnreachableTest {
     }
 
     @Test
-    void aHostThatNobodyKnows() {
+    void anUnknownHost() {
         assertThat(failureAt(RedisURI.create("no-such-host.invalid", 6379)))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageStartingWith("Redis is unavailable: no connection to no-such-host.invalid:6379: ");

@@ -101,7 +101,7 @@ class ReplicaTest {
     }
 
     @Test
-    void whoMayNotAskForTheRoleIsToldByTheFirstCharge() {
+    void aUserWithoutTheRoleCommandFailsAtTheFirstCharge() {
         admin.aclSetuser(
                 "app",
                 AclSetuserArgs.Builder.on()

@@ -13,13 +13,13 @@ import java.util.function.UnaryOperator;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * A Redis store whose scripts read their time from a key, so that a test can set it. Everything else in them is what
- * production runs, but for two things:
+ * The clock of Redis stores with scripts that read their time from a key, so that a test can set it. Otherwise the
+ * scripts are those of production, with two differences:
  *
  * <ul>
- *   <li>counts live for a thousand seconds and more, so that Redis, whose own clock goes on, forgets nothing meanwhile;
- *   <li>a log is read in small pieces, and written anew after a few more hits, so that few hits are enough to see it
- *   all.
+ *   <li>counts live for at least a thousand seconds, because Redis expires them by its own clock;
+ *   <li>in a shortened script, logs are read in small pieces and rewritten after a few hits, so that few hits reach all
+ *       of its code.
  * </ul>
  */
 public final class ScriptedClock {
@@ -33,12 +33,12 @@ public final class ScriptedClock {
         this.connection = client.connect();
     }
 
-    /** A store on this clock; its namespace is its own. */
+    /** Returns a store on this clock with a namespace of its own. */
     RedisStore store(RedisClient client, boolean shortened) {
         return store(client, "scripted-" + NUMBER.incrementAndGet() + "-" + System.nanoTime(), shortened);
     }
 
-    /** A store on this clock that decides what comes alone by the same way as what comes together. */
+    /** Returns a store on this clock that decides single requests like batches. */
     RedisStore storeWithoutFastPath(RedisClient client, boolean shortened) {
         return store(
                 client,
@@ -49,14 +49,12 @@ public final class ScriptedClock {
                         : text);
     }
 
-    /** A store on this clock. */
+    /** Returns a store on this clock. */
     RedisStore store(RedisClient client, String namespace, boolean shortened) {
         return store(client, namespace, shortened, UnaryOperator.identity());
     }
 
-    /**
-     * A store on another clock, which advances by one tick per command; no two requests share a command, or an instant.
-     */
+    /** Returns a store on a clock that advances by one tick per command; no two decisions share a command. */
     RedisStore storeOfTicks(RedisClient client, String namespace, Duration tick) {
         String clock = clockThatAdvances(tick);
         return RedisStore.builder(client)
@@ -81,10 +79,7 @@ public final class ScriptedClock {
                 .build();
     }
 
-    /**
-     * A store on another clock, which goes on by so much whenever a script of such a store looks at it: no two see the
-     * same time.
-     */
+    /** Returns a store on a clock that advances by one tick per script, so that no two scripts read the same time. */
     public RedisStore ticking(RedisClient client, String namespace, Duration tick) {
         String clock = clockThatAdvances(tick);
         return RedisStore.builder(client)
@@ -108,10 +103,7 @@ public final class ScriptedClock {
         show(clock, 900);
     }
 
-    /**
-     * So many microseconds late: what is less than a millisecond must not matter, but for what comes before a reset or
-     * after it.
-     */
+    /** Sets the time, with microseconds, which only distinguish a decision from a reset. */
     void show(ManualClock clock, int micros) {
         long millis = clock.millis();
         connection
@@ -126,7 +118,7 @@ public final class ScriptedClock {
 
     private static String replaceOnce(String text, String from, String to) {
         assertThat(text.split(java.util.regex.Pattern.quote(from), -1))
-                .as("places in the script that read %s", from)
+                .as("occurrences of %s in the script", from)
                 .hasSize(2);
         return text.replace(from, to);
     }

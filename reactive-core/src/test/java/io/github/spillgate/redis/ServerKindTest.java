@@ -33,7 +33,7 @@ import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** What those who ask are told where a server is there and well, but of another kind than the store was made for. */
+/** The errors for a healthy server of another kind than the store expects. */
 class ServerKindTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);

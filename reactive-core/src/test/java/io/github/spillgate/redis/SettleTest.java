@@ -65,7 +65,7 @@ class SettleTest {
                 .containsExactly(4L);
     }
 
-    /** Else whoever sends it again meanwhile charges it again. The scripted clock makes seconds of milliseconds. */
+    /** Otherwise sending it again would charge it again. The scripted clock makes seconds of milliseconds. */
     @Test
     void theMarkLivesUntilTheSlotOfTheYoungestHitHasLeft() {
         Decision settled = settle(settlement("a-1", Limit.parse("5/1h resolution=10m"), ago(0, 3)));

@@ -37,8 +37,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * The brute-force model, the local store and the scripts in Redis are driven with the same random traffic, by the same
- * clock, and have to say the same, to the last field of every answer.
+ * The brute-force model, the local store and the scripts in Redis get the same random traffic on the same clock, and
+ * must agree in every field of every decision.
  */
 class StoreOracleTest {
 
@@ -159,7 +159,7 @@ class StoreOracleTest {
                 true);
     }
 
-    /** Who gives back too late changes nothing; what is stamped later than now is pulled to now all the same. */
+    /** A late refund changes nothing, but hits in the future are moved to now all the same. */
     @Example
     void modelAndJavaAndLuaSayTheSameOfWhatIsGivenBackTooLateAfterTheClockHasSteppedBack() {
         Take take = new Take(List.of(new ChargeSpec(0, 1, 1)));
@@ -472,7 +472,7 @@ class StoreOracleTest {
         }
 
         /**
-         * Everything that a decision says, but for who has made it. A decision that no store made has no store's clock.
+         * Describes a decision without its source. A decision that no store made has no store's clock.
          */
         private static String describe(Decision decision) {
             Stream<String> usages = decision.limits().stream()

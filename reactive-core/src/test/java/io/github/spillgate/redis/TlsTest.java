@@ -24,8 +24,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /**
- * TLS by an authority that nobody knows, on every Redis that speaks it; and what those who ask are told where the two
- * ends do not agree.
+ * TLS with a private CA, on every Redis that supports it, and the errors if client and server do not agree.
  */
 class TlsTest {
 
@@ -92,7 +91,7 @@ class TlsTest {
     }
 
     @Test
-    void aServerThatIsSomebodyElseIsNotTrusted() {
+    void aServerWithAnotherNameIsNotTrusted() {
         TlsForTests tls = TlsForTests.ofServerElsewhere();
         RedisURI uri = start(tls);
         assertThat(failureAt(uri, trusting(tls)))
@@ -111,7 +110,7 @@ class TlsTest {
                 .hasMessageContaining("rediss://user:password@host:6379");
     }
 
-    /** It waits for the end of a line that does not come, and nobody would notice before the client gives up. */
+    /** The server waits for the end of a line that does not come, so only the client's timeout shows it. */
     @Test
     void aServerThatSpeaksPlainlyIsToldFromOneThatSpeaksTls() {
         redis = program.another();

@@ -17,7 +17,7 @@ class TurnstileTest {
     private final Turnstile turnstile = new Turnstile(() -> false, () -> {});
 
     @Test
-    void neverTwoAtOnceAndNobodyForgotten() {
+    void tasksNeverOverlapAndNoneIsLost() {
         AtomicInteger inside = new AtomicInteger();
         AtomicInteger most = new AtomicInteger();
         AtomicInteger passed = new AtomicInteger();
@@ -39,27 +39,26 @@ class TurnstileTest {
     }
 
     @Test
-    void whoGoesIsStillInsideWhenHeDoesTheLastThing() {
+    void theLeavingActionRunsInTurn() {
         List<String> done = new ArrayList<>();
         AtomicReference<Turnstile> known = new AtomicReference<>();
         Turnstile observed = new Turnstile(() -> false, () -> {
             done.add("goes");
             if (done.size() == 3) {
-                known.get().execute(() -> done.add("comes meanwhile"));
+                known.get().execute(() -> done.add("comes later"));
                 done.add("has gone");
             }
         });
         known.set(observed);
         observed.execute(() -> {
-            done.add("first, and " + (observed.isWaitedFor() ? "others wait" : "nobody waits"));
+            done.add("first, and " + (observed.isWaitedFor() ? "others wait" : "none waits"));
             observed.execute(() -> done.add("second"));
         });
-        assertThat(done)
-                .containsExactly("first, and nobody waits", "second", "goes", "has gone", "comes meanwhile", "goes");
+        assertThat(done).containsExactly("first, and none waits", "second", "goes", "has gone", "comes later", "goes");
     }
 
     @Test
-    void whoIsInsideIsLetGoThoughOthersKeepComing() throws Exception {
+    void aThreadLeavesAlthoughTasksKeepArriving() throws Exception {
         CountDownLatch returned = new CountDownLatch(1);
         List<Thread> served = Collections.synchronizedList(new ArrayList<>());
         Thread first = new Thread(() -> {
@@ -81,7 +80,7 @@ class TurnstileTest {
     }
 
     @Test
-    void anErrorDoesNotLockOutThoseWhoComeAfter() {
+    void anErrorDoesNotBlockLaterTasks() {
         assertThatThrownBy(() -> turnstile.execute(() -> {
                     throw new StackOverflowError();
                 }))
