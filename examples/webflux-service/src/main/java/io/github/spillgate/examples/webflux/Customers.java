@@ -2,9 +2,9 @@ package io.github.spillgate.examples.webflux;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.KeySource;
-import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.Request;
 import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.RuleMatch;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
