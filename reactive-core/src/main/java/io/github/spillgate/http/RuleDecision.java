@@ -21,9 +21,8 @@ final class RuleDecision {
     //
     // Enforced rules are one atomic decision. Shadow rules are decided one by one beside it, and no request waits for
     // one. They are looked up right after the enforced rules, because functions of the user run where the request is
-    // handled, and the verdict may be emitted elsewhere. They charge after the verdict has allowed the request:
-    // earlier,
-    // they would count requests that never reach the service.
+    // handled, and the verdict may be emitted elsewhere. They charge only after the verdict has allowed
+    // the request, so they do not count requests that never reach the service.
     //
     // A rule is applied once per request, so that a request that is dispatched again within the service is not charged
     // twice. Verdicts keeps which rules were applied, and the denials until one was delivered to the client.
