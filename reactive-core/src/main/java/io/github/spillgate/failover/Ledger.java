@@ -81,7 +81,9 @@ final class Ledger extends Count {
     /** How many granted permits were refunded without a decision since grants were last handed over. */
     private long refundedUnnamed;
 
+    /** The first claim under the present limit. Not the newest one: its identity would be in memory a second time. */
     private Claim claim;
+
     private long now;
     private double localShare = 1;
 
@@ -101,7 +103,9 @@ final class Ledger extends Count {
 
     @Override
     public void advance(Claim claim, long now) {
-        this.claim = claim;
+        if (!claim.limit().equals(this.claim.limit())) {
+            this.claim = claim;
+        }
         this.now = now;
         localShare = share.getAsDouble();
         granted.advance(claim, now);
@@ -306,7 +310,7 @@ final class Ledger extends Count {
         return toReconcile;
     }
 
-    /** Returns the claim that advanced this count last. */
+    /** Returns a claim on this count, with the limit in its present form. */
     Claim claim() {
         return claim;
     }
