@@ -63,7 +63,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#tryAcquire(String)
      */
     public Future<Decision> tryAcquire(String key) {
-        return ask(limiter.tryAcquire(key));
+        return future(limiter.tryAcquire(key));
     }
 
     /**
@@ -75,7 +75,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#tryAcquire(String, long)
      */
     public Future<Decision> tryAcquire(String key, long permits) {
-        return ask(limiter.tryAcquire(key, permits));
+        return future(limiter.tryAcquire(key, permits));
     }
 
     /**
@@ -86,7 +86,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#tryAcquire(Charge...)
      */
     public Future<Decision> tryAcquire(Charge... charges) {
-        return ask(limiter.tryAcquire(charges));
+        return future(limiter.tryAcquire(charges));
     }
 
     /**
@@ -97,7 +97,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#tryAcquire(Collection)
      */
     public Future<Decision> tryAcquire(Collection<Charge> charges) {
-        return ask(limiter.tryAcquire(charges));
+        return future(limiter.tryAcquire(charges));
     }
 
     /**
@@ -109,7 +109,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#acquire(String, Duration)
      */
     public Future<Decision> acquire(String key, Duration longestWait) {
-        return ask(limiter.acquire(key, longestWait));
+        return future(limiter.acquire(key, longestWait));
     }
 
     /**
@@ -122,7 +122,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#acquire(String, long, Duration)
      */
     public Future<Decision> acquire(String key, long permits, Duration longestWait) {
-        return ask(limiter.acquire(key, permits, longestWait));
+        return future(limiter.acquire(key, permits, longestWait));
     }
 
     /**
@@ -134,7 +134,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#acquire(Charge, Duration)
      */
     public Future<Decision> acquire(Charge charge, Duration longestWait) {
-        return ask(limiter.acquire(charge, longestWait));
+        return future(limiter.acquire(charge, longestWait));
     }
 
     /**
@@ -146,7 +146,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#acquire(Collection, Duration)
      */
     public Future<Decision> acquire(Collection<Charge> charges, Duration longestWait) {
-        return ask(limiter.acquire(charges, longestWait));
+        return future(limiter.acquire(charges, longestWait));
     }
 
     /**
@@ -157,7 +157,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#peek(String)
      */
     public Future<Decision> peek(String key) {
-        return ask(limiter.peek(key));
+        return future(limiter.peek(key));
     }
 
     /**
@@ -168,7 +168,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#peek(Charge...)
      */
     public Future<Decision> peek(Charge... charges) {
-        return ask(limiter.peek(charges));
+        return future(limiter.peek(charges));
     }
 
     /**
@@ -179,7 +179,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#peek(Collection)
      */
     public Future<Decision> peek(Collection<Charge> charges) {
-        return ask(limiter.peek(charges));
+        return future(limiter.peek(charges));
     }
 
     /**
@@ -190,7 +190,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#refund(Decision)
      */
     public Future<Void> refund(Decision decision) {
-        return ask(limiter.refund(decision));
+        return future(limiter.refund(decision));
     }
 
     /**
@@ -202,7 +202,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#refund(Decision, Predicate)
      */
     public Future<Void> refund(Decision decision, Predicate<? super Decision.Usage> given) {
-        return ask(limiter.refund(decision, given));
+        return future(limiter.refund(decision, given));
     }
 
     /**
@@ -214,7 +214,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#refund(String, long)
      */
     public Future<Void> refund(String key, long permits) {
-        return ask(limiter.refund(key, permits));
+        return future(limiter.refund(key, permits));
     }
 
     /**
@@ -225,7 +225,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#refund(Charge...)
      */
     public Future<Void> refund(Charge... charges) {
-        return ask(limiter.refund(charges));
+        return future(limiter.refund(charges));
     }
 
     /**
@@ -236,7 +236,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#reset(Charge...)
      */
     public Future<Void> reset(Charge... charges) {
-        return ask(limiter.reset(charges));
+        return future(limiter.reset(charges));
     }
 
     /**
@@ -247,10 +247,10 @@ public final class FutureRateLimiter {
      * @see RateLimiter#reset(String)
      */
     public Future<Void> reset(String key) {
-        return ask(limiter.reset(key));
+        return future(limiter.reset(key));
     }
 
-    private <T> Future<T> ask(Mono<T> asked) {
-        return Arrival.future(vertx, asked);
+    private <T> Future<T> future(Mono<T> result) {
+        return ContextDelivery.future(vertx, result);
     }
 }

@@ -62,9 +62,9 @@ public final class FutureSources {
             return Mono.justOrEmpty(future.result());
         }
         // Continue on the context of the request, on whatever thread the future completes.
-        Context home = ctx.vertx().getOrCreateContext();
+        Context context = ctx.vertx().getOrCreateContext();
         return Mono.create(sink -> future.onComplete(
-                found -> home.runOnContext(here -> sink.success(found)),
-                why -> home.runOnContext(here -> sink.error(why))));
+                found -> context.runOnContext(ignored -> sink.success(found)),
+                error -> context.runOnContext(ignored -> sink.error(error))));
     }
 }

@@ -16,7 +16,10 @@ import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
-/** What {@link RateLimitHandler} makes; of which kind, tells Vert.x Web where it may stand. */
+/**
+ * The implementation of {@link RateLimitHandler}. Its subclasses have the Vert.x Web type that fits their phase: the
+ * router orders and validates the handlers of a route by these types.
+ */
 sealed class LimitingHandler implements RateLimitHandler {
 
     private final Rules rules;
@@ -53,8 +56,8 @@ sealed class LimitingHandler implements RateLimitHandler {
             return new LimitingHandler(rules, null, headers, denials, limitsPreflights);
         }
         return phase == Phase.BEFORE_AUTHENTICATION
-                ? new Before(rules, headers, denials, limitsPreflights)
-                : new After(rules, headers, denials, limitsPreflights);
+                ? new PreAuthenticationHandler(rules, headers, denials, limitsPreflights)
+                : new PostAuthenticationHandler(rules, headers, denials, limitsPreflights);
     }
 
     @Override
@@ -84,55 +87,58 @@ sealed class LimitingHandler implements RateLimitHandler {
         try {
             ctx.normalizedPath();
         } catch (IllegalArgumentException e) {
-            // As the router says of a path that cannot be decoded.
+            // The router also responds with 400 if it cannot decode the path.
             ctx.fail(400, e);
             return;
         }
-        Limited limited = Limited.of(ctx);
-        if (limited.isAsking() && waits(ctx, limited)) {
+        LimitedRequest limited = LimitedRequest.of(ctx);
+        if (limited.isDeciding() && defer(ctx, limited)) {
             return;
         }
-        limited.tellAgain(ctx);
-        limited.asks();
+        limited.restoreHeadersEndHandler(ctx);
+        limited.startDecision();
         HttpServerRequest sent = ctx.request();
         Mono<Verdict> verdict = phase == null ? rules.decide(request) : rules.decide(request, phase);
-        Place[] place = new Place[1];
-        Runnable turning = () -> {
-            place[0] = Place.of(ctx);
+        RoutingSnapshot[] snapshot = new RoutingSnapshot[1];
+        Runnable beforeWaiting = () -> {
+            snapshot[0] = RoutingSnapshot.of(ctx);
             limited.pause(sent);
         };
-        BiConsumer<@Nullable Verdict, @Nullable Throwable> then = (decided, error) -> {
-            boolean isLeft = place[0] != null && place[0].isLeft();
-            if (isLeft && decided != null) {
-                Limited.noteLate(ctx, decided, headers);
+        BiConsumer<@Nullable Verdict, @Nullable Throwable> callback = (decided, error) -> {
+            boolean hasChanged = snapshot[0] != null && snapshot[0].hasChanged();
+            if (hasChanged && decided != null) {
+                LimitedRequest.noteLate(ctx, decided, headers);
             }
-            Runnable waiting = limited.isAnswered();
-            if (waiting != null) {
-                waiting.run();
+            Runnable deferred = limited.endDecision();
+            if (deferred != null) {
+                deferred.run();
                 return;
             }
             limited.resume(sent);
-            if (!isLeft) {
-                goOn(ctx, decided, error);
+            if (!hasChanged) {
+                proceed(ctx, decided, error);
             }
         };
         try {
-            Arrival.of(home(sent), verdict, turning, then);
+            ContextDelivery.subscribe(contextOf(sent), verdict, beforeWaiting, callback);
         } catch (Throwable e) {
-            // Of a class that a function of the user's does not find: there will be no answer to wait for.
-            limited.isAnswered();
+            // For example a NoClassDefFoundError in a function of the user: no result will follow.
+            limited.endDecision();
             throw e;
         }
     }
 
-    /** Somebody has rerouted the request while the limiter was asked about it: what it says then holds here as well. */
-    private boolean waits(RoutingContext ctx, Limited limited) {
+    /**
+     * Defers a request that was rerouted to this handler during a decision until that decision is made, and returns
+     * whether it did so. The rules then apply that decision here as well.
+     */
+    private boolean defer(RoutingContext ctx, LimitedRequest limited) {
         HttpServerRequest sent = ctx.request();
-        Context home = home(sent);
-        Place place = Place.of(ctx);
+        Context context = contextOf(sent);
+        RoutingSnapshot snapshot = RoutingSnapshot.of(ctx);
         limited.pause(sent);
-        return limited.waits(() -> home.runOnContext(now -> {
-            if (place.isLeft()) {
+        return limited.defer(() -> context.runOnContext(now -> {
+            if (snapshot.hasChanged()) {
                 limited.resume(sent);
             } else {
                 handle(ctx);
@@ -140,15 +146,15 @@ sealed class LimitingHandler implements RateLimitHandler {
         }));
     }
 
-    /** Where we are; the request's own context, if a thread that is none of Vert.x's has passed it on. */
-    private static Context home(HttpServerRequest sent) {
-        Context here = Vertx.currentContext();
-        return here != null ? here : ((HttpServerRequestInternal) sent).context();
+    /** Returns the current context; on a thread without one, the context of the request. */
+    private static Context contextOf(HttpServerRequest sent) {
+        Context current = Vertx.currentContext();
+        return current != null ? current : ((HttpServerRequestInternal) sent).context();
     }
 
-    private void goOn(RoutingContext ctx, @Nullable Verdict verdict, @Nullable Throwable error) {
+    private void proceed(RoutingContext ctx, @Nullable Verdict verdict, @Nullable Throwable error) {
         if (ctx.response().ended() || ctx.response().closed()) {
-            // The client has gone, or somebody has lost patience and answered.
+            // The client has disconnected, or another handler, such as a timeout, has responded.
             return;
         }
         if (verdict == null) {
@@ -156,9 +162,10 @@ sealed class LimitingHandler implements RateLimitHandler {
             return;
         }
         try {
-            Limited.note(ctx, verdict, headers).ifPresentOrElse(problem -> denials.write(ctx, problem), ctx::next);
+            LimitedRequest.note(ctx, verdict, headers)
+                    .ifPresentOrElse(problem -> denials.write(ctx, problem), ctx::next);
         } catch (Throwable e) {
-            // Of a writer of the user's; nobody else would hear it here.
+            // For example from a custom writer. In a deferred callback, no caller would handle it.
             ctx.fail(e);
         }
     }
@@ -168,16 +175,18 @@ sealed class LimitingHandler implements RateLimitHandler {
         return "RateLimitHandler[" + rules + (phase == null ? "" : ", " + phase) + "]";
     }
 
-    private static final class Before extends LimitingHandler implements SecurityPolicyHandler {
+    private static final class PreAuthenticationHandler extends LimitingHandler implements SecurityPolicyHandler {
 
-        Before(Rules rules, RateLimitHeaders headers, DenialWriter denials, boolean limitsPreflights) {
+        PreAuthenticationHandler(
+                Rules rules, RateLimitHeaders headers, DenialWriter denials, boolean limitsPreflights) {
             super(rules, Phase.BEFORE_AUTHENTICATION, headers, denials, limitsPreflights);
         }
     }
 
-    private static final class After extends LimitingHandler implements InputTrustHandler {
+    private static final class PostAuthenticationHandler extends LimitingHandler implements InputTrustHandler {
 
-        After(Rules rules, RateLimitHeaders headers, DenialWriter denials, boolean limitsPreflights) {
+        PostAuthenticationHandler(
+                Rules rules, RateLimitHeaders headers, DenialWriter denials, boolean limitsPreflights) {
             super(rules, Phase.AFTER_AUTHENTICATION, headers, denials, limitsPreflights);
         }
     }

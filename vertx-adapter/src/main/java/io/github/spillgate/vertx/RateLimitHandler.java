@@ -96,6 +96,6 @@ public sealed interface RateLimitHandler extends Handler<RoutingContext> permits
      * @return the decisions, in order; empty if no rule applies to the request
      */
     static List<Decision> decisions(RoutingContext ctx) {
-        return Limited.decisions(ctx);
+        return LimitedRequest.decisions(ctx);
     }
 }

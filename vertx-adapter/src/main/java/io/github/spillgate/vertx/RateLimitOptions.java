@@ -33,13 +33,13 @@ import org.jspecify.annotations.Nullable;
  */
 public final class RateLimitOptions {
 
-    /** Where counts are kept. */
+    /** The store of the counts. */
     enum StoreType {
         AUTO,
         LOCAL
     }
 
-    /** What decides if Redis does not. */
+    /** The fallback, which decides if Redis does not. */
     enum FallbackType {
         LOCAL,
         ALLOW,
@@ -54,14 +54,14 @@ public final class RateLimitOptions {
         FORWARDED
     }
 
-    /** What happens to a denied request. */
+    /** The handling of denied requests. */
     enum Denials {
         RESPOND,
         FAIL
     }
 
     private final JsonObject json;
-    private final Read read;
+    private final ParsedOptions read;
 
     /**
      * Reads options from JSON.
@@ -73,7 +73,7 @@ public final class RateLimitOptions {
     public RateLimitOptions(JsonObject json) {
         Objects.requireNonNull(json, "json is null: expected settings, for example {\"name\": \"orders\"}");
         this.json = json.copy();
-        this.read = Read.of(new Settings("", this.json));
+        this.read = ParsedOptions.of(new Settings("", this.json));
     }
 
     /**
@@ -85,7 +85,7 @@ public final class RateLimitOptions {
         return json.copy();
     }
 
-    Read read() {
+    ParsedOptions read() {
         return read;
     }
 
@@ -106,8 +106,8 @@ public final class RateLimitOptions {
                 + read.rules.stream().map(RuleSettings::name).toList() + "]";
     }
 
-    /** The settings, parsed. */
-    record Read(
+    /** The parsed settings. */
+    record ParsedOptions(
             @Nullable String name,
             StoreType store,
             @Nullable String redisUri,
@@ -131,12 +131,12 @@ public final class RateLimitOptions {
             boolean enabled,
             List<RuleOptions> rules) {
 
-        static Read of(Settings all) {
+        static ParsedOptions of(Settings all) {
             Settings redis = all.below("redis");
             Settings local = all.below("local");
             Settings client = all.below("client-address");
             Settings headers = all.below("headers");
-            Read read = new Read(
+            ParsedOptions read = new ParsedOptions(
                     all.text("name"),
                     all.choice("store", StoreType.class, StoreType.AUTO),
                     redis.text("uri"),
@@ -159,7 +159,7 @@ public final class RateLimitOptions {
                     all.choice("denials", Denials.class, Denials.RESPOND),
                     all.flag("enabled", true),
                     all.each("rules").stream().map(RuleOptions::of).toList());
-            List.of(redis, local, client, headers, all).forEach(Settings::noMore);
+            List.of(redis, local, client, headers, all).forEach(Settings::rejectUnknown);
             return read;
         }
     }
@@ -204,7 +204,7 @@ public final class RateLimitOptions {
                     rule.text("unless"),
                     rule.flag("shadow", false),
                     rule.duration("timeout", Duration.ofMillis(50)));
-            rule.noMore();
+            rule.rejectUnknown();
             return options;
         }
     }

@@ -70,7 +70,11 @@ public final class RateLimiting {
     private final Mono<Void> disconnect;
 
     private RateLimiting(
-            Vertx vertx, RateLimiter limiter, Rules rules, RateLimitOptions.Read options, Mono<Void> disconnect) {
+            Vertx vertx,
+            RateLimiter limiter,
+            Rules rules,
+            RateLimitOptions.ParsedOptions options,
+            Mono<Void> disconnect) {
         this.vertx = vertx;
         this.limiter = limiter;
         this.rules = rules;
@@ -155,7 +159,7 @@ public final class RateLimiting {
      *     included
      */
     public Future<@Nullable Decision> peek(RoutingContext ctx) {
-        return Arrival.future(vertx, rules.peek(new RoutingRequest(ctx)));
+        return ContextDelivery.future(vertx, rules.peek(new RoutingRequest(ctx)));
     }
 
     /**
@@ -164,7 +168,7 @@ public final class RateLimiting {
      * @return completes when the limiter and its connection are closed
      */
     public Future<Void> close() {
-        return Arrival.future(vertx, limiter.closeLater().then(disconnect));
+        return ContextDelivery.future(vertx, limiter.closeLater().then(disconnect));
     }
 
     /**
@@ -174,12 +178,12 @@ public final class RateLimiting {
     public static final class Builder {
 
         private final Vertx vertx;
-        private final RateLimitOptions.Read options;
+        private final RateLimitOptions.ParsedOptions options;
         private final Map<String, Object> named = new HashMap<>();
         private RuleInstrumentation instrumentation = RuleInstrumentation.none();
         private @Nullable LimitStore store;
 
-        private Builder(Vertx vertx, RateLimitOptions.Read options) {
+        private Builder(Vertx vertx, RateLimitOptions.ParsedOptions options) {
             this.vertx = vertx;
             this.options = options;
         }

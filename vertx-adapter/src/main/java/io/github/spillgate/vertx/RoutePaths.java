@@ -94,7 +94,7 @@ public final class RoutePaths implements PathSyntax {
         return variables;
     }
 
-    /** In a path, a plus is not a space. */
+    /** Decodes a path variable. Unlike in a query, a plus is not a space. */
     private static String decoded(String value) {
         try {
             return QueryStringDecoder.decodeComponent(value.replace("+", "%2B"));

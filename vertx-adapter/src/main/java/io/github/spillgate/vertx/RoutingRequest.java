@@ -15,7 +15,7 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
-/** What rules read of a request of Vert.x Web. */
+/** The {@link Request} of a Vert.x Web routing context. */
 final class RoutingRequest implements Request {
 
     private final RoutingContext ctx;
@@ -29,7 +29,10 @@ final class RoutingRequest implements Request {
         return ctx.request().method().name();
     }
 
-    /** Of the connection: the request may have been told another one, by a header that anybody can write. */
+    /**
+     * Returns the address of the connection. The remote address of the request may come from a header that any client
+     * can write.
+     */
     @Override
     public @Nullable String peer() {
         SocketAddress peer = ctx.request().connection().remoteAddress();
@@ -46,12 +49,15 @@ final class RoutingRequest implements Request {
         try {
             return ctx.queryParam(name);
         } catch (HttpException e) {
-            // A query that cannot be decoded has no parameters. That must not be a way around a limit.
+            // A query that cannot be decoded has no parameters; an error here would bypass the limit.
             return List.of();
         }
     }
 
-    /** What the client has sent. Vert.x keeps one of each name, together with those that the response sets. */
+    /**
+     * Returns the cookies that the client has sent. Vert.x keeps one cookie per name, and mixes them with those that
+     * the response sets.
+     */
     @Override
     public List<String> cookies(String name) {
         return headers("Cookie").stream()
@@ -69,7 +75,7 @@ final class RoutingRequest implements Request {
     @Override
     public Mono<String> principal() {
         User user = ctx.user();
-        // A user without a subject is authenticated all the same: its requests are not those of nobody.
+        // A user without a subject is authenticated too, so its requests do not count as unauthenticated.
         return user == null ? Mono.empty() : Mono.just(Objects.requireNonNullElse(user.subject(), ""));
     }
 
@@ -81,7 +87,7 @@ final class RoutingRequest implements Request {
 
     @Override
     public Verdicts verdicts() {
-        return Limited.verdicts(ctx);
+        return LimitedRequest.verdicts(ctx);
     }
 
     @Override

@@ -21,8 +21,8 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Reads settings out of JSON. A setting may be written {@code limits-from} or {@code limitsFrom}; one that nobody asks
- * for is a mistake of whoever has written it.
+ * A reader of settings from JSON. A name may be written {@code limits-from} or {@code limitsFrom}. A setting that was
+ * not read is reported as unknown.
  */
 final class Settings {
 
@@ -60,7 +60,7 @@ final class Settings {
         }
     }
 
-    /** Rules are what stands in a list and has a name. */
+    /** Adds the name of the rule: only rules are elements of a list and have a name. */
     private WrongSettingException inRule(WrongSettingException wrong) {
         GivenValue name = given.get("name");
         return where.endsWith("]") && name != null && name.value instanceof String text ? wrong.inRule(text) : wrong;
@@ -84,7 +84,10 @@ final class Settings {
         return found;
     }
 
-    /** What is no secret: those are texts where texts are expected, or stand in objects. */
+    /**
+     * Describes a value of the wrong type, unless it may contain a secret. A secret is a text where a text is expected,
+     * or is inside an object.
+     */
     private static String found(Object value) {
         return value instanceof String || value instanceof Number || value instanceof Boolean
                 ? "found " + value + ", "
@@ -113,7 +116,7 @@ final class Settings {
                 value -> value instanceof Number number ? whole(number) : null);
     }
 
-    /** Null if it is none, or one that is too large: its last bits would be another number. */
+    /** Returns null for a fraction, and for a number that does not fit into a long. */
     private static @Nullable Long whole(Number number) {
         try {
             return new BigDecimal(number.toString()).longValueExact();
@@ -142,7 +145,7 @@ final class Settings {
         return read(name, otherwise, "true or false", value -> value instanceof Boolean flag ? flag : null);
     }
 
-    /** As text, such as {@code 50ms}, or as milliseconds. */
+    /** Reads a duration: a text such as {@code 50ms}, or a number of milliseconds. */
     Duration duration(String name, Duration otherwise) {
         return read(
                 name,
@@ -189,12 +192,12 @@ final class Settings {
         throw inRule(WrongSettingException.unknownValue(at(name), shown, texts));
     }
 
-    /** An array, or a text with commas. */
+    /** Reads an array of texts, or a text with commas. */
     List<String> texts(String name) {
         return list(name, text -> text);
     }
 
-    /** An array, or a text with commas, of which each is read. */
+    /** Reads an array of texts, or a text with commas, and converts each element. */
     <T> List<T> list(String name, Function<String, T> read) {
         Object value = take(name);
         if (value == null) {
@@ -220,7 +223,7 @@ final class Settings {
         throw wrong(name, value, "expected texts, for example [\"a\", \"b\"]");
     }
 
-    /** Settings below; none, if they are not there. */
+    /** Returns the settings in an object; without any if it is absent. */
     Settings below(String name) {
         Object value = take(name);
         if (value == null) {
@@ -252,8 +255,8 @@ final class Settings {
         throw new WrongSettingException(setting, value, "expected an object", null);
     }
 
-    /** To be called when all have been asked for. */
-    void noMore() {
+    /** Fails if a setting has not been read. Call it after all others. */
+    void rejectUnknown() {
         Set<String> names = new HashSet<>();
         known.forEach(name -> names.add(Spelling.plain(name)));
         given.forEach((name, setting) -> {

@@ -30,7 +30,7 @@ class RateLimitOptionsTest {
 
     @Test
     void allOfThemAreRead() {
-        RateLimitOptions.Read read = new RateLimitOptions(new JsonObject("""
+        RateLimitOptions.ParsedOptions read = new RateLimitOptions(new JsonObject("""
                         {
                           "name": "orders",
                           "store": "local",
@@ -60,7 +60,7 @@ class RateLimitOptionsTest {
                         """)).read();
 
         assertThat(read)
-                .isEqualTo(new RateLimitOptions.Read(
+                .isEqualTo(new RateLimitOptions.ParsedOptions(
                         "orders",
                         RateLimitOptions.StoreType.LOCAL,
                         "redis://localhost:6379",

@@ -13,22 +13,22 @@ import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** A request that is limited, by whichever handlers it passes. */
-final class Limited {
+/** The verdicts on a request, and the state of its current decision, for all handlers that the request passes. */
+final class LimitedRequest {
 
-    private static final String KEY = Limited.class.getName();
+    private static final String KEY = LimitedRequest.class.getName();
 
     private final Verdicts verdicts = new Verdicts();
     private @Nullable RateLimitHeaders headers;
-    private int tells;
+    private int headersEndHandler;
     private volatile boolean isPaused;
-    private boolean isAsking;
-    private @Nullable Runnable waiting;
+    private boolean isDeciding;
+    private @Nullable Runnable continuation;
 
-    private Limited() {}
+    private LimitedRequest() {}
 
     static List<Decision> decisions(RoutingContext ctx) {
-        Limited limited = ctx.get(KEY);
+        LimitedRequest limited = ctx.get(KEY);
         return limited == null ? List.of() : limited.verdicts.decisions();
     }
 
@@ -36,24 +36,24 @@ final class Limited {
         return of(ctx).verdicts;
     }
 
-    /** Notes a verdict, which the response will tell of, and returns why the request is denied, if it is. */
+    /** Records a verdict, which the response will report, and returns the problem if the request is denied. */
     static Optional<Problem> note(RoutingContext ctx, Verdict verdict, RateLimitHeaders headers) {
-        Limited limited = of(ctx);
-        // A failure handler may reroute to a page that says so, and which the same rules are for.
+        LimitedRequest limited = of(ctx);
+        // A failure handler may reroute a denied request to an error page, to which the same rules apply.
         limited.verdicts.denialSent();
         return limited.keep(ctx, verdict, headers);
     }
 
     /**
-     * Notes a verdict that has come when the request had been taken elsewhere: it is told, and depends on the status,
-     * all the same.
+     * Records a verdict on a request that another handler has rerouted, failed or answered during the decision. The
+     * response still reports the verdict if possible, and its status still decides on refunds.
      */
     static void noteLate(RoutingContext ctx, Verdict verdict, RateLimitHeaders headers) {
-        Limited limited = of(ctx);
+        LimitedRequest limited = of(ctx);
         HttpServerResponse response = ctx.response();
         if (response.ended()) {
             Optional<Problem> unused = limited.verdicts.note(verdict);
-            limited.giveBack(response);
+            limited.refund(response);
         } else if (!response.closed()) {
             Optional<Problem> unused = limited.keep(ctx, verdict, headers);
         }
@@ -65,49 +65,50 @@ final class Limited {
         }
         if (headers == null) {
             headers = fields;
-            tells = tell(ctx, fields);
-            // This one stays where a request is rerouted past us. What has been given back is not given back again.
+            headersEndHandler = addHeadersEndHandler(ctx, fields);
+            // A reroute that bypasses the limiter keeps this handler. A second refund has no effect: it is idempotent.
             ctx.addEndHandler(sent -> {
                 if (sent.succeeded()) {
-                    giveBack(ctx.response());
+                    refund(ctx.response());
                 }
             });
         }
         return verdicts.note(verdict);
     }
 
-    /** A request that has been rerouted has lost those who wait for the end of its headers. */
-    void tellAgain(RoutingContext ctx) {
+    /** Adds the handler that writes the header fields again: a reroute removes all headers end handlers. */
+    void restoreHeadersEndHandler(RoutingContext ctx) {
         if (headers != null) {
-            ctx.removeHeadersEndHandler(tells);
-            tells = tell(ctx, headers);
+            ctx.removeHeadersEndHandler(headersEndHandler);
+            headersEndHandler = addHeadersEndHandler(ctx, headers);
         }
     }
 
-    synchronized void asks() {
-        isAsking = true;
+    synchronized void startDecision() {
+        isDeciding = true;
     }
 
-    synchronized boolean isAsking() {
-        return isAsking;
+    synchronized boolean isDeciding() {
+        return isDeciding;
     }
 
     /**
-     * Puts off what is to be done until the limiter has answered; whoever has waited for that until now has been left.
+     * Defers a task until the current decision is made, and returns whether it did so. The task replaces an earlier
+     * one, whose handler a reroute has abandoned.
      */
-    synchronized boolean waits(Runnable then) {
-        if (isAsking) {
-            waiting = then;
+    synchronized boolean defer(Runnable task) {
+        if (isDeciding) {
+            continuation = task;
         }
-        return isAsking;
+        return isDeciding;
     }
 
-    /** Returns what has been put off, if anything has. */
-    synchronized @Nullable Runnable isAnswered() {
-        Runnable then = waiting;
-        isAsking = false;
-        waiting = null;
-        return then;
+    /** Ends the current decision, and returns the deferred task; null if there is none. */
+    synchronized @Nullable Runnable endDecision() {
+        Runnable task = continuation;
+        isDeciding = false;
+        continuation = null;
+        return task;
     }
 
     void pause(HttpServerRequest sent) {
@@ -117,7 +118,7 @@ final class Limited {
         }
     }
 
-    /** What somebody else has paused is his. */
+    /** Resumes the request if the limiter has paused it. A pause by another handler stays. */
     void resume(HttpServerRequest sent) {
         if (isPaused) {
             isPaused = false;
@@ -127,29 +128,29 @@ final class Limited {
         }
     }
 
-    private int tell(RoutingContext ctx, RateLimitHeaders fields) {
+    private int addHeadersEndHandler(RoutingContext ctx, RateLimitHeaders fields) {
         HttpServerResponse response = ctx.response();
         return ctx.addHeadersEndHandler(end -> {
             verdicts.write(fields, new Fields(response));
-            giveBack(response);
+            refund(response);
         });
     }
 
-    /** The response cannot wait for it. */
-    private void giveBack(HttpServerResponse response) {
+    /** Starts the refunds that the status causes. The response cannot wait for them: the handlers are synchronous. */
+    private void refund(HttpServerResponse response) {
         verdicts.completed(response.getStatusCode()).subscribe();
     }
 
-    static Limited of(RoutingContext ctx) {
-        Limited limited = ctx.get(KEY);
+    static LimitedRequest of(RoutingContext ctx) {
+        LimitedRequest limited = ctx.get(KEY);
         if (limited == null) {
-            limited = new Limited();
+            limited = new LimitedRequest();
             ctx.put(KEY, limited);
         }
         return limited;
     }
 
-    /** The fields of a response, as Vert.x keeps them. */
+    /** The header fields of a Vert.x response. */
     private record Fields(HttpServerResponse response) implements ResponseFields {
 
         @Override
