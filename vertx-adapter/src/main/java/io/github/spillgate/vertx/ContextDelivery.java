@@ -36,13 +36,14 @@ final class ContextDelivery<T> implements CoreSubscriber<T> {
     /** Subscribes, and returns the result as a future on the context of the caller; null if there is none. */
     static <T> Future<T> future(Vertx vertx, Mono<T> source) {
         Promise<T> promise = Promise.promise();
-        subscribe(vertx.getOrCreateContext(), source, () -> {}, (result, error) -> {
+        BiConsumer<@Nullable T, @Nullable Throwable> callback = (result, error) -> {
             if (error == null) {
                 promise.complete(result);
             } else {
                 promise.fail(error);
             }
-        });
+        };
+        subscribe(vertx.getOrCreateContext(), source, () -> {}, callback);
         return promise.future();
     }
 
