@@ -104,7 +104,7 @@ public final class ExchangeRequest implements Request {
 
     @Override
     public Mono<String> principal() {
-        return exchange.getPrincipal().filter(ExchangeRequest::isSomebody).map(ExchangeRequest::name);
+        return exchange.getPrincipal().filter(ExchangeRequest::isAuthenticated).map(ExchangeRequest::name);
     }
 
     /** A principal without a name is authenticated too, so its requests do not count as unauthenticated. */
@@ -113,13 +113,13 @@ public final class ExchangeRequest implements Request {
     }
 
     /** Spring Security's anonymous principal, one name for all clients, is not authenticated. */
-    private static boolean isSomebody(Principal principal) {
+    private static boolean isAuthenticated(Principal principal) {
         return !principal.getClass().getName().equals(ANONYMOUS);
     }
 
     @Override
     public Verdicts verdicts() {
-        return Limited.verdicts(exchange);
+        return LimitedExchange.verdicts(exchange);
     }
 
     @Override
@@ -130,14 +130,14 @@ public final class ExchangeRequest implements Request {
 
     /**
      * Returns to the event loop if the request was there. A response written on another thread may leave the next
-     * request unread; see Home.
+     * request unread; see ExchangeThread.
      */
     @Override
     public <T> Mono<T> onRequestThread(Mono<T> result) {
         return Mono.defer(() -> {
-            Home home = Home.of(exchange);
+            ExchangeThread thread = ExchangeThread.of(exchange);
             return result.materialize()
-                    .flatMap(signal -> home.goOn(() -> Mono.just(signal)))
+                    .flatMap(signal -> thread.run(() -> Mono.just(signal)))
                     .dematerialize();
         });
     }

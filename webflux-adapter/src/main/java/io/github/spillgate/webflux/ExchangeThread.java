@@ -10,45 +10,52 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Where an exchange is handled: on the event loop of its connection, whoever has answered meanwhile, if Reactor Netty
- * serves it; on a thread that may block, if it came on one; or else wherever it is.
+ * The thread on which an exchange continues after a decision. If Reactor Netty serves the exchange, that is the event
+ * loop of its connection, or a thread that may block if the exchange arrived on one. With another server it is the
+ * thread that emits the decision.
  */
-final class Home {
+final class ExchangeThread {
     // Design notes.
     //
-    // Without a limiter a handler begins on the event loop, so it does with one. That saves each write a hop, too, and
-    // is more than a nicety: a response that another thread ends is ended for the event loop only when that thread has
-    // come back to say so. If the next request on the connection is there before that, and is answered at once,
-    // Reactor Netty (up to 1.3.7; reactor/reactor-netty#4361) never reads from that connection again. Some answers from
-    // another thread and some at once is what a limiter does whose Redis comes and goes.
+    // Without a limiter a handler starts on the event loop. With a limiter it does, too, and each write saves a switch
+    // of threads.
+    //
+    // The event loop also avoids a bug of Reactor Netty (up to 1.3.7; reactor/reactor-netty#4361). If another thread
+    // ends a response, the event loop treats the response as ended only after that thread has reported it. If the next
+    // request on the connection arrives earlier, and is answered at once, Reactor Netty never reads from that
+    // connection again. A limiter whose Redis fails and recovers causes exactly this mix: some responses from another
+    // thread, and some at once.
 
-    private static final Home ANYWHERE = new Home(Runnable::run, () -> true);
+    private static final ExchangeThread ANY = new ExchangeThread(Runnable::run, () -> true);
 
-    /** Where somebody has put it who wants to block. */
-    private static final Home MAY_BLOCK =
-            new Home(Schedulers.boundedElastic()::schedule, () -> !Schedulers.isInNonBlockingThread());
+    /** For an exchange that a filter has moved to a thread that may block. */
+    private static final ExchangeThread BLOCKING =
+            new ExchangeThread(Schedulers.boundedElastic()::schedule, () -> !Schedulers.isInNonBlockingThread());
 
     private final Executor executor;
-    private final BooleanSupplier isHere;
+    private final BooleanSupplier isCurrent;
 
-    private Home(Executor executor, BooleanSupplier isHere) {
+    private ExchangeThread(Executor executor, BooleanSupplier isCurrent) {
         this.executor = executor;
-        this.isHere = isHere;
+        this.isCurrent = isCurrent;
     }
 
-    static Home of(ServerWebExchange exchange) {
+    /** Returns the thread on which an exchange continues. Call it on the thread on which the exchange arrived. */
+    static ExchangeThread of(ServerWebExchange exchange) {
         Channel channel = NettyConnection.of(exchange.getRequest());
-        Home home = channel == null ? ANYWHERE : on(channel.eventLoop());
-        return home.isHere.getAsBoolean() || Schedulers.isInNonBlockingThread() ? home : MAY_BLOCK;
+        ExchangeThread thread = channel == null ? ANY : of(channel.eventLoop());
+        return thread.isCurrent.getAsBoolean() || Schedulers.isInNonBlockingThread() ? thread : BLOCKING;
     }
 
-    private static Home on(EventLoop loop) {
-        // Not the loop itself: of an ExecutorService Reactor would make a scheduler for each request.
-        return new Home(task -> loop.execute(task), loop::inEventLoop);
+    private static ExchangeThread of(EventLoop loop) {
+        // Not the loop itself: it is an ExecutorService, for which Reactor would create a scheduler per request.
+        return new ExchangeThread(task -> loop.execute(task), loop::inEventLoop);
     }
 
-    /** Goes on there; at once, if this is there. */
-    <T> Mono<T> goOn(Supplier<Mono<T>> how) {
-        return isHere.getAsBoolean() ? how.get() : Mono.defer(how).subscribeOn(Schedulers.fromExecutor(executor));
+    /** Subscribes on this thread; at once if it is the current thread. */
+    <T> Mono<T> run(Supplier<Mono<T>> continuation) {
+        return isCurrent.getAsBoolean()
+                ? continuation.get()
+                : Mono.defer(continuation).subscribeOn(Schedulers.fromExecutor(executor));
     }
 }

@@ -8,20 +8,23 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * What the configuration of a route means.
+ * The limits of a gateway route, derived from its configuration.
  *
- * <p>Of a bucket of {@code b} tokens, {@code r} of which come back each second, at most {@code b + r·t} pass in any
- * {@code t} seconds. A log of {@code n} permits in {@code w} seconds lets at most {@code n·(⌊t/w⌋ + 1)} pass. For every
- * {@code t}, that is no more than the former exactly if {@code n ≤ b} and {@code n ≤ r·w}; so {@code n = b} in
- * {@code w = b/r} is the limit that gives away neither of the burst nor of the rate. A bucket of less than a second's
- * tokens fills no more than once a second, because it counts whole seconds; hence no window is shorter.
- *
- * @param config what it was made of
+ * @param config the configuration
  * @param limits the limits; none if all requests are denied
- * @param cost how many permits a request takes
- * @param tokensOfAPermit how many of the gateway's tokens a permit stands for
+ * @param cost the number of permits that a request takes
+ * @param tokensPerPermit the number of gateway tokens that a permit stands for
  */
-record GatewayPlan(Config config, List<Limit> limits, long cost, long tokensOfAPermit) {
+record GatewayPlan(Config config, List<Limit> limits, long cost, long tokensPerPermit) {
+    // Design notes.
+    //
+    // Why one limit replaces a token bucket: a bucket of b tokens, refilled with r tokens per second, allows at most
+    // b + r·t tokens in any t seconds. A log of n permits in w seconds allows at most n·(⌊t/w⌋ + 1). The log allows no
+    // more than the bucket, for every t, exactly if n ≤ b and n ≤ r·w. So n = b in w = b/r is the limit that loses
+    // nothing of the burst and nothing of the rate.
+    //
+    // The bucket counts whole seconds, so a bucket smaller than r tokens is refilled only once a second. Therefore no
+    // window is shorter than a second.
 
     private static final Duration SECOND = Duration.ofSeconds(1);
     private static final int LONGEST_NAME = 64;
@@ -33,8 +36,7 @@ record GatewayPlan(Config config, List<Limit> limits, long cost, long tokensOfAP
         }
         try {
             GatewayPlan plan = config.limits == null ? ofBucket(route, config) : ofLimits(route, config, config.limits);
-            // Whether the limits go together is said where they are charged; to hear it now is better than at the first
-            // request.
+            // A charge validates the combination of limits: create one now, not on the first request.
             if (!plan.limits.isEmpty()) {
                 Charge.of(route + ":", plan.limits);
             }
@@ -77,15 +79,15 @@ record GatewayPlan(Config config, List<Limit> limits, long cost, long tokensOfAP
         }
         long requests = requests(config);
         long tokens = requests * config.requestedTokens;
-        // A part of a millisecond more is one more.
+        // Rounded up to whole milliseconds.
         Duration fill = Duration.ofSeconds(tokens / rate).plusMillis((tokens % rate * 1_000 + rate - 1) / rate);
         Limit limit = Limit.of(requests, fill.compareTo(SECOND) < 0 ? SECOND : fill);
         return new GatewayPlan(config, named(route, List.of(limit)), 1, config.requestedTokens);
     }
 
     /**
-     * As many as a full bucket holds. What was meant to be as good as unlimited may be more than is ever counted: then
-     * the burst is less, and the rate is the same.
+     * Returns the number of requests that a full bucket holds. A practically unlimited bucket may exceed the largest
+     * limit: then the burst is smaller, and the rate stays the same.
      */
     private static long requests(Config config) {
         long inLongestWindow = config.replenishRate * Limit.LONGEST_WINDOW.toSeconds() / config.requestedTokens;
@@ -94,7 +96,7 @@ record GatewayPlan(Config config, List<Limit> limits, long cost, long tokensOfAP
                 Math.min(Math.max(1, inLongestWindow), Limit.MOST_LOG_PERMITS));
     }
 
-    /** What clients get to know. It may be the same for two routes; their counts have different keys. */
+    /** Names the limits for header fields. Two routes may get the same name; their counts have different keys. */
     private static List<Limit> named(String route, List<Limit> limits) {
         String shown = "gateway-" + route.replaceAll("[^A-Za-z0-9._-]", "_");
         return limits.stream()

@@ -75,7 +75,7 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
     private final ConfigurationService configurations;
     private final Map<String, Config> configs = new ConcurrentHashMap<>();
     private final Map<String, GatewayPlan> plans = new ConcurrentHashMap<>();
-    private final AtomicBoolean failureTold = new AtomicBoolean();
+    private final AtomicBoolean failureLogged = new AtomicBoolean();
 
     private GatewayRateLimiter(
             RateLimiter limiter, RateLimitResponses responses, Fields fields, ConfigurationService configurations) {
@@ -215,17 +215,17 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
     }
 
     private static long remaining(GatewayPlan plan, Decision decision) {
-        return decision.limits().isEmpty() ? UNKNOWN : decision.remaining() * plan.tokensOfAPermit();
+        return decision.limits().isEmpty() ? UNKNOWN : decision.remaining() * plan.tokensPerPermit();
     }
 
     private Response undecided(String route, GatewayPlan plan, Throwable why) {
-        if (failureTold.compareAndSet(false, true)) {
+        if (failureLogged.compareAndSet(false, true)) {
             LOG.warn("route {} could not be decided; other routes may be affected: {}", route, onOneLine(why));
         }
         return response(plan, null, plan.config().whenUndecided == WhenUndecided.ALLOW, UNKNOWN);
     }
 
-    /** The error of a custom store may contain what a client has sent. */
+    /** Returns the error as one printable line: that of a custom store may contain input of a client. */
     private static String onOneLine(Throwable why) {
         String text = why.toString();
         return text.substring(0, Math.min(LONGEST, text.length())).replaceAll("[^ -~]", "?");

@@ -16,19 +16,19 @@ import org.springframework.http.server.reactive.ServerHttpResponse;
 import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
-/** An exchange that is limited, by whatever asks: one web filter, both, and an annotation. */
-final class Limited {
+/** The verdicts on an exchange, for all web filters, handler filters and annotations that limit it. */
+final class LimitedExchange {
 
-    private static final String ATTRIBUTE = Limited.class.getName();
+    private static final String ATTRIBUTE = LimitedExchange.class.getName();
     private static final int OK = 200;
 
     private final Verdicts verdicts = new Verdicts();
-    private boolean tells;
+    private boolean isReported;
 
-    private Limited() {}
+    private LimitedExchange() {}
 
     static List<Decision> decisions(ServerWebExchange exchange) {
-        Limited limited = exchange.getAttribute(ATTRIBUTE);
+        LimitedExchange limited = exchange.getAttribute(ATTRIBUTE);
         return limited == null ? List.of() : limited.verdicts.decisions();
     }
 
@@ -37,23 +37,23 @@ final class Limited {
     }
 
     /**
-     * Decides on an exchange, and goes on with it where it is at home.
+     * Decides on an exchange, and continues on the thread of the exchange.
      *
-     * @param asking asks the rules
-     * @param denied goes on, if they deny
-     * @param allowed goes on, if they do not
+     * @param decision applies the rules
+     * @param denied continues if the rules deny the request
+     * @param allowed continues if the rules allow the request
      */
     static <T> Mono<T> decide(
             ServerWebExchange exchange,
             RateLimitResponses responses,
-            Function<Request, Mono<Verdict>> asking,
+            Function<Request, Mono<Verdict>> decision,
             Function<Problem, Mono<T>> denied,
             Supplier<Mono<T>> allowed) {
         return Mono.defer(() -> {
-            // Before anybody is asked: where it is now.
-            Home home = Home.of(exchange);
-            return asking.apply(ExchangeRequest.of(exchange))
-                    .flatMap(verdict -> home.goOn(
+            // Before the decision, which may change the thread.
+            ExchangeThread thread = ExchangeThread.of(exchange);
+            return decision.apply(ExchangeRequest.of(exchange))
+                    .flatMap(verdict -> thread.run(
                             () -> note(exchange, verdict, responses).map(denied).orElseGet(allowed)));
         });
     }
@@ -62,9 +62,9 @@ final class Limited {
         if (verdict.decision().isEmpty() && !verdict.dependsOnStatus()) {
             return verdict.problem();
         }
-        Limited limited = of(exchange);
-        if (!limited.tells) {
-            limited.tells = true;
+        LimitedExchange limited = of(exchange);
+        if (!limited.isReported) {
+            limited.isReported = true;
             ServerHttpResponse response = exchange.getResponse();
             response.beforeCommit(() -> {
                 limited.verdicts.write(responses.headers(), new ExchangeFields(response.getHeaders()));
@@ -75,11 +75,11 @@ final class Limited {
         return limited.verdicts.note(verdict);
     }
 
-    private static Limited of(ServerWebExchange exchange) {
-        return (Limited) exchange.getAttributes().computeIfAbsent(ATTRIBUTE, name -> new Limited());
+    private static LimitedExchange of(ServerWebExchange exchange) {
+        return (LimitedExchange) exchange.getAttributes().computeIfAbsent(ATTRIBUTE, name -> new LimitedExchange());
     }
 
-    /** The fields of a response, as Spring keeps them. */
+    /** The header fields of a Spring response. */
     private record ExchangeFields(HttpHeaders headers) implements ResponseFields {
 
         @Override

@@ -11,8 +11,8 @@ import org.springframework.util.ClassUtils;
 import reactor.netty.NettyInbound;
 
 /**
- * The connection on which a request has come, where Reactor Netty serves it; whatever has been put in the place of that
- * request since.
+ * Access to the Reactor Netty connection on which a request arrived, also if a filter has replaced or decorated the
+ * request.
  */
 final class NettyConnection {
 
@@ -25,26 +25,27 @@ final class NettyConnection {
         return ClassUtils.isPresent(type, NettyConnection.class.getClassLoader());
     }
 
+    /** Returns the channel of a request; null if another server serves it. */
     static @Nullable Channel of(ServerHttpRequest request) {
-        return REACTOR_NETTY ? OfNetty.channel(request) : null;
+        return REACTOR_NETTY ? ReactorNettyAccess.channel(request) : null;
     }
 
-    /** The other end of it, as no header can change it. */
+    /** Returns the address of the peer, which no header can change. */
     static @Nullable SocketAddress peer(Channel channel) {
-        SocketAddress told = OfNetty.byProxyProtocol(channel);
-        if (told != null) {
-            return told;
+        SocketAddress announced = ReactorNettyAccess.byProxyProtocol(channel);
+        if (announced != null) {
+            return announced;
         }
-        SocketAddress ofStream = QUIC ? OfQuic.peer(channel.parent()) : null;
-        return ofStream == null ? channel.remoteAddress() : ofStream;
+        SocketAddress quicPeer = QUIC ? QuicAccess.peer(channel.parent()) : null;
+        return quicPeer == null ? channel.remoteAddress() : quicPeer;
     }
 
-    /** Apart, so that it is loaded only where Reactor Netty is there. */
-    private static final class OfNetty {
+    /** A class of its own, so that it is loaded only if Reactor Netty is on the class path. */
+    private static final class ReactorNettyAccess {
 
         /**
-         * Under this name Reactor Netty keeps what a PROXY protocol has said, which it reads only if the server is told
-         * to.
+         * The attribute in which Reactor Netty keeps the address from the PROXY protocol. It is set only if the server
+         * is configured to read that protocol.
          */
         private static final AttributeKey<SocketAddress> BY_PROXY_PROTOCOL =
                 AttributeKey.valueOf("remoteAddressFromProxyProtocol");
@@ -61,26 +62,26 @@ final class NettyConnection {
             try {
                 return ServerHttpRequestDecorator.getNativeRequest(request);
             } catch (IllegalArgumentException | IllegalStateException e) {
-                // Of a request that no server has received, as in a test without one.
+                // No server has received this request, as in a test without a server.
                 return request;
             }
         }
 
         static @Nullable SocketAddress byProxyProtocol(Channel channel) {
-            SocketAddress told = channel.attr(BY_PROXY_PROTOCOL).get();
+            SocketAddress announced = channel.attr(BY_PROXY_PROTOCOL).get();
             Channel parent = channel.parent();
-            // Of HTTP/2 each stream is a channel, and the connection is its parent.
-            return told == null && parent != null
+            // With HTTP/2 each stream is a channel, and its parent is the connection.
+            return announced == null && parent != null
                     ? parent.attr(BY_PROXY_PROTOCOL).get()
-                    : told;
+                    : announced;
         }
     }
 
     /**
-     * Apart, so that it is loaded only where HTTP/3 is there, whose streams and connections have names in place of
-     * addresses.
+     * A class of its own, so that it is loaded only if HTTP/3 is on the class path. Channels of HTTP/3 have names
+     * instead of addresses.
      */
-    private static final class OfQuic {
+    private static final class QuicAccess {
 
         static @Nullable SocketAddress peer(@Nullable Channel connection) {
             return connection instanceof QuicChannel quic ? quic.remoteSocketAddress() : null;

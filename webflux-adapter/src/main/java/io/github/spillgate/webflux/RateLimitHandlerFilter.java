@@ -47,7 +47,7 @@ public final class RateLimitHandlerFilter implements HandlerFilterFunction<Serve
 
     @Override
     public Mono<ServerResponse> filter(ServerRequest request, HandlerFunction<ServerResponse> next) {
-        return Limited.decide(
+        return LimitedExchange.decide(
                 request.exchange(),
                 responses,
                 rules::decide,

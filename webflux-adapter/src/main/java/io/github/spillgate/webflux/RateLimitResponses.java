@@ -95,7 +95,7 @@ public final class RateLimitResponses {
      * @return the decisions, in order; empty if no rule applies to the exchange
      */
     public static List<Decision> decisions(ServerWebExchange exchange) {
-        return Limited.decisions(exchange);
+        return LimitedExchange.decisions(exchange);
     }
 
     RateLimitHeaders headers() {

@@ -103,7 +103,7 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
         if (!limitsPreflights && ExchangeRequest.of(exchange).isPreflight()) {
             return chain.filter(exchange);
         }
-        return Limited.decide(
+        return LimitedExchange.decide(
                 exchange,
                 responses,
                 request -> rules.decide(request, phase),

@@ -36,7 +36,7 @@ import reactor.core.publisher.Mono;
  */
 public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered {
 
-    /** Leaves room for the name of a limit behind it. */
+    /** The maximum length of a default name; the name of a limit is appended to it. */
     private static final int LONGEST_NAME = 56;
 
     private final RateLimiter limiter;
@@ -44,7 +44,7 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
     private final RateLimitResponses responses;
     private final RuleInstrumentation instrumentation;
     private final HandlerAdapter next;
-    private final Map<Handled, Rules> rules = new ConcurrentHashMap<>();
+    private final Map<ControllerMethod, Rules> rules = new ConcurrentHashMap<>();
     private final Map<Class<?>, List<Rule>> ofTypes = new ConcurrentHashMap<>();
 
     /** The default names of rules, and the class or method that each belongs to. */
@@ -113,7 +113,7 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
 
     @Override
     public Mono<HandlerResult> handle(ServerWebExchange exchange, Object handler) {
-        return Limited.decide(
+        return LimitedExchange.decide(
                 exchange,
                 responses,
                 request -> rulesOf((HandlerMethod) handler).decide(request),
@@ -122,9 +122,9 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
     }
 
     private Rules rulesOf(HandlerMethod method) {
-        Handled handled = new Handled(typeOf(method), method.getMethod());
-        Rules known = rules.get(handled);
-        return known == null ? rules.computeIfAbsent(handled, this::read) : known;
+        ControllerMethod controllerMethod = new ControllerMethod(typeOf(method), method.getMethod());
+        Rules known = rules.get(controllerMethod);
+        return known == null ? rules.computeIfAbsent(controllerMethod, this::read) : known;
     }
 
     /** A JDK proxy class has a generated name, so its methods count as those of the interface that declares them. */
@@ -133,13 +133,13 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
         return Proxy.isProxyClass(type) ? method.getMethod().getDeclaringClass() : ClassUtils.getUserClass(type);
     }
 
-    private Rules read(Handled handled) {
-        String method = handled.method.getName();
-        String type = ClassUtils.getShortName(handled.type);
+    private Rules read(ControllerMethod target) {
+        String method = target.method.getName();
+        String type = ClassUtils.getShortName(target.type);
         try {
             List<Rule> read =
-                    new ArrayList<>(ofTypes.computeIfAbsent(handled.type, known -> read(known, type, known.getName())));
-            read.addAll(read(handled.method, type + "." + method, handled.type.getName() + "." + method));
+                    new ArrayList<>(ofTypes.computeIfAbsent(target.type, known -> read(known, type, known.getName())));
+            read.addAll(read(target.method, type + "." + method, target.type.getName() + "." + method));
             return Rules.of(limiter, HandlerPaths.INSTANCE, read, instrumentation);
         } catch (IllegalArgumentException | IllegalStateException e) {
             throw new IllegalArgumentException("@RateLimited of " + type + "." + method + ": " + e.getMessage(), e);
@@ -158,8 +158,8 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
         for (RateLimited limited : found) {
             // Several annotations without names on one element get a number.
             String number = read.isEmpty() ? "" : "-" + (read.size() + 1);
-            String ofItsOwn = limited.name();
-            read.add(rule(limited, ofItsOwn.isEmpty() ? nameOf(name + number, fullName + number) : ofItsOwn));
+            String chosen = limited.name();
+            read.add(rule(limited, chosen.isEmpty() ? nameOf(name + number, fullName + number) : chosen));
         }
         return read;
     }
@@ -175,7 +175,7 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
         return clean;
     }
 
-    /** All instances of a service shorten a name in the same way. */
+    /** Shortens a name with a hash, which is the same in all instances of a service. */
     private static String shortened(String name, String fullName) {
         return name.length() <= LONGEST_NAME
                 ? name
@@ -219,5 +219,5 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
     }
 
     /** A method, and the class of the bean, which may inherit the method. */
-    private record Handled(Class<?> type, Method method) {}
+    private record ControllerMethod(Class<?> type, Method method) {}
 }

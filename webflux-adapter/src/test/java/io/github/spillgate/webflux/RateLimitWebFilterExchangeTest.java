@@ -93,7 +93,7 @@ class RateLimitWebFilterExchangeTest {
         redis.close();
     }
 
-    // Home.
+    // Thread of the handler.
 
     @Test
     void aHandlerStaysOffTheEventLoopWhereAFilterHasPutIt() {
