@@ -11,9 +11,9 @@ import org.springframework.boot.autoconfigure.ImportAutoConfiguration;
 import org.springframework.boot.test.context.PropertyMapping;
 
 /**
- * Limits the requests of a test, which a slice such as {@code @WebFluxTest} does not do by itself. The rules are those
- * of the application's settings and annotations; counts are kept in the test's process, whatever the settings say of
- * Redis.
+ * Limits the requests of a test, which a slice such as {@code @WebFluxTest} does not do by default. The rules are those
+ * of the application's settings and annotations. By default counts are kept in the memory of the test's process, even
+ * if the settings contain a Redis.
  *
  * <pre>{@code
  * @WebFluxTest(Reports.class)
@@ -21,7 +21,7 @@ import org.springframework.boot.test.context.PropertyMapping;
  * class ReportsTest { … }
  * }</pre>
  *
- * Beans that rules name, such as a {@code Rule.LimitSource}, are not in a slice unless it imports them.
+ * A slice does not contain beans that rules refer to, such as a {@code Rule.LimitSource}. Import them into the test.
  */
 @Documented
 @Inherited
@@ -31,9 +31,9 @@ import org.springframework.boot.test.context.PropertyMapping;
 public @interface AutoConfigureSpillgate {
 
     /**
-     * Where counts are kept.
+     * The store of the counts.
      *
-     * @return in this process, or where the settings say
+     * @return {@code LOCAL} for the memory of this process, {@code AUTO} for the store that the settings select
      */
     @PropertyMapping("spillgate.store")
     StoreType store() default StoreType.LOCAL;

@@ -6,30 +6,30 @@ import org.springframework.core.env.Environment;
 import org.springframework.core.type.AnnotatedTypeMetadata;
 
 /**
- * The setting {@code spillgate.enabled} as a condition. Spring Boot's own one compares texts: of {@code off} and
- * {@code no}, which a record reads as false, it would say that they are neither true nor false.
+ * The property {@code spillgate.enabled} as a condition. Spring Boot's own property conditions compare texts: {@code
+ * off} and {@code no}, which a record reads as false, would match neither true nor false.
  */
-final class Switch {
+final class EnabledProperty {
 
-    private Switch() {}
+    private EnabledProperty() {}
 
-    static boolean isOn(Environment environment) {
+    static boolean isEnabled(Environment environment) {
         return environment.getProperty("spillgate.enabled", Boolean.class, true);
     }
 
-    static final class On implements Condition {
+    static final class EnabledCondition implements Condition {
 
         @Override
         public boolean matches(ConditionContext context, AnnotatedTypeMetadata metadata) {
-            return isOn(context.getEnvironment());
+            return isEnabled(context.getEnvironment());
         }
     }
 
-    static final class Off implements Condition {
+    static final class DisabledCondition implements Condition {
 
         @Override
         public boolean matches(ConditionContext context, AnnotatedTypeMetadata metadata) {
-            return !isOn(context.getEnvironment());
+            return !isEnabled(context.getEnvironment());
         }
     }
 }

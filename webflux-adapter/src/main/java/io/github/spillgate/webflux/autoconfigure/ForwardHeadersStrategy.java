@@ -6,12 +6,12 @@ import org.springframework.util.ClassUtils;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 
-/** What Spring Boot makes of the headers of proxies before the limiter sees a request. */
+/** The handling of forwarding headers by Spring Boot, before the limiter sees a request. */
 final class ForwardHeadersStrategy {
 
     private static final Logger LOG = Loggers.getLogger(SpillgateAutoConfiguration.class);
 
-    /** Boot's server, and not Reactor Netty itself, which is there for its client, too. */
+    /** Boot's server. Reactor Netty itself may be on the class path for its client only. */
     private static final String REACTOR_NETTY = "org.springframework.boot.reactor.netty.NettyReactiveWebServerFactory";
 
     private static final int LONGEST = 200;
@@ -19,10 +19,10 @@ final class ForwardHeadersStrategy {
     private ForwardHeadersStrategy() {}
 
     /**
-     * Says in the log what may be meant otherwise. Of Reactor Netty's connections we see the other end, whatever has
-     * been made of the request; of those of other servers we do not.
+     * Logs a warning if the strategy interferes with the limiter. With Reactor Netty the limiter sees the peer of the
+     * connection, even if a header has replaced the address of the request; with other servers it does not.
      */
-    static void doubt(Environment environment) {
+    static void warnIfMisleading(Environment environment) {
         String strategy = strategy(environment);
         if (strategy.equalsIgnoreCase("framework")) {
             LOG.warn("server.forward-headers-strategy=framework removes the headers of proxies before the limiter sees"
@@ -38,7 +38,7 @@ final class ForwardHeadersStrategy {
         }
     }
 
-    /** Which Spring Boot follows: on a cloud platform it chooses one by itself, unless it has been told. */
+    /** Returns the strategy that Spring Boot applies; if none is set, the default depends on the cloud platform. */
     private static String strategy(Environment environment) {
         String set = environment.getProperty("server.forward-headers-strategy");
         if (set != null) {

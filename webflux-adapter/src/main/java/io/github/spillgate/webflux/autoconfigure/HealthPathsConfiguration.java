@@ -14,14 +14,14 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.env.Environment;
 
-/** Finds where the Actuator's health endpoint is mapped on the server of the application, if it is. */
+/** Finds the paths of the Actuator's health endpoint on the server of the application. */
 @Configuration(proxyBeanMethods = false)
 @ConditionalOnClass({PathMappedEndpoints.class, ManagementPortType.class})
 class HealthPathsConfiguration {
 
     private static final EndpointId HEALTH = EndpointId.of("health");
 
-    /** Not earlier: the endpoints are beans, and one of them is ours, which needs the rules. */
+    /** Runs after all beans exist: the endpoints are beans, and one of them, ours, needs the rules. */
     @Bean
     SmartInitializingSingleton spillgateHealthPaths(
             HealthRequests requests, ObjectProvider<PathMappedEndpoints> endpoints, Environment environment) {
@@ -36,15 +36,15 @@ class HealthPathsConfiguration {
             paths.add(path + "/**");
         }
         if (path != null && port != ManagementPortType.DISABLED) {
-            // Such as /livez, which the server of the application has also where the Actuator has one of its own.
+            // Such as /livez. The server of the application has them even if the Actuator has its own server.
             paths.addAll(endpoints.getAdditionalPaths(WebServerNamespace.SERVER, HEALTH));
-            // The Actuator does not answer there; the application may.
+            // The Actuator does not respond to the root path, but the application may.
             paths.remove("/");
         }
         return paths;
     }
 
-    /** As the Actuator maps it: a mapping may begin or end with a slash of its own. */
+    /** Normalizes a path like the Actuator: a configured path may begin or end with an additional slash. */
     private static @Nullable String cleaned(@Nullable String path) {
         if (path == null) {
             return null;

@@ -9,25 +9,25 @@ import java.util.List;
 import java.util.function.Predicate;
 
 /**
- * Requests to the Actuator's health endpoint, which rules except unless their own paths name it: an orchestrator that
- * gets 429 takes the instance out of service.
+ * Requests to the Actuator's health endpoint. Rules exempt them unless their own paths name the endpoint: an
+ * orchestrator that gets a 429 takes the instance out of service.
  *
- * <p>Nothing may pass a rule by looking like such a request. So the patterns are compared as the Actuator compares its
- * own, with case and with the methods that it maps, and not by the application's {@code PathSyntax}.
+ * <p>No other request may bypass a rule by resembling such a request. So this class matches exactly like the Actuator,
+ * case-sensitively and only the methods that it maps, and does not use the application's {@code PathSyntax}.
  */
 final class HealthRequests implements Predicate<RuleMatch> {
 
     private static final PathSyntax SYNTAX = PathPatterns.ofSpring();
 
-    /** None before all endpoints are known, which is before the server takes requests. */
+    /** Empty until all endpoints are known, which is before the server accepts requests. */
     private volatile List<PathMatcher> paths = List.of();
 
-    /** Sets where the endpoint is mapped. */
+    /** Sets the path patterns of the endpoint. */
     void map(List<String> patterns) {
         paths = patterns.stream().map(SYNTAX::compile).toList();
     }
 
-    /** Returns which requests a rule excepts: these if it has no paths, or only {@code /**}; else none. */
+    /** Returns the requests that a rule exempts: these if it applies to all paths, otherwise none. */
     Predicate<RuleMatch> exceptedBy(RuleSettings rule) {
         boolean isForAllPaths = rule.paths().stream().allMatch(path -> SYNTAX.matchesEveryPath(List.of(path)));
         return isForAllPaths ? this : match -> false;

@@ -4,7 +4,7 @@ import io.github.spillgate.Limit;
 import org.springframework.boot.context.properties.ConfigurationPropertiesBinding;
 import org.springframework.core.convert.converter.Converter;
 
-/** Reads the limits in settings. */
+/** A converter from text to limits, for settings. */
 @ConfigurationPropertiesBinding
 final class LimitConverter implements Converter<String, Limit> {
 
@@ -13,7 +13,7 @@ final class LimitConverter implements Converter<String, Limit> {
         try {
             return Limit.parse(text);
         } catch (IllegalArgumentException e) {
-            // Of what has causes only the last one is told, and the example stands in the first.
+            // Without a cause: Spring Boot reports only the innermost cause, which lacks the example.
             throw new IllegalArgumentException(e.getMessage());
         }
     }

@@ -8,7 +8,7 @@ import org.springframework.boot.health.contributor.ReactiveHealthIndicator;
 import org.springframework.boot.health.contributor.Status;
 import reactor.core.publisher.Mono;
 
-/** A limiter goes on without its store, so it is never down; but it says so. */
+/** The health indicator of a limiter. It is never down, because the fallback decides if the store fails. */
 final class LimiterHealth implements ReactiveHealthIndicator {
 
     private static final Status DEGRADED = new Status("DEGRADED", "the fallback decides");

@@ -4,12 +4,12 @@ import io.github.spillgate.RateLimiter;
 import org.springframework.context.SmartLifecycle;
 
 /**
- * Lets the limiter settle what it can when the application stops: when the server answers nobody any more, and Redis is
- * still there.
+ * Closes the limiter when the application stops: after the server, and before the connections to Redis, which it needs
+ * to reconcile what the fallback has granted.
  */
 final class LimiterLifecycle implements SmartLifecycle {
 
-    /** After the server, whose last phase is 2048 below; before connections, which have none. */
+    /** After the server, whose last phase is 2048 below the default; before connections, which have no phase. */
     private static final int PHASE = DEFAULT_PHASE - 4_096;
 
     private final RateLimiter limiter;

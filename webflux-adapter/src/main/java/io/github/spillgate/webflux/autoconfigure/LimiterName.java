@@ -2,7 +2,7 @@ package io.github.spillgate.webflux.autoconfigure;
 
 import org.springframework.core.env.Environment;
 
-/** What the limiter of an application is called. */
+/** The name of the limiter of an application. */
 final class LimiterName {
 
     private static final String DEFAULT = "spillgate";
@@ -10,7 +10,7 @@ final class LimiterName {
 
     private LimiterName() {}
 
-    /** As the settings say, or else as the application, which may be called what a limiter may not. */
+    /** Returns the name in the settings, or by default that of the application without invalid characters. */
     static String of(SpillgateProperties settings, Environment environment) {
         String chosen = settings.name();
         if (chosen != null) {

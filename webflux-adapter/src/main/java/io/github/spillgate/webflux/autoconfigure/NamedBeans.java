@@ -6,7 +6,7 @@ import java.util.List;
 import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.util.ClassUtils;
 
-/** What settings of rules refer to: beans, by their names. */
+/** The beans that the settings of rules refer to by name. */
 record NamedBeans(ListableBeanFactory beans) implements RuleReader.BeanLookup {
 
     @Override

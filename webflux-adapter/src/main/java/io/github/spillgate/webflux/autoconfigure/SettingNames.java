@@ -14,12 +14,12 @@ import org.springframework.core.DefaultParameterNameDiscoverer;
 import org.springframework.core.ResolvableType;
 
 /**
- * The names of the settings that a record has. They are those of its constructor's parameters, of which Spring Boot
- * reads the settings as well: in a native image too, where nothing else of a record may be known.
+ * The names of the settings in a record. They are the names of its constructor's parameters, which Spring Boot binds,
+ * too. A native image may contain no other metadata of a record.
  *
- * @param children the settings, by their names; null for one that has none below it
- * @param type what is set: the record, the enum and so on; of a list, what is in it
- * @param isList whether there can be several
+ * @param children the nested settings by name; null for a setting without any
+ * @param type the type of the setting, such as a record or an enum; for a list, the type of its elements
+ * @param isList whether the setting is a list
  */
 record SettingNames(@Nullable Map<String, SettingNames> children, Class<?> type, boolean isList) {
 
@@ -48,7 +48,7 @@ record SettingNames(@Nullable Map<String, SettingNames> children, Class<?> type,
         return children;
     }
 
-    /** Returns the setting of this name, which may be written without its dashes, as Spring Boot allows. */
+    /** Returns the nested setting of a name, which may be written without its dashes, as Spring Boot allows. */
     @Nullable
     SettingNames child(String name) {
         if (children == null) {
@@ -62,7 +62,7 @@ record SettingNames(@Nullable Map<String, SettingNames> children, Class<?> type,
         return null;
     }
 
-    /** Returns the names below this one, in their order. */
+    /** Returns the names of the nested settings, in order of declaration. */
     List<String> names() {
         return children == null ? List.of() : new ArrayList<>(children.keySet());
     }

@@ -26,20 +26,20 @@ import org.springframework.core.env.PropertySource;
 import org.springframework.core.env.SystemEnvironmentPropertySource;
 
 /**
- * Stops the start if there is a property below {@code spillgate} that no setting has, or one of an enum with a value
- * that it cannot have. Spring Boot ignores the former: a rule with {@code path:} instead of {@code paths:} would then
+ * A check of the settings at startup. It fails if a property below {@code spillgate} is unknown, or if an enum has an
+ * invalid value. Spring Boot ignores unknown properties: a rule with {@code path:} instead of {@code paths:} would
  * limit all requests.
  *
- * <p>Names are compared in every source that can list its own. An environment variable is only checked if it begins
- * with {@code SPILLGATE_RULES_0_}: others may be foreign, such as {@code SPILLGATE_REDIS_SERVICE_HOST}, which
- * Kubernetes sets where there is a service of the name {@code spillgate-redis}.
+ * <p>The check includes every property source that can list its names. It includes an environment variable only if the
+ * name begins with {@code SPILLGATE_RULES_0_}, or another index. Others may be foreign, such as {@code
+ * SPILLGATE_REDIS_SERVICE_HOST}, which Kubernetes sets if there is a service named {@code spillgate-redis}.
  */
 final class SettingsCheck implements BeanFactoryPostProcessor {
 
     private static final String ROOT = "spillgate";
-    private static final Pattern OF_OTHERS =
+    private static final Pattern INTENTIONAL_ROOT =
             Pattern.compile("(.+[-_])?" + ROOT + "([-_].+|\\d+)?", Pattern.CASE_INSENSITIVE);
-    private static final Pattern VARIABLE_OF_RULE =
+    private static final Pattern RULE_VARIABLE =
             Pattern.compile("spillgate_rules_\\d+_(.+?)(_\\d+)?", Pattern.CASE_INSENSITIVE);
 
     private final ConfigurableEnvironment environment;
@@ -67,8 +67,8 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
     }
 
     /**
-     * Sorted, so that of several mistakes always the same one is reported; empty for a source that cannot list them
-     * after all.
+     * Returns the names in a source, sorted, so that of several mistakes always the same one is reported. Empty if the
+     * source cannot list them.
      */
     private static Set<String> names(EnumerablePropertySource<?> source) {
         try {
@@ -79,7 +79,7 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
     }
 
     private void checkVariable(String variable) {
-        Matcher found = VARIABLE_OF_RULE.matcher(variable);
+        Matcher found = RULE_VARIABLE.matcher(variable);
         SettingNames rule = settings.child("rules");
         if (rule != null && found.matches() && rule.child(found.group(1)) == null) {
             throw WrongSettingException.unknown(variable, found.group(1), rule.names());
@@ -110,7 +110,7 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
         }
     }
 
-    /** Looks a property up among the settings, whatever its first element is; null if there is one of its name. */
+    /** Returns the error of a property, whatever its first element is; null if there is a setting of its name. */
     private @Nullable WrongSettingException find(String property, ConfigurationPropertyName name) {
         SettingNames at = settings;
         boolean isIndexWanted = false;
@@ -145,9 +145,9 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
         return new WrongSettingException(property, "…", "there is no such setting: " + why, null);
     }
 
-    /** One letter off. A root with ours in it, such as spillgate2 or x-spillgate, was chosen on purpose. */
+    /** Returns whether a root is one letter off. One that contains ours, such as spillgate2, is intentional. */
     private static boolean isMisspelt(String root) {
-        return !OF_OTHERS.matcher(root).matches() && Spelling.isNear(root, ROOT);
+        return !INTENTIONAL_ROOT.matcher(root).matches() && Spelling.isNear(root, ROOT);
     }
 
     private static boolean isOfTheApplication(String root, ConfigurableListableBeanFactory beans) {
@@ -158,7 +158,8 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
     }
 
     /**
-     * Spring Boot would say which values are right, too, but neither of which rule nor as they are written in settings.
+     * Checks the values of enums. Spring Boot would also list the valid values, but without the name of the rule, and
+     * not as they are written in settings.
      */
     private void checkEnums(ConfigurationPropertyName where, SettingNames at) {
         if (at.children() == null) {
@@ -176,7 +177,7 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
         });
     }
 
-    /** Spring Boot reads a list from the first source that has any of it, and no other. */
+    /** Checks the elements of a list. Spring Boot reads a list only from the first source that contains it. */
     private void checkElements(ConfigurationPropertyName list, SettingNames at) {
         ConfigurationPropertySource source = firstWith(list);
         if (source == null || at.children() == null) {
@@ -195,7 +196,7 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
 
     private void checkEnum(ConfigurationPropertyName name, Class<?> type, @Nullable String rule) {
         String value = text(name);
-        // A placeholder that is not resolved may be, when the application runs.
+        // A placeholder that is unresolved now may be resolved when the application runs.
         if (value == null || value.isBlank() || value.contains("${")) {
             return;
         }
@@ -209,7 +210,7 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
         }
     }
 
-    /** As Spring Boot compares them. */
+    /** Reduces a value to the characters that Spring Boot compares. */
     private static String letters(String value) {
         return value.toLowerCase(Locale.ROOT).replaceAll("[^a-z0-9]", "");
     }

@@ -47,7 +47,7 @@ import org.springframework.web.reactive.HandlerMapping;
 import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerAdapter;
 import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerMapping;
 
-/** The limiter of a Spring Boot application, by its settings; see {@link SpillgateProperties}. */
+/** The auto-configuration of the limiter of a Spring Boot application, from {@link SpillgateProperties}. */
 @AutoConfiguration(
         afterName = {
             "org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration",
@@ -59,16 +59,16 @@ import org.springframework.web.reactive.result.method.annotation.RequestMappingH
 @Import({
     LimitConverter.class,
     HealthPathsConfiguration.class,
-    StoreConfiguration.SwitchedOff.class,
-    StoreConfiguration.OfItsOwn.class,
-    StoreConfiguration.OfTheApplication.class,
-    StoreConfiguration.InThisProcess.class
+    StoreConfiguration.DisabledConfiguration.class,
+    StoreConfiguration.DedicatedRedisConfiguration.class,
+    StoreConfiguration.ApplicationRedisConfiguration.class,
+    StoreConfiguration.LocalConfiguration.class
 })
 public final class SpillgateAutoConfiguration {
 
     private static final Pattern PLACEHOLDER = Pattern.compile("\\$\\{[A-Za-z0-9._-]+}");
 
-    /** Spring makes it. */
+    /** Creates the configuration; for Spring. */
     public SpillgateAutoConfiguration() {}
 
     @Bean
@@ -82,14 +82,14 @@ public final class SpillgateAutoConfiguration {
         RateLimiter.Builder limiter = WrongSettingException.checked(
                 "spillgate.name", LimiterName.of(settings, environment), RateLimiter::builder);
         if (!settings.enabled()) {
-            // Not even a store of the application's own is charged.
+            // Not even a store bean of the application is charged.
             return limiter.store(Fallback.allow()).build();
         }
         limiter.store(store);
         if (store.deadline().isEmpty()) {
             limiter.fallback(fallback(settings)).deadline(settings.deadline()).cacheDenials(settings.cacheDenials());
         }
-        // Not the settings themselves: there is a secret among them.
+        // Only these values, not all settings: those include a secret.
         return WrongSettingException.checked(
                 "spillgate.deadline or spillgate.cache-denials",
                 settings.deadline() + ", " + settings.cacheDenials(),
@@ -139,7 +139,7 @@ public final class SpillgateAutoConfiguration {
                 : WrongSettingException.checked("spillgate.secret", "…", any -> syntax.secret(resolved(secret)));
     }
 
-    /** Spring leaves a placeholder without a value as it is: the secret would be what stands in a public file. */
+    /** Fails on a placeholder without a value: Spring keeps it as it is, so a public text would be the secret. */
     private static byte[] resolved(String secret) {
         Matcher placeholder = PLACEHOLDER.matcher(secret);
         if (placeholder.find()) {
@@ -201,7 +201,7 @@ public final class SpillgateAutoConfiguration {
         if (!settings.enabled()) {
             return all;
         }
-        ForwardHeadersStrategy.doubt(environment);
+        ForwardHeadersStrategy.warnIfMisleading(environment);
         return all.warnings(keys, "spillgate.client-address.header and trusted-proxies");
     }
 
@@ -216,7 +216,7 @@ public final class SpillgateAutoConfiguration {
             HealthRequests health,
             RuleInstrumentation instrumentation) {
         if (!settings.enabled()) {
-            // Not even read: beans that rules refer to may be missing in a test.
+            // The rules are not read: in a test, beans that they refer to may be missing.
             return Rules.off(limiter, paths);
         }
         List<Rule> rules = RuleReader.of(keys, paths, new NamedBeans(beans))
@@ -228,9 +228,9 @@ public final class SpillgateAutoConfiguration {
                 names -> Rules.of(limiter, paths, rules, instrumentation));
     }
 
-    /** What acts on requests. All else is there for those who inject it, also where the limiter is switched off. */
+    /** The beans that process requests. All other beans exist for injection even if the limiter is disabled. */
     @Configuration(proxyBeanMethods = false)
-    @Conditional(Switch.On.class)
+    @Conditional(EnabledProperty.EnabledCondition.class)
     static class FilterConfiguration {
 
         @Bean

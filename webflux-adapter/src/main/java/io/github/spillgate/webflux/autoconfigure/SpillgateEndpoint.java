@@ -24,8 +24,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * The Actuator's endpoint {@code spillgate}: the rules in force, from settings and {@code @RateLimited}, and the store
- * that decides; the usage of a key under a rule; and its reset.
+ * The Actuator endpoint {@code spillgate}. It reports the rules in force, from settings and {@code @RateLimited}, and
+ * the store that decides. It also reports the usage of a key under a rule, and resets it.
  */
 @Endpoint(id = "spillgate")
 public final class SpillgateEndpoint {
@@ -45,7 +45,7 @@ public final class SpillgateEndpoint {
     /**
      * Returns the rules in force and the store that decides.
      *
-     * @return both
+     * @return the overview
      */
     @ReadOperation
     public Overview overview() {
@@ -62,11 +62,11 @@ public final class SpillgateEndpoint {
     }
 
     /**
-     * Tells how far a key has used up the limits of a rule, and charges nothing.
+     * Returns the usage of the limits of a rule by a key; charges nothing.
      *
      * @param rule the name of the rule
      * @param key the key, as the rule's key source finds it
-     * @return a usage for each limit; or, with 404 or 400, what is wrong with the question
+     * @return the usage of each limit; or the error, with status 404 or 400
      */
     @ReadOperation
     public Mono<WebEndpointResponse<?>> usage(@Selector String rule, @Nullable String key) {
@@ -85,7 +85,7 @@ public final class SpillgateEndpoint {
      *
      * @param rule the name of the rule
      * @param key the key, as the rule's key source finds it
-     * @return 204 when it is done; or, with 404 or 400, what is wrong with the question
+     * @return status 204 after the reset; or the error, with status 404 or 400
      */
     @DeleteOperation
     public Mono<WebEndpointResponse<?>> reset(@Selector String rule, @Nullable String key) {
@@ -101,7 +101,7 @@ public final class SpillgateEndpoint {
             String rule, @Nullable String key, Function<Flux<Charge>, Mono<? extends WebEndpointResponse<?>>> ask) {
         List<Rule> all =
                 Stream.concat(rules.list().stream(), annotated.get().stream()).toList();
-        // Several methods may have annotations of one name; those of equal limits share their counts.
+        // Annotations of several methods may have the same name. If their limits are equal, they share counts.
         List<List<Limit>> limits = all.stream()
                 .filter(one -> one.name().equals(rule))
                 .map(Rule::limits)
@@ -142,19 +142,19 @@ public final class SpillgateEndpoint {
     }
 
     /**
-     * What is wrong with a question.
+     * The error of a request to the endpoint.
      *
-     * @param message what was expected, with an example
+     * @param message the error, and what was expected, with an example
      */
     public record Wrong(String message) {}
 
     /**
-     * What holds.
+     * The rules in force and the store that decides.
      *
      * @param enabled whether requests are limited; false with {@code spillgate.enabled=false}
-     * @param source what decides now, such as REDIS or LOCAL
+     * @param source the store that decides now, such as REDIS or LOCAL
      * @param breaker the state of the circuit breaker
-     * @param problem what is wrong, if something is
+     * @param problem the current problem of the store, if there is one
      * @param rules the rules
      */
     public record Overview(
@@ -167,14 +167,14 @@ public final class SpillgateEndpoint {
     /**
      * A rule.
      *
-     * @param name what it is called
-     * @param phase when it is decided
-     * @param paths which paths are meant; none means all
-     * @param excludePaths which paths are not meant
-     * @param methods which methods are meant; none means all
-     * @param limits its own limits
-     * @param shadow whether it is only tried out
-     * @param annotation whether it is of a {@code @RateLimited}, and so holds for the annotated methods only
+     * @param name the name
+     * @param phase the phase in which the rule is decided
+     * @param paths the patterns of the paths that the rule applies to; none means all paths
+     * @param excludePaths the patterns of the paths that the rule does not apply to
+     * @param methods the methods that the rule applies to; none means all methods
+     * @param limits the limits of the rule
+     * @param shadow whether the rule only decides and reports, and denies no request
+     * @param annotation whether the rule is a {@code @RateLimited}, which applies to the annotated methods only
      */
     public record RuleInForce(
             String name,
@@ -200,12 +200,12 @@ public final class SpillgateEndpoint {
     }
 
     /**
-     * How far a limit is used up.
+     * The usage of a limit.
      *
      * @param limit the limit
-     * @param used how many permits are used
-     * @param remaining how many are left
-     * @param wholeAt when nothing is used any more
+     * @param used the number of permits in use
+     * @param remaining the number of permits left
+     * @param wholeAt the time when all permits are available again
      */
     public record LimitUsed(String limit, long used, long remaining, Instant wholeAt) {
 

@@ -11,13 +11,13 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.context.annotation.Bean;
 
-/** The Actuator's endpoint, where the Actuator is there and exposes it. */
+/** The auto-configuration of the Actuator endpoint, if the Actuator exposes it. */
 @AutoConfiguration(after = SpillgateAutoConfiguration.class)
 @ConditionalOnClass(ConditionalOnAvailableEndpoint.class)
 @ConditionalOnBean({RateLimiter.class, Rules.class, SpillgateProperties.class})
 public final class SpillgateEndpointAutoConfiguration {
 
-    /** Spring makes it. */
+    /** Creates the configuration; for Spring. */
     public SpillgateEndpointAutoConfiguration() {}
 
     @Bean

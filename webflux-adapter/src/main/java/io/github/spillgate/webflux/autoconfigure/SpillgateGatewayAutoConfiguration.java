@@ -22,10 +22,10 @@ import org.springframework.context.annotation.Fallback;
 import org.springframework.core.env.Environment;
 
 /**
- * The limiter for the routes of Spring Cloud Gateway, where that is there.
+ * The auto-configuration of the limiter for routes of Spring Cloud Gateway, if that is on the class path.
  *
- * <p>It is read before the gateway's own, which makes the filter {@code RequestRateLimiter} only if it sees a limiter;
- * and so before {@link SpillgateAutoConfiguration}, which comes after the web's.
+ * <p>It precedes that of the gateway, which creates the filter {@code RequestRateLimiter} only if a limiter exists. So
+ * it also precedes {@link SpillgateAutoConfiguration}, which follows that of WebFlux.
  */
 @AutoConfiguration(beforeName = "org.springframework.cloud.gateway.config.GatewayAutoConfiguration")
 @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.REACTIVE)
@@ -33,14 +33,14 @@ import org.springframework.core.env.Environment;
 @ConditionalOnProperty(name = GatewayProperties.PREFIX + ".enabled", matchIfMissing = true)
 public final class SpillgateGatewayAutoConfiguration {
 
-    private static final String THEIRS = GatewayProperties.PREFIX + ".redis-rate-limiter.";
+    private static final String PREFIX = GatewayProperties.PREFIX + ".redis-rate-limiter.";
 
-    /** Spring makes it. */
+    /** Creates the configuration; for Spring. */
     public SpillgateGatewayAutoConfiguration() {}
 
     /**
-     * Any other limiter stays the default of the filter: the gateway brings one for Redis, and routes ask for this by
-     * name.
+     * Creates the limiter. Any other limiter, such as the gateway's own for Redis, stays the default of the filter;
+     * routes refer to this one by name.
      */
     @Bean
     @Fallback
@@ -50,28 +50,28 @@ public final class SpillgateGatewayAutoConfiguration {
             ObjectProvider<RateLimitResponses> responses,
             ConfigurationService configurations,
             Environment environment) {
-        // Where the limiter is switched off, routes still name the bean; and a limiter of the application's own may
-        // limit other things.
-        RateLimiter limiter = Switch.isOn(environment)
+        // If the limiter is disabled, routes still refer to this bean, which then allows everything. A RateLimiter bean
+        // of the application is not used for that: it may limit other things.
+        RateLimiter limiter = EnabledProperty.isEnabled(environment)
                 ? limiters.getObject()
                 : RateLimiter.builder("off")
                         .store(io.github.spillgate.failover.Fallback.allow())
                         .build();
         GatewayRateLimiter ofRoutes = GatewayRateLimiter.of(
                 limiter, responses.getIfAvailable(RateLimitResponses::standard), fields(environment), configurations);
-        // The gateway's own can be configured so as well.
+        // The gateway's own limiter also reads configurations from this property.
         Binder.get(environment)
-                .bind(THEIRS + "config", Bindable.mapOf(String.class, Config.class))
+                .bind(PREFIX + "config", Bindable.mapOf(String.class, Config.class))
                 .ifBound(ofRoutes::configure);
         return ofRoutes;
     }
 
     private static Fields fields(Environment environment) {
         return new Fields(
-                environment.getProperty(THEIRS + "include-headers", Boolean.class, true),
-                environment.getProperty(THEIRS + "remaining-header", RedisRateLimiter.REMAINING_HEADER),
-                environment.getProperty(THEIRS + "replenish-rate-header", RedisRateLimiter.REPLENISH_RATE_HEADER),
-                environment.getProperty(THEIRS + "burst-capacity-header", RedisRateLimiter.BURST_CAPACITY_HEADER),
-                environment.getProperty(THEIRS + "requested-tokens-header", RedisRateLimiter.REQUESTED_TOKENS_HEADER));
+                environment.getProperty(PREFIX + "include-headers", Boolean.class, true),
+                environment.getProperty(PREFIX + "remaining-header", RedisRateLimiter.REMAINING_HEADER),
+                environment.getProperty(PREFIX + "replenish-rate-header", RedisRateLimiter.REPLENISH_RATE_HEADER),
+                environment.getProperty(PREFIX + "burst-capacity-header", RedisRateLimiter.BURST_CAPACITY_HEADER),
+                environment.getProperty(PREFIX + "requested-tokens-header", RedisRateLimiter.REQUESTED_TOKENS_HEADER));
     }
 }

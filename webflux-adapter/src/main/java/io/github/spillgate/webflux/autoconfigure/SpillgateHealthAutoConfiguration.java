@@ -9,7 +9,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.health.contributor.ReactiveHealthIndicator;
 import org.springframework.context.annotation.Bean;
 
-/** What the limiter tells of its health, where somebody asks. */
+/** The auto-configuration of the health indicator. */
 @AutoConfiguration(
         after = SpillgateAutoConfiguration.class,
         beforeName =
@@ -19,7 +19,7 @@ import org.springframework.context.annotation.Bean;
 @ConditionalOnProperty(name = "management.health.spillgate.enabled", matchIfMissing = true)
 public final class SpillgateHealthAutoConfiguration {
 
-    /** Spring makes it. */
+    /** Creates the configuration; for Spring. */
     public SpillgateHealthAutoConfiguration() {}
 
     @Bean

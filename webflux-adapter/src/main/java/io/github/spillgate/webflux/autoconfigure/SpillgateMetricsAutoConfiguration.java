@@ -11,7 +11,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean
 import org.springframework.context.annotation.Bean;
 import org.springframework.core.env.Environment;
 
-/** What the limiter tells Micrometer, where that is there. */
+/** The auto-configuration of the metrics, if there is a meter registry. */
 @AutoConfiguration(
         after = SpillgateAutoConfiguration.class,
         afterName = "org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration")
@@ -19,7 +19,7 @@ import org.springframework.core.env.Environment;
 @ConditionalOnBean({MeterRegistry.class, RateLimiter.class, SpillgateProperties.class})
 public final class SpillgateMetricsAutoConfiguration {
 
-    /** Spring makes it. */
+    /** Creates the configuration; for Spring. */
     public SpillgateMetricsAutoConfiguration() {}
 
     @Bean

@@ -12,7 +12,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.context.annotation.Bean;
 
-/** What the limiter tells traces, where they are wanted. */
+/** The auto-configuration of observations, if {@code spillgate.observations.enabled} is true. */
 @AutoConfiguration(
         after = SpillgateAutoConfiguration.class,
         afterName = "org.springframework.boot.micrometer.observation.autoconfigure.ObservationAutoConfiguration")
@@ -21,7 +21,7 @@ import org.springframework.context.annotation.Bean;
 @ConditionalOnBean({ObservationRegistry.class, RateLimiter.class, SpillgateProperties.class})
 public final class SpillgateObservationsAutoConfiguration {
 
-    /** Spring makes it. */
+    /** Creates the configuration; for Spring. */
     public SpillgateObservationsAutoConfiguration() {}
 
     @Bean
@@ -29,7 +29,7 @@ public final class SpillgateObservationsAutoConfiguration {
     RuleObservations spillgateRuleObservations(
             ObservationRegistry registry, ObjectProvider<DecisionObservationConvention> convention) {
         RuleObservations observations = RuleObservations.of(registry);
-        DecisionObservationConvention ofTheUser = convention.getIfAvailable();
-        return ofTheUser == null ? observations : observations.convention(ofTheUser);
+        DecisionObservationConvention custom = convention.getIfAvailable();
+        return custom == null ? observations : observations.convention(custom);
     }
 }

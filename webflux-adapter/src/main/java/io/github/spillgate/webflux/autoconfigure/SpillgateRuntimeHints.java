@@ -10,14 +10,15 @@ import org.springframework.aot.hint.RuntimeHints;
 import org.springframework.aot.hint.RuntimeHintsRegistrar;
 
 /**
- * What a native image has to keep for Spring's sake: the annotation, of which Spring reads the attributes by
- * reflection; and the classes that the adapter asks for by name, or it would take the address of a client for one that
- * a header may say. What the core looks up by name it says itself, for those without Spring as well; settings and the
- * endpoint are Spring Boot's to find.
+ * The hints for a native image: the annotation, whose attributes Spring reads by reflection, and the classes that the
+ * adapter looks up by name. Without the latter, the limiter could take the address of a client from a header that the
+ * client has written.
+ *
+ * <p>The core has hints of its own, which also apply without Spring. Spring Boot finds the settings and the endpoint.
  */
 final class SpillgateRuntimeHints implements RuntimeHintsRegistrar {
 
-    private static final List<String> LOOKED_FOR = List.of(
+    private static final List<String> LOOKED_UP_BY_NAME = List.of(
             "reactor.netty.NettyInbound",
             "org.springframework.boot.reactor.netty.NettyReactiveWebServerFactory",
             "io.netty.handler.codec.quic.QuicChannel");
@@ -26,12 +27,12 @@ final class SpillgateRuntimeHints implements RuntimeHintsRegistrar {
     public void registerHints(RuntimeHints hints, @Nullable ClassLoader classLoader) {
         Stream.of(RateLimited.class, RateLimited.All.class)
                 .forEach(type -> hints.reflection().registerType(type, MemberCategory.INVOKE_DECLARED_METHODS));
-        // Where it stands on an annotation of the application's own, Spring makes one of its kind.
+        // If it is a meta-annotation of an annotation of the application, Spring creates a proxy for it.
         hints.proxies().registerJdkProxy(RateLimited.class);
-        // Spring Boot sees what the endpoint answers only as far as its methods' types say it.
+        // Spring Boot finds only the result types that the signatures of the endpoint's methods declare.
         new BindingReflectionHintsRegistrar()
                 .registerReflectionHints(
                         hints.reflection(), SpillgateEndpoint.LimitUsed.class, SpillgateEndpoint.Wrong.class);
-        LOOKED_FOR.forEach(name -> hints.reflection().registerTypeIfPresent(classLoader, name));
+        LOOKED_UP_BY_NAME.forEach(name -> hints.reflection().registerTypeIfPresent(classLoader, name));
     }
 }

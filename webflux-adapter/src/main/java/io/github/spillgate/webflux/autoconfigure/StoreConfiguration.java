@@ -32,14 +32,14 @@ import reactor.util.Logger;
 import reactor.util.Loggers;
 
 /**
- * Where counts are kept: each of these gives way to the one before, and all to a store or a limiter of the
- * application's own.
+ * The configurations of the store, in order of precedence. All of them give way to a store or a limiter bean of the
+ * application.
  */
 final class StoreConfiguration {
 
     private static final Logger LOG = Loggers.getLogger(SpillgateAutoConfiguration.class);
 
-    /** Spring waits for what it returns. */
+    /** Returns a publisher, on which Spring waits. */
     private static final String CLOSE = "closeLater";
 
     private StoreConfiguration() {}
@@ -64,11 +64,11 @@ final class StoreConfiguration {
                 .build();
     }
 
-    /** A limiter that is switched off connects to nothing, whatever the settings say of a Redis. */
+    /** The store of a disabled limiter, which opens no connection even if the settings contain a Redis. */
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnMissingBean({LimitStore.class, RateLimiter.class})
-    @Conditional(Switch.Off.class)
-    static class SwitchedOff {
+    @Conditional(EnabledProperty.DisabledCondition.class)
+    static class DisabledConfiguration {
 
         @Bean
         LimitStore spillgateStore() {
@@ -76,25 +76,25 @@ final class StoreConfiguration {
         }
     }
 
-    /** A Redis for the limiter alone. */
+    /** A Redis for the limiter alone, from {@code spillgate.redis}. */
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnMissingBean({LimitStore.class, RateLimiter.class})
     @ConditionalOnProperty(name = "spillgate.store", havingValue = "auto", matchIfMissing = true)
     @ConditionalOnProperty("spillgate.redis.uri")
-    static class OfItsOwn {
+    static class DedicatedRedisConfiguration {
 
         @Bean
-        OwnClient spillgateRedisClient(SpillgateProperties settings) {
-            return new OwnClient(
+        DedicatedRedisClient spillgateRedisClient(SpillgateProperties settings) {
+            return new DedicatedRedisClient(
                     settings.redis().cluster()
                             ? RedisClusterClient.create(uris(settings))
                             : RedisClient.create(uris(settings).get(0)));
         }
 
-        /** The client ends after it, and what is not closed by then would be closed under its hands. */
+        /** Creates the store. It must be closed before the client, or the client would close its connections. */
         @Bean(destroyMethod = CLOSE)
-        RedisStore spillgateStore(OwnClient own, SpillgateProperties settings) {
-            return redis(RedisStore.builder(own.client).nodes(uris(settings)), settings);
+        RedisStore spillgateStore(DedicatedRedisClient dedicated, SpillgateProperties settings) {
+            return redis(RedisStore.builder(dedicated.client).nodes(uris(settings)), settings);
         }
 
         private static List<RedisURI> uris(SpillgateProperties settings) {
@@ -106,8 +106,8 @@ final class StoreConfiguration {
         }
     }
 
-    /** Not a client that somebody else of the application would find. */
-    record OwnClient(AbstractRedisClient client) implements AutoCloseable {
+    /** A wrapper, so that the application does not find this client where it injects a Redis client. */
+    record DedicatedRedisClient(AbstractRedisClient client) implements AutoCloseable {
 
         private static final Duration LONGEST_END = Duration.ofSeconds(2);
 
@@ -117,13 +117,13 @@ final class StoreConfiguration {
         }
     }
 
-    /** The Redis of the application. */
+    /** The Redis of the application, from {@code spring.data.redis}. */
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnClass(LettuceConnectionFactory.class)
     @ConditionalOnMissingBean({LimitStore.class, RateLimiter.class})
     @ConditionalOnProperty(name = "spillgate.store", havingValue = "auto", matchIfMissing = true)
     @ConditionalOnSingleCandidate(LettuceConnectionFactory.class)
-    static class OfTheApplication {
+    static class ApplicationRedisConfiguration {
 
         @Bean(destroyMethod = CLOSE)
         RedisStore spillgateStore(LettuceConnectionFactory connections, SpillgateProperties settings) {
@@ -132,7 +132,7 @@ final class StoreConfiguration {
             return redis(cluster == null ? store : store.nodes(nodes(cluster, connections)), settings);
         }
 
-        /** As the connections of the application lead there. */
+        /** Returns the nodes, with the credentials and TLS settings of the application's connections. */
         private static List<RedisURI> nodes(RedisClusterConfiguration cluster, LettuceConnectionFactory connections) {
             LettuceClientConfiguration client = connections.getClientConfiguration();
             Optional<RedisCredentialsProvider> credentials = client.getRedisCredentialsProviderFactory()
@@ -157,10 +157,10 @@ final class StoreConfiguration {
         }
     }
 
-    /** No Redis. */
+    /** The memory of this process, without Redis. */
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnMissingBean({LimitStore.class, RateLimiter.class})
-    static class InThisProcess {
+    static class LocalConfiguration {
 
         @Bean
         LocalStore spillgateStore(SpillgateProperties settings) {

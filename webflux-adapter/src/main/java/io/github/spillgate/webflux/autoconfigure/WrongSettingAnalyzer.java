@@ -11,7 +11,7 @@ import org.springframework.boot.diagnostics.FailureAnalysis;
 import org.springframework.boot.origin.Origin;
 import org.springframework.core.env.Environment;
 
-/** Says which setting is wrong, where it stands, and what would be right, instead of a stack trace. */
+/** A failure analyzer that reports a wrong setting, its origin and what was expected, instead of a stack trace. */
 final class WrongSettingAnalyzer extends AbstractFailureAnalyzer<WrongSettingException> {
 
     private final Environment environment;
@@ -31,7 +31,7 @@ final class WrongSettingAnalyzer extends AbstractFailureAnalyzer<WrongSettingExc
                 cause);
     }
 
-    /** Null if it is not known: of a setting that is missing, and where a message names two settings. */
+    /** Returns the origin of a setting; null if the setting is missing, or the message names two settings. */
     private @Nullable Origin origin(String setting) {
         ConfigurationPropertyName name = ConfigurationPropertyName.adapt(setting, '.');
         for (ConfigurationPropertySource source : ConfigurationPropertySources.get(environment)) {

@@ -1,6 +1,6 @@
 /**
- * What makes the limiter work in a Spring Boot application by its settings alone. Each bean gives way to one of the
- * application's own.
+ * The auto-configuration for Spring Boot, which creates a limiter from settings. Each bean gives way to one that the
+ * application defines.
  */
 @NullMarked
 package io.github.spillgate.webflux.autoconfigure;
