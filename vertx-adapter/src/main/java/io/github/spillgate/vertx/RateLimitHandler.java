@@ -25,7 +25,7 @@ import java.util.List;
  * is rerouted or passes another handler of the same rules. A handler of other rules, on a parent router or on the same
  * one, decides separately.
  *
- * <p>A request goes on, or is denied, on the context on which it arrived, never on the thread of a Redis connection.
+ * <p>A request continues, or is denied, on the context on which it arrived, never on the thread of a Redis connection.
  * While the request waits for the decision it is paused, so that no part of its body is lost; the body is never read. A
  * denied request gets a 429.
  *

@@ -25,9 +25,9 @@ import reactor.core.publisher.Mono;
  * }</pre>
  *
  * <p>Each rule is applied once per request, even if the request is dispatched again within the application. The body is
- * never read. With Reactor Netty a request goes on on the event loop of its connection. With another server it goes on
- * on the thread that emits the decision, which is never the thread of a Redis connection. A denied request gets a 429,
- * written by {@link RateLimitResponses}.
+ * never read. With Reactor Netty a request continues on the event loop of its connection. With another server it
+ * continues on the thread that emits the decision, which is never the thread of a Redis connection. A denied request
+ * gets a 429, written by {@link RateLimitResponses}.
  *
  * <p>By default CORS preflights are not limited: browsers send them automatically and without credentials. A request
  * with an {@code Authorization} or {@code Cookie} header is not a preflight. If the service authenticates by another
