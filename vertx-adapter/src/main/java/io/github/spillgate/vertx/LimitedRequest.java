@@ -66,7 +66,7 @@ final class LimitedRequest {
         if (headers == null) {
             headers = fields;
             headersEndHandler = addHeadersEndHandler(ctx, fields);
-            // A reroute that bypasses the limiter keeps this handler. A second refund has no effect: it is idempotent.
+            // A reroute that bypasses the limiter keeps this handler. Refunds are idempotent.
             ctx.addEndHandler(sent -> {
                 if (sent.succeeded()) {
                     refund(ctx.response());

@@ -14,8 +14,8 @@ import org.springframework.core.DefaultParameterNameDiscoverer;
 import org.springframework.core.ResolvableType;
 
 /**
- * The names of the settings in a record. They are the names of its constructor's parameters, which Spring Boot binds,
- * too. A native image may contain no other metadata of a record.
+ * The names of the settings in a record. They are the names of its constructor's parameters, to which Spring Boot binds
+ * the settings. A native image may contain no other metadata of a record.
  *
  * @param children the nested settings by name; null for a setting without any
  * @param type the type of the setting, such as a record or an enum; for a list, the type of its elements
