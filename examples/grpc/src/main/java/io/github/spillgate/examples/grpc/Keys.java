@@ -8,9 +8,9 @@ import java.net.InetSocketAddress;
 import java.util.ArrayList;
 import java.util.List;
 
-// docs/grpc.md shows it from here on.
+// docs/grpc.md shows the rest of this file.
 
-/** Who is charged for a call. */
+/** Returns the key to which a call is charged. */
 public final class Keys {
 
     private static final Metadata.Key<String> API_KEY = Metadata.Key.of("x-api-key", Metadata.ASCII_STRING_MARSHALLER);
@@ -19,13 +19,13 @@ public final class Keys {
 
     private Keys() {}
 
-    /** The API key, which an interceptor before this one has checked; or the address, for who has none. */
+    /** The API key, which an earlier interceptor has verified, or the address if there is none. */
     public static String apiKey(ServerCall<?, ?> call, Metadata headers) {
         String key = headers.get(API_KEY);
         return key == null ? address(call, headers) : "key:" + key;
     }
 
-    /** The address of the client: that of the connection, or what a proxy of ours says of it. */
+    /** The address of the client: the peer of the connection, or the address that a trusted proxy reports. */
     public static String address(ServerCall<?, ?> call, Metadata headers) {
         String peer = call.getAttributes().get(Grpc.TRANSPORT_ATTR_REMOTE_ADDR) instanceof InetSocketAddress socket
                 ? socket.getAddress().getHostAddress()

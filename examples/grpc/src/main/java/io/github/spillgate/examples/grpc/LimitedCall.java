@@ -10,9 +10,9 @@ import java.time.Duration;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-// docs/grpc.md shows it from here on.
+// docs/grpc.md shows the rest of this file.
 
-/** A call that the limiter may end while its handler is still answering it, perhaps on another thread. */
+/** A call that the limiter may end while its handler is still responding, perhaps on another thread. */
 final class LimitedCall<Q, A> extends SimpleForwardingServerCall<Q, A> {
 
     private static final Duration LONGEST_PUSHBACK = Duration.ofSeconds(30);
@@ -62,7 +62,7 @@ final class LimitedCall<Q, A> extends SimpleForwardingServerCall<Q, A> {
         }
     }
 
-    /** What a denied client is told, none of which he has written himself. */
+    /** What a denied client gets; nothing in it comes from the client. */
     static Metadata trailers(Decision denied) {
         Metadata trailers = fields(denied);
         long pushback = denied.retryAfter()

@@ -10,9 +10,9 @@ import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Scheduler;
 
-// docs/grpc.md shows it from here on.
+// docs/grpc.md shows the rest of this file.
 
-/** Hands the events of a call on, one after the other; while the limiter is asked, they wait. */
+/** Passes on the events of a call in order, and queues them while a decision is pending. */
 final class LimitedListener<Q, A> extends ServerCall.Listener<Q> {
 
     private final Sinks.Many<Mono<?>> events = Sinks.many().unicast().onBackpressureBuffer();
@@ -21,7 +21,7 @@ final class LimitedListener<Q, A> extends ServerCall.Listener<Q> {
     private final Mono<Decision> decision;
     private final boolean ofMessages;
 
-    /** Nobody, before the call is allowed and after it is ended. */
+    /** No handler, before the call is allowed and after it has ended. */
     private ServerCall.Listener<Q> handler = new ServerCall.Listener<>() {};
 
     LimitedListener(LimitedCall<Q, A> call, Mono<Decision> question, boolean ofMessages, Scheduler goOn) {
@@ -74,7 +74,7 @@ final class LimitedListener<Q, A> extends ServerCall.Listener<Q> {
         }
     }
 
-    /** Nothing could decide, or the handler has failed. What it was stays here. */
+    /** No store could decide, or the handler has failed. The client does not see the cause. */
     private void failed(Throwable error) {
         end(
                 (error instanceof LimitStoreException ? Status.UNAVAILABLE : Status.UNKNOWN).withCause(error),

@@ -14,9 +14,9 @@ import java.util.function.Function;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-// docs/grpc.md shows it from here on.
+// docs/grpc.md shows the rest of this file.
 
-/** Asks a limiter about each call, or about each message that a client streams, and holds no thread meanwhile. */
+/** Charges each call, or each message that a client streams, without blocking a thread. */
 public final class RateLimitInterceptor implements ServerInterceptor {
 
     private final Function<String, Mono<Decision>> question;
@@ -35,13 +35,13 @@ public final class RateLimitInterceptor implements ServerInterceptor {
         this.executor = executor;
     }
 
-    /** One permit for each call, before its handler hears of it. */
+    /** Takes one permit for each call before its handler starts. */
     public static RateLimitInterceptor ofCalls(
             RateLimiter limiter, BiFunction<ServerCall<?, ?>, Metadata, String> keys, Executor executor) {
         return new RateLimitInterceptor(limiter::tryAcquire, false, keys, executor);
     }
 
-    /** One permit for each message of a stream, which waits for it for so long at most. */
+    /** Takes one permit for each message of a stream, which waits for at most {@code longestWait}. */
     public static RateLimitInterceptor ofMessages(
             RateLimiter limiter,
             Duration longestWait,

@@ -1,3 +1,3 @@
-/** What docs/grpc.md shows, as a user of the limiter writes it. */
+/** The gRPC interceptor that docs/grpc.md shows. */
 @org.jspecify.annotations.NullMarked
 package io.github.spillgate.examples.grpc;

@@ -47,7 +47,7 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/** What docs/grpc.md shows does what it says: with a real server, a real client and a real Redis. */
+/** The code on docs/grpc.md, with a real server, a real client and a real Redis. */
 class RateLimitInterceptorTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
@@ -84,7 +84,7 @@ class RateLimitInterceptorTest {
     }
 
     @Test
-    void anAnswerTellsWhatIsLeft() {
+    void responseHeadersContainTheRemainingPermits() {
         Talk talk = calls(limiter(THREE, LONG));
         AtomicReference<Metadata> headers = new AtomicReference<>();
         Channel client = ClientInterceptors.intercept(
@@ -96,7 +96,7 @@ class RateLimitInterceptorTest {
     }
 
     @Test
-    void whatAClientSendsAsItsKeyIsNotSentBack() {
+    void theApiKeyOfAClientIsNotSentBack() {
         Talk talk = calls(limiter(THREE, LONG));
         Metadata headers = new Metadata();
         headers.put(Metadata.Key.of("x-api-key", Metadata.ASCII_STRING_MARSHALLER), "secret;r=9,\"x\"");
@@ -109,12 +109,12 @@ class RateLimitInterceptorTest {
         assertThat(denied.getStatus().getDescription()).isEqualTo("too many requests");
         assertThat(denied.getTrailers().toString()).contains("retry-after").doesNotContain("secret");
         assertThat(talk.say(talk.client(settings -> {}), CallOptions.DEFAULT, "a"))
-                .as("who has no key is charged by his address")
+                .as("a client without a key is charged by its address")
                 .isEqualTo("a");
     }
 
     @Test
-    void aClientThatRetriesComesBackWhenItIsTold() {
+    void aClientRetriesAfterThePushback() {
         Talk talk = calls(limiter(Limit.perSecond(1), LONG));
         Channel client = talk.client(settings -> settings.enableRetry()
                 .defaultServiceConfig(Map.of(
@@ -136,12 +136,12 @@ class RateLimitInterceptorTest {
                                         List.of("RESOURCE_EXHAUSTED")))))));
         talk.say(client, CallOptions.DEFAULT, "a");
         assertThat(talk.say(client, CallOptions.DEFAULT, "b")).isEqualTo("b");
-        assertThat(asked.get()).as("questions").isBetween(2, 4);
+        assertThat(asked.get()).as("decisions").isBetween(2, 4);
         assertThat(talk.handled()).hasSize(2);
     }
 
     @Test
-    void aCallWaitsForASlowStoreAndHoldsNoThread() {
+    void aCallWaitsForASlowStoreWithoutBlockingAThread() {
         redisOfOurOwn();
         RateLimiter limiter = limiter(THREE, LONG);
         Talk talk = calls(limiter);
@@ -159,7 +159,7 @@ class RateLimitInterceptorTest {
     }
 
     @Test
-    void aStoreThatIsTooSlowIsNotWaitedForAndTheProcessDecides() {
+    void theLocalStoreDecidesIfRedisMissesTheDeadline() {
         redisOfOurOwn();
         RateLimiter limiter = limiter(THREE, Duration.ofMillis(100));
         Talk talk = calls(limiter);
@@ -176,7 +176,7 @@ class RateLimitInterceptorTest {
     }
 
     @Test
-    void aCallThatIsCancelledBeforeItsDecisionNeverComesToItsHandler() {
+    void aCallCancelledBeforeItsDecisionNeverReachesItsHandler() {
         redisOfOurOwn();
         RateLimiter limiter = limiter(THREE, LONG);
         Talk talk = calls(limiter);
@@ -196,7 +196,7 @@ class RateLimitInterceptorTest {
     }
 
     @Test
-    void aCallWhoseDeadlinePassesBeforeItsDecisionNeverComesToItsHandler() {
+    void aCallWhoseDeadlinePassesBeforeItsDecisionNeverReachesItsHandler() {
         redisOfOurOwn();
         RateLimiter limiter = limiter(THREE, LONG);
         Talk talk = calls(limiter);
@@ -213,7 +213,7 @@ class RateLimitInterceptorTest {
     }
 
     @Test
-    void whereNothingCanDecideACallIsUnavailable() {
+    void aCallIsUnavailableIfNoStoreCanDecide() {
         redisOfOurOwn();
         RateLimiter limiter = limiter(THREE, Duration.ofMillis(100), Fallback.error());
         Talk talk = calls(limiter);
@@ -226,7 +226,7 @@ class RateLimitInterceptorTest {
     }
 
     @Test
-    void aHandlerThatFailsEndsItsCallAndNotMore() {
+    void aFailingHandlerEndsOnlyItsCall() {
         Talk talk = calls(limiter(THREE, LONG));
         Channel client = talk.client(settings -> {});
         StatusRuntimeException failed = failure(() -> talk.say(client, CallOptions.DEFAULT, Talk.FAIL));
@@ -236,7 +236,7 @@ class RateLimitInterceptorTest {
     }
 
     @Test
-    void aStreamIsChargedOnceWhereCallsAre() {
+    void ofCallsChargesAStreamOnce() {
         RateLimiter limiter = limiter(THREE, LONG);
         Talk talk = calls(limiter);
         Answers answers = new Answers();
@@ -252,7 +252,7 @@ class RateLimitInterceptorTest {
     }
 
     @Test
-    void aStreamIsEndedByTheFirstMessageThatIsDenied() {
+    void theFirstDeniedMessageEndsTheStream() {
         RateLimiter limiter = limiter(THREE, LONG);
         Talk talk = messages(limiter, Duration.ZERO);
         Answers answers = new Answers();
@@ -270,7 +270,7 @@ class RateLimitInterceptorTest {
     }
 
     @Test
-    void aStreamIsSlowedInOrderAndEveryMessageCostsOnePermit() {
+    void messagesWaitInOrderAndCostOnePermitEach() {
         RateLimiter limiter = limiter(Limit.of(2, Duration.ofMillis(300)), LONG);
         Talk talk = messages(limiter, LONG);
         Answers answers = new Answers();
@@ -281,14 +281,14 @@ class RateLimitInterceptorTest {
         stream.onCompleted();
         await().atMost(LONG).until(() -> answers.heard.contains("end"));
         assertThat(System.nanoTime() - began)
-                .as("nanoseconds for seven, by two")
+                .as("nanoseconds for seven messages, two per window")
                 .isGreaterThan(900_000_000L);
         assertThat(answers.heard.subList(0, 7)).isEqualTo(sent);
         assertNobodyIsLeft(limiter);
     }
 
     @Test
-    void noMessageIsReadBeforeTheOneBeforeItHasItsPermit() {
+    void aMessageIsReadOnlyAfterThePreviousOneHasItsPermit() {
         RateLimiter limiter = limiter(THREE, LONG);
         Talk talk = messages(limiter, Duration.ofHours(2));
         Answers answers = new Answers();
@@ -304,7 +304,7 @@ class RateLimitInterceptorTest {
     }
 
     @Test
-    void aStreamThatIsCancelledWhileAMessageWaitsLeavesNothingBehind() {
+    void aStreamCancelledWhileAMessageWaitsLeavesNoWaiter() {
         RateLimiter limiter = limiter(THREE, LONG);
         Talk talk = messages(limiter, Duration.ofHours(2));
         ClientCall<String, String> call = talk.stream(talk.client(settings -> {}));
@@ -321,7 +321,7 @@ class RateLimitInterceptorTest {
     }
 
     @Test
-    void aHandlerOfAStreamThatFailsIsToldThatItIsOver() {
+    void aFailingStreamHandlerIsCancelled() {
         Talk talk = messages(limiter(THREE, LONG), LONG);
         Answers answers = new Answers();
         StreamObserver<String> stream = stream(talk, answers);
@@ -332,7 +332,7 @@ class RateLimitInterceptorTest {
     }
 
     @Test
-    void aCallOfOneMessageIsNotChargedWhereMessagesOfStreamsAre() {
+    void ofMessagesDoesNotChargeUnaryCalls() {
         RateLimiter limiter = limiter(THREE, LONG);
         Talk talk = messages(limiter, LONG);
         Channel client = talk.client(settings -> {});
@@ -343,7 +343,7 @@ class RateLimitInterceptorTest {
     }
 
     @Test
-    void callsAndTheirMessagesAreChargedEachByItself() {
+    void callsAndMessagesAreChargedSeparately() {
         RateLimiter calls = limiter(THREE, LONG);
         RateLimiter messages = limiter(THREE, LONG);
         ForkJoinPool executor = new ForkJoinPool(1);
@@ -361,7 +361,7 @@ class RateLimitInterceptorTest {
         assertThat(talk.started()).containsExactly("ours");
     }
 
-    /** So much for a denial by HTTP in front of gRPC. */
+    /** A denial by HTTP in front of gRPC. */
     @Test
     void a429IsUnavailableToAClient() {
         assertThat(GrpcUtil.httpStatusToGrpcStatus(429).getCode()).isEqualTo(Status.Code.UNAVAILABLE);
@@ -435,7 +435,7 @@ class RateLimitInterceptorTest {
         return catchThrowableOfType(StatusRuntimeException.class, call::run);
     }
 
-    /** Says in the context who the tenant is, and hears of those who cancel. */
+    /** Adds the tenant to the context, and counts cancelled calls. */
     private final class Outside implements ServerInterceptor {
 
         @Override

@@ -30,13 +30,13 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 
-/** A service of strings on a real server, which has one thread, and clients of it. */
+/** A service of strings on a real server with one thread, and its clients. */
 public final class Talk implements AutoCloseable {
 
-    /** What an interceptor in front of the limiter has put there. */
+    /** The tenant, which an interceptor in front of the limiter adds to the context. */
     public static final Context.Key<String> TENANT = Context.key("tenant");
 
-    /** What a handler is told to fail with. */
+    /** The message with which a client makes a handler fail. */
     public static final String FAIL = "fail";
 
     private static final MethodDescriptor<String, String> FREE = method("Free", MethodDescriptor.MethodType.UNARY);
@@ -51,7 +51,7 @@ public final class Talk implements AutoCloseable {
     private final MethodDescriptor<String, String> echo = method("Echo", MethodDescriptor.MethodType.BIDI_STREAMING);
     private final Server server;
 
-    /** Starts the service; one of its methods is free, and the others are limited so. */
+    /** Starts the service with one free method; {@code limiting} limits the others. */
     public Talk(ForkJoinPool executor, UnaryOperator<ServerServiceDefinition> limiting) {
         this.executor = executor;
         ServerServiceDefinition limited = ServerServiceDefinition.builder("Talk")
@@ -76,27 +76,27 @@ public final class Talk implements AutoCloseable {
         }
     }
 
-    /** How many messages of limited streams and calls the server has taken off the wire. */
+    /** Returns how many messages of limited streams and calls the server has read. */
     public int read() {
         return read.get();
     }
 
-    /** What has come to a handler, with the tenant whose it was. */
+    /** Returns the messages that handlers got, each followed by its tenant. */
     public List<String> handled() {
         return handled;
     }
 
-    /** Whose streams have been opened. */
+    /** Returns the tenants of the streams that were opened. */
     public List<String> started() {
         return started;
     }
 
-    /** With what handlers of streams have been told that those are over. */
+    /** Returns the errors with which handlers of streams were cancelled. */
     public List<Throwable> ended() {
         return ended;
     }
 
-    /** A client, with settings of its own. */
+    /** Opens a client with its own settings. */
     public Channel client(Consumer<ManagedChannelBuilder<?>> settings) {
         ManagedChannelBuilder<?> builder =
                 Grpc.newChannelBuilderForAddress("127.0.0.1", server.getPort(), InsecureChannelCredentials.create());
@@ -106,7 +106,7 @@ public final class Talk implements AutoCloseable {
         return channel;
     }
 
-    /** Calls, and waits for the answer. */
+    /** Sends a call, and waits for the response. */
     public String say(Channel client, CallOptions options, String question) {
         return ClientCalls.blockingUnaryCall(client, say, options.withDeadlineAfter(30, TimeUnit.SECONDS), question);
     }
@@ -117,7 +117,7 @@ public final class Talk implements AutoCloseable {
                 client, FREE, CallOptions.DEFAULT.withDeadlineAfter(30, TimeUnit.SECONDS), "");
     }
 
-    /** Opens a call that is answered later. */
+    /** Sends a call without waiting for the response. */
     public ClientCall<String, String> sayLater(Channel client, CallOptions options, StreamObserver<String> answers) {
         ClientCall<String, String> call = client.newCall(say, options);
         ClientCalls.asyncUnaryCall(call, "later", answers);
@@ -177,7 +177,7 @@ public final class Talk implements AutoCloseable {
                 .build();
     }
 
-    /** The trailers of a call that has failed, as text. */
+    /** Returns a trailer of a failed call. */
     public static String trailer(StatusRuntimeException failed, String name) {
         Metadata trailers = failed.getTrailers();
         return trailers == null ? null : trailers.get(Metadata.Key.of(name, Metadata.ASCII_STRING_MARSHALLER));
