@@ -57,7 +57,7 @@ final class Chat {
         }
     }
 
-    /** The address of the client, which the handshake tells. */
+    /** The address of the client, from the handshake. */
     static String key(ServerWebSocket socket) {
         return ADDRESS.resolve(
                         socket.remoteAddress().hostAddress(),

@@ -52,7 +52,7 @@ final class Chat {
                         .map(session::textMessage)));
     }
 
-    /** The user, or the address of who is not known. */
+    /** The user, or the address if there is no user. */
     static Mono<String> key(HandshakeInfo handshake) {
         InetSocketAddress peer = handshake.getRemoteAddress();
         String address = ADDRESS.resolve(
