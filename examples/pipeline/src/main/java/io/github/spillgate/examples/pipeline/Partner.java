@@ -13,8 +13,8 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
 /**
- * Somebody else's service: slow to answer, and strict. It lets a few calls in within any second, by its own clock and
- * as they arrive, and turns the others away.
+ * A third-party service with slow responses and a strict limit. It accepts a few calls within any second, by its own
+ * clock and time of arrival, and denies the others with 429.
  */
 final class Partner implements AutoCloseable {
 

@@ -16,14 +16,14 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * Two instances of a service call one slow partner, who lets in five calls within any second, from whomever they come.
- * Both slow their stream of calls to one limit, which they share in Redis.
+ * Two instances of a service call one slow partner, which accepts five calls within any second in total. Both instances
+ * throttle their calls by one limit, which they share in Redis.
  */
 public final class PartnerCalls {
 
     /**
-     * The partner counts when calls arrive, and we when they leave. So that the difference cannot matter, we let a
-     * little more than his second pass.
+     * The partner counts calls on arrival, and the limiter before they are sent. Our window is a little longer than the
+     * second of the partner, to allow for this difference.
      */
     private static final Limit WE_ALLOW = Limit.of(Partner.CALLS_A_SECOND, Duration.ofMillis(1_100));
 
@@ -43,8 +43,8 @@ public final class PartnerCalls {
                 Partner partner = new Partner()) {
             System.out.printf("Redis: %s%n", redis.name());
             System.out.printf(
-                    "The partner lets in %d calls a second and takes 300 ms for each; we allow %s."
-                            + " Instances A and B have %d calls to make each.%n%n",
+                    "The partner accepts %d calls a second and takes 300 ms for each; our limit is %s."
+                            + " Instances A and B make %d calls each.%n%n",
                     Partner.CALLS_A_SECOND, WE_ALLOW, CALLS_OF_EACH);
             RedisClient clientOfA = RedisClient.create(redis.uri());
             RedisClient clientOfB = RedisClient.create(redis.uri());
@@ -63,13 +63,14 @@ public final class PartnerCalls {
     }
 
     /**
-     * One instance of the service: its own client and its own limiter. They share a limit because they share its name.
+     * One instance of the service, with its own client and its own limiter. The limiters share a limit because they
+     * have the same name.
      */
     private Flux<Integer> instance(String instance, RedisClient client) {
         RateLimiter limiter = RateLimiter.builder("partner")
                 .store(RedisStore.create(client))
-                // The partner is strict. While Redis is not there, rather wait than let each instance decide for
-                // itself.
+                // The partner is strict: during an outage of Redis, fail closed instead of limiting each instance
+                // separately.
                 .fallback(Fallback.deny())
                 .limit(WE_ALLOW)
                 .build();
@@ -79,8 +80,8 @@ public final class PartnerCalls {
     }
 
     private Mono<Integer> call(String instance, int number) {
-        say("%s  call %d goes out", instance, number);
-        return send("/check").doOnNext(status -> say("%s  call %d is answered with %d", instance, number, status));
+        say("%s  call %d is sent", instance, number);
+        return send("/check").doOnNext(status -> say("%s  call %d gets status %d", instance, number, status));
     }
 
     private Mono<Integer> send(String path) {
@@ -89,7 +90,7 @@ public final class PartnerCalls {
                 .map(response -> response.statusCode());
     }
 
-    /** The first call of a client takes longer than others, and is not to come late among them. */
+    /** Warms the client up, because its first call takes longer than the others. */
     private void sayHello() {
         send("/hello").block(Duration.ofSeconds(10));
     }
@@ -105,7 +106,7 @@ public final class PartnerCalls {
     private void report() {
         System.out.printf(
                 Locale.ROOT,
-                "%n%d calls in %.1f s; the partner let in %d and turned %d away.%n",
+                "%n%d calls in %.1f s; the partner accepted %d and denied %d.%n",
                 2 * CALLS_OF_EACH,
                 seconds(),
                 partner.let(),
