@@ -224,9 +224,9 @@ function tell(told) {
 
 function aboutRedis({ ours, running }) {
   if (!ours) {
-    return 'That one is yours, so it is for you to stop and to start.';
+    return 'This server is yours: stop and start it yourself.';
   }
-  return running ? 'It forgets everything when it is stopped.' : 'It will start empty.';
+  return running ? 'It loses all data when it stops.' : 'It will start empty.';
 }
 
 function newsOf(told, away) {

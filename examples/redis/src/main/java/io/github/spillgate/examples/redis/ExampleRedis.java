@@ -9,8 +9,8 @@ import org.jspecify.annotations.Nullable;
 import redis.embedded.RedisServer;
 
 /**
- * A Redis to try an example with: the one that {@code SPILLGATE_REDIS_URI} names, or else one that comes with the
- * build. That one can be stopped and started again, to see what happens then, and ends with this process.
+ * The Redis of an example: the server that {@code SPILLGATE_REDIS_URI} names, or else an embedded one. The embedded
+ * server can be stopped and started again to simulate an outage, and ends with this process.
  */
 public final class ExampleRedis implements Closeable {
 
@@ -27,17 +27,19 @@ public final class ExampleRedis implements Closeable {
         this.own = own;
     }
 
-    /** The one that the environment names, or else an {@linkplain #embedded() embedded} one. */
+    /** Opens the server that the environment names, or else an {@linkplain #embedded() embedded} one. */
     public static ExampleRedis open() throws IOException {
         return open(System.getenv(VARIABLE));
     }
 
-    /** The one that the environment would name so, or else an {@linkplain #embedded() embedded} one. */
+    /** Opens the server with this URI, or else an {@linkplain #embedded() embedded} one. */
     public static ExampleRedis open(@Nullable String named) throws IOException {
-        return named == null || named.isBlank() ? embedded() : new ExampleRedis("the one of " + VARIABLE, named, null);
+        return named == null || named.isBlank()
+                ? embedded()
+                : new ExampleRedis("the server of " + VARIABLE, named, null);
     }
 
-    /** One of our own, started on a free port of the loopback interface, empty, and saving nothing. */
+    /** Starts an embedded server on a free port of the loopback interface, empty and without persistence. */
     public static ExampleRedis embedded() throws IOException {
         int port = freePort();
         RedisServer server = RedisServer.newRedisServer()
@@ -46,7 +48,7 @@ public final class ExampleRedis implements Closeable {
                 .setting("save \"\"")
                 .build();
         server.start();
-        return new ExampleRedis("an embedded one on " + HOST + ":" + port, "redis://" + HOST + ":" + port, server);
+        return new ExampleRedis("an embedded server on " + HOST + ":" + port, "redis://" + HOST + ":" + port, server);
     }
 
     private static int freePort() throws IOException {
@@ -55,43 +57,44 @@ public final class ExampleRedis implements Closeable {
         }
     }
 
-    /** Which one it is, for people; without credentials. */
+    /** Returns a name to display, without credentials. */
     public String name() {
         return name;
     }
 
-    /** Where it is; there may be a password in it. */
+    /** Returns the URI, which may contain a password. */
     public String uri() {
         return uri;
     }
 
-    /** Whether it is ours to stop and to start. */
+    /** Returns whether this is the embedded server, which can be stopped and started. */
     public boolean isOurs() {
         return own != null;
     }
 
     /**
-     * Whether it runs, as far as we know: of one that is not ours that is taken for granted. Never waits for a stop or
-     * a start.
+     * Returns whether the embedded server is running, and always true for another server. Never waits for a stop or a
+     * start.
      */
     public boolean isRunning() {
         return own == null || own.isActive();
     }
 
     /**
-     * Stops it: connections break, new ones are refused, and what it has kept is lost. When this returns, it is gone.
-     * Does nothing if it does not run.
+     * Stops the embedded server, and waits until it has ended. Connections break, new ones are refused, and all data is
+     * lost. Does nothing if the server is not running.
      *
-     * @throws UnsupportedOperationException if it is not ours
+     * @throws UnsupportedOperationException if this is not the embedded server
      */
     public void stop() throws IOException {
         own("stopped").stop();
     }
 
     /**
-     * Starts it again on the same port, empty. When this returns, it answers. Does nothing if it runs.
+     * Starts the embedded server again on the same port, empty, and waits until it responds. Does nothing if the server
+     * is running.
      *
-     * @throws UnsupportedOperationException if it is not ours
+     * @throws UnsupportedOperationException if this is not the embedded server
      */
     public void start() throws IOException {
         own("started").start();
@@ -100,16 +103,16 @@ public final class ExampleRedis implements Closeable {
     private RedisServer own(String what) {
         if (own == null) {
             throw new UnsupportedOperationException("Redis cannot be " + what + ": it is " + name
-                    + ", which is not ours; expected an embedded one, for which " + VARIABLE + " must not be set");
+                    + ", which is yours; expected an embedded server, for which " + VARIABLE + " must not be set");
         }
         return own;
     }
 
     /**
-     * Ends it, if it is ours.
+     * Stops the embedded server. Does nothing for another server.
      *
-     * @throws UncheckedIOException if it does not end; unchecked, because it is mostly called where a process shuts
-     *     down
+     * @throws UncheckedIOException if the server does not end; unchecked, because most callers are shutting down their
+     *     process
      */
     @Override
     public void close() {

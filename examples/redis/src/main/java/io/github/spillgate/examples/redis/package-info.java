@@ -1,4 +1,4 @@
-/** The Redis that the examples run on. */
+/** The Redis server of the examples. */
 @NullMarked
 package io.github.spillgate.examples.redis;
 

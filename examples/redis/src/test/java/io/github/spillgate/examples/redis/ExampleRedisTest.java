@@ -22,7 +22,7 @@ class ExampleRedisTest {
     }
 
     @Test
-    void itIsStoppedAndStartedAgainOnItsPortAndIsEmptyThen() throws IOException {
+    void theEmbeddedServerRestartsEmptyOnTheSamePort() throws IOException {
         try (ExampleRedis redis = ExampleRedis.open(null)) {
             String uri = redis.uri();
             assertThat(keysAfterOneMore(uri)).isEqualTo(1);
@@ -45,14 +45,14 @@ class ExampleRedisTest {
     }
 
     @Test
-    void whatIsClosedIsGone() throws IOException {
+    void closeStopsTheEmbeddedServer() throws IOException {
         ExampleRedis redis = ExampleRedis.embedded();
         redis.close();
         assertGone(redis.uri());
     }
 
     @Test
-    void severalRunBesideEachOther() throws IOException {
+    void severalEmbeddedServersRunSideBySide() throws IOException {
         try (ExampleRedis one = ExampleRedis.embedded();
                 ExampleRedis other = ExampleRedis.embedded()) {
             assertThat(keysAfterOneMore(one.uri())).isEqualTo(1);
@@ -61,17 +61,17 @@ class ExampleRedisTest {
     }
 
     @Test
-    void oneThatTheEnvironmentNamesIsUsedAndLeftAlone() throws IOException {
+    void aServerOfTheEnvironmentIsNeitherStoppedNorStarted() throws IOException {
         try (ExampleRedis running = ExampleRedis.embedded()) {
             ExampleRedis named = ExampleRedis.open(running.uri());
             assertThat(named.uri()).isEqualTo(running.uri());
             assertThat(named.isOurs()).isFalse();
             assertThat(named.isRunning()).isTrue();
-            assertThat(named.name()).isEqualTo("the one of SPILLGATE_REDIS_URI");
+            assertThat(named.name()).isEqualTo("the server of SPILLGATE_REDIS_URI");
             assertThatExceptionOfType(UnsupportedOperationException.class)
                     .isThrownBy(named::stop)
-                    .withMessage("Redis cannot be stopped: it is the one of SPILLGATE_REDIS_URI, which is not ours;"
-                            + " expected an embedded one, for which SPILLGATE_REDIS_URI must not be set");
+                    .withMessage("Redis cannot be stopped: it is the server of SPILLGATE_REDIS_URI, which is yours;"
+                            + " expected an embedded server, for which SPILLGATE_REDIS_URI must not be set");
             assertThatExceptionOfType(UnsupportedOperationException.class)
                     .isThrownBy(named::start)
                     .withMessageContaining("cannot be started");

@@ -283,7 +283,7 @@ class PlaygroundPageTest {
     @Test
     void aRedisOfSomebodyElseHasNoButtons() {
         on(ofSomebody.uri(), "", tab -> {
-            tab.awaitText("redis", "the one of SPILLGATE_REDIS_URI. That one is yours");
+            tab.awaitText("redis", "the server of SPILLGATE_REDIS_URI. This server is yours");
             assertThat(tab.is("document.getElementById('stop').disabled && document.getElementById('start').disabled"))
                     .isTrue();
         });

@@ -388,14 +388,14 @@ class PlaygroundTest {
     void aRedisOfSomebodyElseIsLeftAloneAndItsPasswordIsNotTold() {
         String state = raw(open.uri(), LOOPBACK, "GET", "/playground/state", "Host: localhost");
         assertThat(state)
-                .contains("{\"name\":\"the one of SPILLGATE_REDIS_URI\",\"ours\":false,\"running\":true}")
+                .contains("{\"name\":\"the server of SPILLGATE_REDIS_URI\",\"ours\":false,\"running\":true}")
                 .doesNotContain("top-secret");
         for (String turn : List.of("stop", "start")) {
             String answer = raw(
                     open.uri(), LOOPBACK, "POST", "/playground/redis/" + turn, "Host: localhost", "X-Playground: 1");
             assertStatus(answer, 409);
             assertThat(answer)
-                    .contains("application/problem+json", "which is not ours; expected an embedded one")
+                    .contains("application/problem+json", "which is yours; expected an embedded server")
                     .doesNotContain("top-secret");
         }
         assertThat(ofSomebody.isRunning()).isTrue();
