@@ -21,9 +21,7 @@ import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/**
- * What the service does, on one event loop. Of limits it knows only where they are asked for: before a body is read.
- */
+/** The routes of the service, on one event loop. The limiter decides before a request body is read. */
 final class Shortener extends VerticleBase {
 
     private static final long LONGEST_BODY = 4_096;
@@ -61,7 +59,7 @@ final class Shortener extends VerticleBase {
                         .end(metrics.get()));
         router.get("/:code").handler(this::follow);
         int port = config().getInteger("port");
-        // All instances listen on one port. Vert.x gives them one that is free if they ask for the same negative one.
+        // All instances listen on one port. Vert.x shares one free port among servers with the same negative number.
         return vertx.createHttpServer()
                 .requestHandler(router)
                 .listen(port == 0 ? -1 : port, "127.0.0.1")
@@ -88,7 +86,7 @@ final class Shortener extends VerticleBase {
     private void follow(RoutingContext ctx) {
         String url = links.getIfPresent(ctx.pathParam("code"));
         if (url == null) {
-            // Nobody else knows it either, which is a 404.
+            // No other route matches, so the response is 404.
             ctx.next();
         } else {
             ctx.redirect(url);

@@ -16,7 +16,7 @@ import io.vertx.core.http.HttpServer;
 import io.vertx.core.json.JsonObject;
 import java.io.IOException;
 
-/** The service: one limiter, and as many verticles as there are processors, which share it. */
+/** The service: one limiter, shared by as many verticles as there are processors. */
 public final class VertxService {
 
     private static final int LAST_PORT = 65_535;
@@ -33,7 +33,7 @@ public final class VertxService {
         this.port = port;
     }
 
-    /** Starts it on the Redis of the examples, and says what to try. */
+    /** Starts the service on the Redis of the examples, and prints requests to try. */
     public static void main(String[] args) throws IOException {
         String port = System.getenv("SERVER_PORT");
         Integer wanted = port == null ? null : port(port);
@@ -60,7 +60,7 @@ public final class VertxService {
                 return port;
             }
         } catch (NumberFormatException e) {
-            // Told below, as a number that is no port is.
+            // Reported below, like a number that is no port.
         }
         throw new IllegalArgumentException("SERVER_PORT is \"" + text + "\": expected a port from 0 to " + LAST_PORT
                 + ", where 0 stands for any that is free, for example SERVER_PORT=8081");
@@ -74,8 +74,7 @@ public final class VertxService {
         SimpleMeterRegistry metrics = new SimpleMeterRegistry();
         JsonObject customers = config.getJsonObject("customers");
         RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(config.getJsonObject("limiter")))
-                // Whose API key it is. One that we have given to nobody is none: else whoever makes some up is never
-                // denied.
+                // The customer of the API key. Ignore unknown keys: a client that invents keys would never be denied.
                 .key("customer", FutureSources.key(ctx -> {
                     String apiKey = ctx.request().getHeader("X-Api-Key");
                     return Future.succeededFuture(apiKey == null ? null : customers.getString(apiKey));
@@ -99,7 +98,7 @@ public final class VertxService {
         return port;
     }
 
-    /** Lets nobody in any more, then closes the limiter, which may have something to settle. */
+    /** Stops accepting requests, then closes the limiter, which may have permits to reconcile. */
     Future<Void> close() {
         return vertx.undeploy(verticles).eventually(limiting::close);
     }
@@ -109,16 +108,16 @@ public final class VertxService {
             A URL shortener, at http://localhost:%1$s; its Redis is %2$s. Try:
 
               curl -i -d '{"url": "https://example.com/"}' localhost:%1$s/urls
-                    The header fields tell what is left: each address may create 10 a minute, so the eleventh is denied.
+                    The header fields show the remaining permits. Each address gets 10 a minute; request 11 is denied.
 
               curl -i -H 'X-Api-Key: key-of-ann' -d '{"url": "https://example.com/"}' localhost:%1$s/urls
-                    Who shows an API key has 10 of her own, from wherever she asks.
+                    Each customer with an API key has a separate limit of 10 a minute, from any address.
 
               curl -i localhost:%1$s/CODE
-                    Follows a link, with the code that one of the above has answered. That is never limited.
+                    Follows a link, with the code from a response above. This is never limited.
 
               curl localhost:%1$s/health; curl localhost:%1$s/metrics
-                    Who decides, and how often each rule has said what.
+                    The store that decides now, and the number of decisions of each rule.
 
             Ctrl-C ends it.
             %n""", port, redis);

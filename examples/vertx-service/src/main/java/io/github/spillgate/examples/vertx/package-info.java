@@ -1,4 +1,4 @@
-/** A URL shortener where creating is limited and following is not; what the limiter is told stands in config.json. */
+/** A URL shortener that limits the creation of links. The settings of its limiter are in config.json. */
 @NullMarked
 package io.github.spillgate.examples.vertx;
 

@@ -28,7 +28,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The service with its own settings, on a real Redis and asked by a real client. */
+/** The service with its own settings, a real Redis and a real client. */
 class VertxServiceTest {
 
     private static final String EXAMPLE = "https://example.com/?a=b";
@@ -79,7 +79,7 @@ class VertxServiceTest {
     }
 
     @Test
-    void anAddressCreatesExactlyAsManyAsItMayAndIsToldHowManyAreLeft() throws Exception {
+    void anAddressCreatesExactlyTheLimitAndGetsTheRemainingPermits() throws Exception {
         for (int left = LIMIT - 1; left >= 0; left--) {
             HttpResponse<String> created = create();
             assertThat(created.statusCode()).isEqualTo(201);
@@ -90,9 +90,9 @@ class VertxServiceTest {
             assertThat(created.headers().firstValue("Retry-After")).isEmpty();
         }
         assertDenied(create());
-        // Behind the proxy that is trusted, each has an address of his own.
+        // Behind the trusted proxy, each client has its own address.
         assertThat(create("X-Forwarded-For", "192.0.2.1").statusCode()).isEqualTo(201);
-        // What a client writes there by himself comes before what the proxy adds.
+        // A value that a client sends comes before the one that the proxy appends.
         for (int i = 1; i < LIMIT; i++) {
             assertThat(create("X-Forwarded-For", "203.0.113." + i + ", 192.0.2.1")
                             .statusCode())
@@ -104,7 +104,7 @@ class VertxServiceTest {
     @Test
     void allVerticlesShareTheLimit() {
         List<CompletableFuture<HttpResponse<String>>> answers = IntStream.range(0, 3 * LIMIT)
-                // A client of its own is a connection of its own, and those go round the verticles.
+                // Each client opens its own connection; Vert.x distributes connections over the verticles.
                 .mapToObj(i ->
                         HttpClient.newHttpClient().sendAsync(creation(EXAMPLE).build(), BodyHandlers.ofString()))
                 .toList();
@@ -130,7 +130,7 @@ class VertxServiceTest {
     }
 
     @Test
-    void whoShowsAnApiKeyHasALimitOfHisOwn() throws Exception {
+    void eachKnownApiKeyHasItsOwnLimit() throws Exception {
         for (int i = 0; i < LIMIT; i++) {
             assertThat(create().statusCode()).isEqualTo(201);
         }
@@ -161,7 +161,7 @@ class VertxServiceTest {
                 "{\"url\": \"javascript:alert(1)\"}",
                 "{\"url\": \"https://example.com/\\r\\nSet-Cookie: a=b\"}"
             })
-    void whatCannotBeFollowedIsRefused(String body) throws Exception {
+    void aUrlThatIsNotHttpIsRefused(String body) throws Exception {
         HttpResponse<String> refused = send(request("/urls").POST(BodyPublishers.ofString(body)));
 
         assertThat(refused.statusCode()).isEqualTo(400);
@@ -176,7 +176,7 @@ class VertxServiceTest {
     }
 
     @Test
-    void withoutRedisItGoesOnWithWhatItKnowsAndComesBack() throws Exception {
+    void theLimitHoldsDuringAnOutageOfRedisAndAfterIt() throws Exception {
         String path = header(create(), "Location");
         redis.stop();
         await().until(() -> {
@@ -195,7 +195,7 @@ class VertxServiceTest {
         awaitRedis();
         await().until(() -> limiter().getLong("toReconcile") == 0);
         assertThat(limiter().getString("source")).isEqualTo("REDIS");
-        // It has come back empty, and has been told of what was granted meanwhile: all but the first.
+        // Redis is back without data, and all but the first permit was granted during the outage and reconciled.
         assertThat(create().statusCode()).isEqualTo(201);
         assertDenied(create());
     }
@@ -212,7 +212,7 @@ class VertxServiceTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"", "http", "8080x", "-1", "65536", "99999999999"})
-    void aPortThatIsNoneIsNamed(String port) {
+    void anInvalidPortIsReported(String port) {
         assertThatThrownBy(() -> VertxService.port(port))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasMessage(
@@ -223,7 +223,7 @@ class VertxServiceTest {
     }
 
     @Test
-    void whatIsClosedIsGone() throws Exception {
+    void closeStopsTheServer() throws Exception {
         Vertx its = Vertx.vertx();
         VertxService other = started(its);
         URI there = URI.create("http://127.0.0.1:" + other.port() + "/health");
@@ -238,15 +238,15 @@ class VertxServiceTest {
     private VertxService started(Vertx vertx) throws Exception {
         JsonObject config = VertxService.config(vertx).put("port", 0);
         config.getJsonObject("limiter")
-                // A name of its own, so counts of its own.
+                // A unique name, so that no other test shares its counts.
                 .put("name", UUID.randomUUID().toString())
                 .put("redis", new JsonObject().put("uri", redis.uri()))
-                // That the machine is busy is not what is tested.
+                // A busy machine must not cause fallbacks.
                 .put("deadline", "5s");
         return VertxService.start(vertx, config).await(30, TimeUnit.SECONDS);
     }
 
-    /** A connection may take longer than the deadline of the first decision. */
+    /** Waits until Redis decides: connecting may take longer than the deadline of the first decision. */
     private void awaitRedis() {
         await().until(() -> {
             List<String> before = decidedByRedis();
