@@ -1,12 +1,12 @@
-// What can be reckoned without a page: how many requests are due, what has become of them in each second, what the header fields
-// say, and how high a plot is. Time is a parameter, in milliseconds.
+// Calculations without a page: how many requests are due, the counts of each second, the parsed header fields, and the height of a plot.
+// Time is a parameter, in milliseconds.
 
-/** Says how many requests are due, so that there are `rate` of them in a second however unevenly it is asked. */
+/** Calculates how many requests are due, so that `rate` are sent in a second however irregular the calls are. */
 export class Pace {
   #last = null;
   #due = 0;
 
-  /** @returns {number} how many to send now, `most` at most; what is above is dropped, and not made up for later in a burst */
+  /** @returns {number} how many to send now, `most` at most; the excess is dropped instead of sent later in a burst */
   due(rate, now, most) {
     const since = this.#last === null ? 0 : now - this.#last;
     this.#last = now;
@@ -16,14 +16,14 @@ export class Pace {
     return Math.min(whole, most);
   }
 
-  /** Nothing has been due in the meantime. */
+  /** Restarts the calculation, so that nothing is due for the time before. */
   rest() {
     this.#last = null;
     this.#due = 0;
   }
 }
 
-/** Counts what has become of requests, second by second, for as many seconds as it is told. */
+/** Counts responses in each second, and keeps the last `length` seconds. */
 export class Seconds {
   #length;
   #past = [];
@@ -37,7 +37,7 @@ export class Seconds {
     return { allowed: 0, denied: 0, left: null, sources: new Set() };
   }
 
-  /** Takes an answer: its status, what its header fields say is left, and where it was decided. */
+  /** Counts a response: its status, its remaining permits, and the store that decided. */
   add(status, left, source) {
     if (status === 429) {
       this.#now.denied++;
@@ -50,7 +50,7 @@ export class Seconds {
     }
   }
 
-  /** Ends a second, in which, as far as was known, it was decided there if nobody asked. */
+  /** Ends a second. `decides` is the store that would have decided, as far as was known. */
   end(decides) {
     const sources = [...this.#now.sources].sort();
     this.#past.push({ ...this.#now, sources, away: [decides, ...sources].some((one) => one === 'LOCAL' || one === 'FALLBACK') });
@@ -83,7 +83,7 @@ export function firstItem(field) {
   return read;
 }
 
-/** @returns {number} the least that is not under `most` and can be divided well: 4, 10, 20, 40, 60, 80, 100 and so on */
+/** @returns {number} the smallest round number that is not below `most`: 4, 10, 20, 40, 60, 80, 100 and so on */
 export function top(most) {
   if (most <= 4) {
     return 4;

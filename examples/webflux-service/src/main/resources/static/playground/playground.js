@@ -1,13 +1,13 @@
-// The page: sends the load that the slider says, counts what becomes of it, and tells who decides. What comes from the service is only
-// ever shown as text.
+// The page: sends requests at the rate of the slider, counts the decisions, and shows the deciding store. Content from the service is shown
+// only as text.
 
 import { firstItem, Pace, Seconds } from './measure.js';
 import { Plot } from './plot.js';
 
 const SHOWN = 60;
-// A browser opens six connections to a host: so many requests leave some to ask who decides, and to stop Redis.
+// A browser opens six connections to a host: four leave two for reading the state and stopping Redis.
 const MOST_UNDER_WAY = 4;
-// A tab that somebody has forgotten does not send for ever.
+// A forgotten tab stops sending after this time.
 const AWAKE = 5 * 60_000;
 const STEP = 50;
 const FIELDS = [
@@ -21,7 +21,7 @@ const seconds = new Seconds(SHOWN);
 const plot = new Plot(SHOWN);
 const sources = { REDIS: 0, CACHED_DENIAL: 0, LOCAL: 0 };
 
-// Pages that are open at the same address do not share a count. It is a small number on purpose: see application.yaml.
+// Open pages of one address do not share a count. The number is small on purpose: see application.yaml.
 const page = String(crypto.getRandomValues(new Uint16Array(1))[0] % 1000).padStart(3, '0');
 const hit = `playground/hit/${page}`;
 
@@ -56,11 +56,11 @@ function setRate(value) {
   byId('rate').textContent = value;
   byId('load').value = value;
   byId('load').setAttribute('aria-valuetext', `${value} requests a second`);
-  note(value === 0 ? 'Nothing is sent.' : 'They go out until nobody has touched this page for five minutes.');
+  note(value === 0 ? 'Nothing is sent.' : 'Sending stops after five minutes without input on this page.');
   run();
 }
 
-/** Steps only while there is something to send and somebody to see it. */
+/** Runs the timer only while there are requests to send and the page is visible. */
 function run() {
   const running = rate > 0 && !document.hidden;
   if (running && stepping === null) {
@@ -86,7 +86,7 @@ async function send() {
     answered(response, body);
   } catch (error) {
     failed++;
-    // Where nobody answers there is no sense in asking many times a second.
+    // Without a response, retry at most once a second.
     pace.rest();
     await new Promise((resolve) => setTimeout(resolve, 1000));
   } finally {
@@ -129,7 +129,7 @@ function showLast() {
 /* ---- once a second ---- */
 
 function tick() {
-  // A browser lets time pass where nobody looks: then there are seconds in which nothing was sent.
+  // A browser delays timers of a hidden page: then several seconds may have passed without requests.
   const passed = Math.floor((performance.now() - secondBegan) / 1000);
   secondBegan += passed * 1000;
   for (let i = 0; i < Math.min(passed, SHOWN); i++) {
@@ -140,7 +140,7 @@ function tick() {
   }
   if (rate > 0 && isAsleep()) {
     setRate(0);
-    note('Five minutes have passed, so nothing is sent any more. Move the slider to go on.');
+    note('Sending stopped after five minutes without input. Move the slider to continue.');
   }
   showLast();
   show();
@@ -174,9 +174,9 @@ function showTable(past) {
   byId('table').replaceChildren(...rows);
 }
 
-/* ---- who decides ---- */
+/* ---- the deciding store ---- */
 
-/** Asks again a second after the answer, so that there is never more than one question; seldom, where nobody has touched the page. */
+/** Reads the state one second after the previous response, so that one request is in flight; every ten seconds if the page is idle. */
 async function look() {
   clearTimeout(looking);
   looking = null;
@@ -185,14 +185,14 @@ async function look() {
     const response = await fetch('playground/state', { cache: 'no-store', signal: AbortSignal.timeout(10_000) });
     if (response.status === 403) {
       again = false;
-      news(`More is told at the service's machine only. ${(await response.json()).detail}.`);
+      news(`The state is visible only on the machine of the service. ${(await response.json()).detail}.`);
     } else {
       tell(await response.json());
     }
   } catch (error) {
     state = null;
     text('source', '?');
-    news('The service does not answer.');
+    news('The service does not respond.');
   }
   if (again && !document.hidden) {
     clearTimeout(looking);
@@ -231,17 +231,17 @@ function aboutRedis({ ours, running }) {
 
 function newsOf(told, away) {
   if (told.redis.ours && !told.redis.running) {
-    return away ? 'Redis is gone. The local store decides, from what it knows.' : 'Redis is stopped. The next request finds out.';
+    return away ? 'Redis is stopped. The local store decides.' : 'Redis is stopped. The next request will detect it.';
   }
   if (away) {
-    return 'Redis is there again, and is being tried. Until then the local store decides.';
+    return 'Redis is back and is being probed. Until it succeeds, the local store decides.';
   }
   if (fell === null) {
-    return 'Redis answers.';
+    return 'Redis responds.';
   }
   return told.toReconcile > 0
-    ? 'Redis decides again, and is told what was granted without it.'
-    : `Redis decides again, and knows what was granted without it: ${told.reconciled - fell} permits that still count.`;
+    ? 'Redis decides again. Permits granted during the outage are being reconciled.'
+    : `Redis decides again. Reconciled ${told.reconciled - fell} permits that were granted during the outage.`;
 }
 
 function setButtons() {
@@ -249,13 +249,13 @@ function setButtons() {
   const focused = document.activeElement;
   byId('stop').disabled = !ours || !running;
   byId('start').disabled = !ours || running;
-  // Who uses the keyboard is not thrown back to the top of the page.
+  // Keep the focus for users of the keyboard when the focused button is disabled.
   if (ours && focused?.disabled && (focused === byId('stop') || focused === byId('start'))) {
     byId(running ? 'stop' : 'start').focus();
   }
 }
 
-/** The header is what a page of another site could not send: see ThisMachine. */
+/** A page of another site cannot send this header: see ThisMachine. */
 async function turn(what, doing) {
   if (turning) {
     return;
@@ -269,7 +269,7 @@ async function turn(what, doing) {
       refused = (await response.json()).detail;
     }
   } catch (error) {
-    refused = 'The service does not answer.';
+    refused = 'The service does not respond.';
   }
   await look();
   turning = false;
@@ -278,7 +278,7 @@ async function turn(what, doing) {
   }
 }
 
-/* ---- texts: set only when they change, because some are read aloud ---- */
+/* ---- texts: set only when they change, because screen readers announce some ---- */
 
 function text(id, value) {
   const element = byId(id);
@@ -295,7 +295,7 @@ function news(value) {
   text('news', value);
 }
 
-/* ---- begin ---- */
+/* ---- start ---- */
 
 for (const event of ['pointerdown', 'keydown', 'input']) {
   document.addEventListener(event, touch, { passive: true });

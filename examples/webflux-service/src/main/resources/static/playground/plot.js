@@ -1,5 +1,5 @@
-// Draws two plots, one above the other: bars of what was allowed and denied in each second, and a line of what is left. The elements
-// stand in the page; here they get their places. It is drawn once a second, and nothing moves in between.
+// Draws two plots, one above the other: bars of the allowed and denied requests of each second, and a line of the remaining permits. The
+// page contains the elements; this script positions them, once a second.
 
 import { top } from './measure.js';
 
@@ -22,7 +22,7 @@ export class Plot {
   draw(seconds, permits) {
     this.#width = element('plot').getBoundingClientRect().width;
     if (this.#width <= LEFT + RIGHT + this.#length) {
-      // No room, as there is for a moment where a window changes its size.
+      // Too narrow, as for a moment while a window is resized.
       return;
     }
     const height = top(Math.max(...seconds.map((one) => one.allowed + one.denied), 8));
@@ -66,7 +66,7 @@ export class Plot {
     return `M${this.#x(at, seconds).toFixed(1)} ${from.toFixed(1)}h${width}V${to.toFixed(1)}h-${width}z`;
   }
 
-  /** As one box each, because a seam would show between two. */
+  /** One box for each stretch of seconds, because adjacent boxes would show a seam. */
   #stretches(seconds) {
     return seconds
       .map((one, at) => {
@@ -78,7 +78,7 @@ export class Plot {
       .join('');
   }
 
-  /** A line with a break where nobody was told. */
+  /** A line with a gap in seconds without a response. */
   #rest(seconds, y) {
     let line = '';
     let area = '';

@@ -13,17 +13,17 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * What answers say beside what the limiter says: what a page may do, and where it was decided. All answers, because the
- * page has more names than one ({@code /%69ndex.html}, {@code //index.html}).
+ * Adds header fields to every response: the security policy of the page, and which store decided. Every response gets
+ * them, because the page has several paths ({@code /%69ndex.html}, {@code //index.html}).
  */
 @Component
-// Around the limiter's filter, which answers by itself to those whom it denies.
+// Runs before the filter of the limiter, which ends the exchange when it denies a request.
 @Order(Ordered.HIGHEST_PRECEDENCE)
 final class AnswerHeaders implements WebFilter {
 
     /**
-     * Nothing from anywhere else, no script in the page itself; and no other page may have this one in a frame, under
-     * something that one would rather click.
+     * Allows no other origin and no inline script. No other page may embed this one in a frame, which prevents
+     * clickjacking.
      */
     private static final String WHAT_THE_PAGE_MAY =
             "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
@@ -42,9 +42,8 @@ final class AnswerHeaders implements WebFilter {
         headers.set("Referrer-Policy", "same-origin");
         headers.setCacheControl("no-store");
         if (!Schedulers.isInNonBlockingThread()) {
-            // From such a thread Spring Boot answers with the page, and we when Redis has been stopped. After that
-            // Reactor Netty up to 1.3.7 may leave the next request on the connection unread, and a browser waits for it
-            // (reactor/reactor-netty#4361).
+            // Spring Boot serves the page on a blocking thread, and we respond on one after stopping Redis. Reactor
+            // Netty up to 1.3.7 may then leave the next request on the connection unread (reactor/reactor-netty#4361).
             headers.setConnection("close");
         }
         RateLimitResponses.decisions(exchange).stream()

@@ -6,11 +6,11 @@ import org.springframework.context.annotation.Configuration;
 import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
-/** How many permits a request takes, where it is not always one. Rules name these beans. */
+/** Costs of requests that do not always take one permit. Rules refer to these beans by name. */
 @Configuration(proxyBeanMethods = false)
 class Costs {
 
-    /** As many as it asks about, because the register is asked once for each; anything else takes one. */
+    /** One permit for each VAT number, because each is one lookup in the register. Other requests take one. */
     @Bean
     Rule.CostSource vatNumbers() {
         return match ->
@@ -18,8 +18,8 @@ class Costs {
     }
 
     /**
-     * A customer looks at his usage for nothing. Who shows no key that is known pays for that too: else one could try
-     * keys without end.
+     * Nothing if a customer reads the usage, and one permit otherwise. Without a known key, reading the usage is
+     * charged too: else a client could guess keys without limit.
      */
     @Bean
     Rule.CostSource freeLooks(Customers customers) {

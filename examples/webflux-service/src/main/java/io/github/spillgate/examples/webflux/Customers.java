@@ -12,7 +12,7 @@ import org.springframework.boot.context.properties.ConfigurationProperties;
 import org.springframework.stereotype.Component;
 import reactor.core.publisher.Mono;
 
-/** Who may use the service, and by which plan: a small table where another service has its database. */
+/** The customers and their plans: a small table, in place of a database. */
 @Component
 final class Customers implements KeySource, Rule.LimitSource {
 
@@ -24,19 +24,19 @@ final class Customers implements KeySource, Rule.LimitSource {
         this.table = table;
     }
 
-    /** Returns the API key that a request shows, if it is one that we have given to somebody. */
+    /** Returns the API key of a request if it is the key of a customer. */
     Optional<String> apiKey(Request request) {
         List<String> values = request.headers(API_KEY);
         return values.size() == 1 ? Optional.of(values.get(0)).filter(table.keys()::containsKey) : Optional.empty();
     }
 
-    /** Only keys that are known are charged: whoever makes some up uses up nobody's quota, and no memory. */
+    /** Returns known keys only: an invented key uses neither the quota of a customer nor memory. */
     @Override
     public Mono<String> find(RuleMatch match) {
         return Mono.justOrEmpty(apiKey(match.request()));
     }
 
-    /** Asks the request and not the rule's key, of which only the HMAC is told here. */
+    /** Looks up the key of the request, because {@code hashedKey} is only its HMAC. */
     @Override
     public Mono<List<Limit>> find(RuleMatch match, String hashedKey) {
         return Mono.justOrEmpty(apiKey(match.request())
@@ -46,7 +46,7 @@ final class Customers implements KeySource, Rule.LimitSource {
     }
 
     /**
-     * The table, from the settings.
+     * The table of customers, from the settings.
      *
      * @param plans how much each plan grants
      * @param keys the plan of each API key

@@ -15,14 +15,14 @@ import org.springframework.web.util.pattern.PathPatternParser;
 import reactor.core.publisher.Mono;
 
 /**
- * Keeps the Actuator for whoever sits at this machine. It asks nobody who he is, and lets each key begin anew: so would
- * a page of another site, that has made the browser believe that its name is an address of ours.
+ * Restricts the Actuator to clients on this machine. The Actuator has no authentication, and can reset any key. Without
+ * this filter, a page of another site could call it by DNS rebinding.
  */
 @Component
 @Order(Ordered.HIGHEST_PRECEDENCE + 1)
 final class OperatorEndpoints implements WebFilter {
 
-    /** A pattern, as the endpoints themselves have: it is the same path for both, however that is written. */
+    /** A pattern like those of the endpoints, so that both match the same paths in any encoding. */
     private final PathPattern endpoints = PathPatternParser.defaultInstance.parse("/actuator/**");
 
     @Override

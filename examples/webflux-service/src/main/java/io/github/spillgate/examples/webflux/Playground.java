@@ -14,7 +14,9 @@ import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
-/** What the page at {@code /} asks for; the page itself is a resource, and its limit a rule in application.yaml. */
+/**
+ * The endpoints of the page at {@code /}. The page itself is a resource, and its limit is a rule in application.yaml.
+ */
 @RestController
 @RequestMapping("/playground")
 final class Playground {
@@ -27,18 +29,18 @@ final class Playground {
         this.redis = redis;
     }
 
-    /** Does nothing; whether one gets here is what there is to see. */
+    /** Does nothing. The page shows whether the limiter allows the request. */
     @GetMapping("/hit/{page:[0-9]{3}}")
     String hit() {
-        return "let in\n";
+        return "allowed\n";
     }
 
     /**
-     * Who decides, and what is wrong. That names servers and their errors, which are an operator's and nobody else's.
+     * Returns the deciding store and the current problem. It names servers and their errors, which only operators may
+     * see.
      *
-     * <p>The page asks once a second, and not before it has its answer. A stream of events would be told a little
-     * sooner; but each page that somebody has forgotten would keep a connection here, and one of the six that a browser
-     * opens to a host.
+     * <p>The page polls one second after the previous response. A stream of events would be a little faster, but each
+     * open page would hold one of the six connections that a browser opens to a host.
      */
     @GetMapping("/state")
     State state(ServerWebExchange exchange) {
@@ -88,6 +90,6 @@ final class Playground {
         }
     }
 
-    /** Where it is told by its name, and not by its URI, in which there may be a password. */
+    /** The server by its name, because its URI may contain a password. */
     record Redis(String name, boolean ours, boolean running) {}
 }

@@ -10,7 +10,7 @@ import org.springframework.web.server.ResponseStatusException;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-/** Stops and starts the Redis of the example, once at a time. Its answers are HTTP's. */
+/** Stops and starts the Redis of the example, one change at a time. Signals errors with an HTTP status. */
 @Component
 final class RedisSwitch {
 
@@ -25,28 +25,28 @@ final class RedisSwitch {
         return new Playground.Redis(redis.name(), redis.isOurs(), redis.isRunning());
     }
 
-    /** Completes when it is gone. */
+    /** Stops Redis, and completes when it has ended. */
     Mono<Void> stop() {
         return turn(redis::stop);
     }
 
-    /** Completes when it answers; it is empty then. */
+    /** Starts Redis empty, and completes when it responds. */
     Mono<Void> start() {
         return turn(redis::start);
     }
 
-    /** Who comes while it is turned is sent away, and does not wait: else each click would hold a thread. */
+    /** Rejects a request during another change instead of queueing it: else each click would hold a thread. */
     private Mono<Void> turn(Turn turn) {
         return Mono.defer(() -> turning.compareAndSet(false, true)
                 ? Mono.fromFuture(begin(turn), true)
                 : Mono.error(new ResponseStatusException(
                         HttpStatus.CONFLICT,
-                        "Redis is being stopped or started: expected one to come after the other")));
+                        "Redis is being stopped or started: expected one change at a time")));
     }
 
     /**
-     * Waits for a process, which blocks, so on a thread that may. Once begun it is brought to its end, whether or not
-     * somebody still wants to hear of it: a cancellation would interrupt it, and leave a process that nobody knows of.
+     * Waits for the process on a thread that may block. Completes even if the subscriber cancels: a cancellation would
+     * interrupt the change, and leave an orphaned process.
      */
     private CompletableFuture<Void> begin(Turn turn) {
         return Mono.<Void>fromCallable(() -> {

@@ -12,7 +12,7 @@ import org.springframework.http.server.reactive.ServerHttpRequest;
 import org.springframework.web.server.ResponseStatusException;
 import org.springframework.web.server.ServerWebExchange;
 
-/** Tells who sits at this machine from the rest of the world, and our page from other pages that are open there. */
+/** Checks that a request comes from this machine, and from our page instead of another page in the browser. */
 final class ThisMachine {
 
     private static final String OUR_PAGE = "X-Playground";
@@ -26,23 +26,21 @@ final class ThisMachine {
     private ThisMachine() {}
 
     /**
-     * Checks who wants to know something. A page of another site cannot read our answer, because we allow no origin to;
-     * except if it has made the browser believe that its name is an address of ours (DNS rebinding). Then it stands in
-     * {@code Host} with its own name.
+     * Checks a request that reads. A page of another site cannot read our response, because we allow no other origin.
+     * The exception is DNS rebinding, which {@code Host} reveals: it then contains the name of that site.
      */
     static void checkIsAsking(ServerWebExchange exchange) {
         ServerHttpRequest request = exchange.getRequest();
-        // Of the connection and of the request: Spring may have put another address into that, from a header that
-        // anybody can write, and have taken the header away (server.forward-headers-strategy).
+        // Check both the connection and the request: with server.forward-headers-strategy, Spring replaces the address
+        // of the request by that of a header, which any client can send, and removes the header.
         checkIsNear(ExchangeRequest.of(exchange).peer());
         check(request.getRemoteAddress(), request.getHeaders());
     }
 
     /**
-     * Checks who wants to have something done as well. For that a page of another site need not read the answer: it has
-     * a form sent, or has a script send what a form could. None of the two can have a header of its own, for which the
-     * browser would first ask us, by a preflight that nobody answers. {@code Origin} tells the same, where the browser
-     * sends it.
+     * Checks a request that changes something (CSRF). A page of another site can send a form, or a request like one by
+     * script, without reading the response. Neither can have a custom header: the browser would send a preflight first,
+     * which we do not allow. {@code Origin} is checked too, if the browser sends it.
      */
     static void checkIsTelling(ServerWebExchange exchange) {
         checkIsAsking(exchange);
@@ -52,10 +50,10 @@ final class ThisMachine {
     static void check(@Nullable InetSocketAddress peer, HttpHeaders headers) {
         InetAddress address = peer == null ? null : peer.getAddress();
         checkIsNear(address == null ? null : address.getHostAddress());
-        // Of whoever is behind a proxy one sees the proxy's address.
+        // Behind a proxy, the peer is the proxy and not the client.
         OF_PROXIES.stream().filter(headers::containsHeader).findFirst().ifPresent(name -> {
-            throw refused(
-                    "This request has come through a proxy, as " + name + " says: expected one from this machine");
+            throw refused("This request came through a proxy, according to " + name
+                    + ": expected one from this machine");
         });
         List<String> hosts = headers.getOrEmpty(HttpHeaders.HOST);
         if (hosts.size() != 1 || !OURS.matcher(hosts.get(0)).matches()) {
@@ -66,7 +64,7 @@ final class ThisMachine {
 
     private static void checkIsNear(@Nullable String address) {
         if (address == null || !LOOPBACK.matcher(address).matches()) {
-            throw refused("This request comes from " + (address == null ? "nobody knows where" : address)
+            throw refused("This request comes from " + (address == null ? "an unknown address" : address)
                     + ": expected one from this machine, over the loopback interface");
         }
     }

@@ -18,7 +18,7 @@ import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** What the service does. Of limits it knows only how to tell of them. */
+/** The endpoints of the service. Of the limits, they only report the usage. */
 @RestController
 final class VatController {
 
@@ -34,16 +34,16 @@ final class VatController {
         this.rules = rules;
     }
 
-    /** Comes before all of them. */
+    /** Rejects a request without a known API key, before every endpoint. */
     @ModelAttribute
     void authenticate(ServerWebExchange exchange) {
         if (customers.apiKey(ExchangeRequest.of(exchange)).isEmpty()) {
             throw new ResponseStatusException(
-                    HttpStatus.UNAUTHORIZED, "expected the header X-Api-Key with a key that is known");
+                    HttpStatus.UNAUTHORIZED, "expected the header X-Api-Key with a known key");
         }
     }
 
-    /** Dear: the real one asks the register of a member state, once for each number. */
+    /** Validates VAT numbers. Expensive: a real service queries the register of a member state once for each number. */
     @PostMapping("/v1/validate")
     Flux<Validation> validate(ServerWebExchange exchange) {
         List<String> numbers = numbers(ExchangeRequest.of(exchange));
@@ -55,8 +55,8 @@ final class VatController {
     }
 
     /**
-     * The VAT numbers that a request asks about. Where they are charged they are read by this method, too; a parameter
-     * that Spring converts would be cut at commas, and what was charged as one would be validated as many.
+     * Returns the VAT numbers of a request. {@link Costs} uses this method too, so that each number is charged: Spring
+     * would split a converted parameter at commas, and validate many numbers at the cost of one.
      */
     static List<String> numbers(Request request) {
         return request.queryParameters("number");

@@ -9,7 +9,7 @@ import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.boot.context.properties.ConfigurationPropertiesScan;
 import org.springframework.core.env.Environment;
 
-/** Starts the service on the Redis of the examples, and says what to try. */
+/** Starts the service on the Redis of the examples, and prints requests to try. */
 @SpringBootApplication(proxyBeanMethods = false)
 @ConfigurationPropertiesScan
 public final class WebFluxService {
@@ -18,13 +18,13 @@ public final class WebFluxService {
 
     public static void main(String[] args) throws IOException {
         ExampleRedis redis = ExampleRedis.open();
-        // When the service has ended: until then the limiter may have something to settle.
+        // Close Redis after the service: until then the limiter may have permits to reconcile.
         SpringApplication.getShutdownHandlers().add(redis::close);
         Environment started = on(redis).run(args).getEnvironment();
         sayWhatToTry(started.getProperty("local.server.port"), redis.name());
     }
 
-    /** The service on this Redis, which the playground can stop, and which is for others to close. */
+    /** Returns the service on this Redis, which the playground can stop and the caller closes. */
     static SpringApplicationBuilder on(ExampleRedis redis) {
         return new SpringApplicationBuilder(WebFluxService.class)
                 .properties("spillgate.redis.uri=" + redis.uri())
@@ -36,23 +36,23 @@ public final class WebFluxService {
             A service that checks VAT numbers, at http://localhost:%1$s; its Redis is %2$s. Try:
 
               http://localhost:%1$s
-                    A page that sends requests, as many a second as you like, and shows what becomes of them; and that stops Redis.
+                    A page that sends requests at a rate that you choose, plots the decisions, and stops Redis.
 
               curl -i -X POST -H 'X-Api-Key: free-key' 'localhost:%1$s/v1/validate?number=FI12345678'
-                    The header fields tell what is left: 30 a minute, and 100 a day. paid-key has 10,000 a day.
+                    The header fields show the remaining permits: 30 a minute, and 100 a day. paid-key has 10,000 a day.
 
               curl -s -o /dev/null -w '%%{http_code} ' -X POST -H 'X-Api-Key: paid-key' \\
                     'localhost:%1$s/v1/validate?number=FI[10000001-10000031]'
                     31 requests within a minute: the last one is denied.
 
               curl -i -X POST -H 'X-Api-Key: free-key' 'localhost:%1$s/v1/validate?number=FI12345678&number=DE123456789'
-                    A request takes as many permits as it asks about numbers.
+                    A request takes one permit for each number.
 
               curl -H 'X-Api-Key: free-key' localhost:%1$s/v1/usage
-                    How far each limit is used up. To look charges nothing.
+                    The usage of each limit. Reading it takes no permit.
 
               curl localhost:%1$s/actuator/spillgate
-                    Which rules hold, and who decides; at /actuator/health and /actuator/metrics/spillgate.decisions is more.
+                    The rules and the deciding store. See also /actuator/health and /actuator/metrics.
 
             Ctrl-C ends it.
             %n""", port, redis);

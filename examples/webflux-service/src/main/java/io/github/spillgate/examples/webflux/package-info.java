@@ -1,5 +1,5 @@
 /**
- * A service that checks VAT numbers, limited by address, by plan and by endpoint; what the limiter is told stands in
+ * A service that checks VAT numbers, with limits by address, by plan and by endpoint. Its settings are in
  * application.yaml.
  */
 @NullMarked

@@ -26,8 +26,8 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
 /**
- * A Chromium without a window, which is told over a pipe what to do (the DevTools protocol). No port is open for that,
- * and the browser ends by itself when the pipe does, so also when this process is killed.
+ * A headless Chromium, controlled over a pipe by the DevTools protocol. A pipe needs no port, and the browser ends when
+ * the pipe is closed, even if this process is killed.
  */
 final class Browser implements Closeable {
 
@@ -52,7 +52,7 @@ final class Browser implements Closeable {
         this.commands = process.getOutputStream();
     }
 
-    /** The one that the environment names, or else one on the path. */
+    /** Returns the browser that the environment names, or else one on the path. */
     static Optional<Path> installed() {
         String named = System.getenv(VARIABLE);
         if (named != null && !named.isBlank()) {
@@ -76,7 +76,7 @@ final class Browser implements Closeable {
     static Browser start(Path program) throws IOException {
         Path profile = Files.createTempDirectory("spillgate-browser");
         Process process = new ProcessBuilder(
-                        // It reads from 3 and writes to 4, which Java cannot open.
+                        // The browser uses file descriptors 3 and 4, which Java cannot open.
                         "sh",
                         "-c",
                         "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null",
@@ -86,14 +86,14 @@ final class Browser implements Closeable {
                         "--user-data-dir=" + profile,
                         "--no-first-run",
                         "--no-default-browser-check",
-                        // Nothing is asked of anybody but the service.
+                        // Send no requests except to the service.
                         "--disable-background-networking",
                         "--disable-component-update",
                         "--disable-sync",
                         "--disable-gpu",
-                        // In a container there is little of /dev/shm.
+                        // /dev/shm is small in a container.
                         "--disable-dev-shm-usage",
-                        // Its sandbox does not work for root: for root, and for nobody else, it is left out.
+                        // The sandbox does not work for root, so disable it for root only.
                         isRoot() ? "--no-sandbox" : "--no-pings",
                         "about:blank")
                 .redirectError(ProcessBuilder.Redirect.DISCARD)
@@ -109,7 +109,7 @@ final class Browser implements Closeable {
         return "root".equals(System.getProperty("user.name"));
     }
 
-    /** Opens a tab that shows nothing yet, in a window of its own. */
+    /** Opens an empty tab in a new window. */
     Tab open() {
         return open(true);
     }
@@ -128,7 +128,7 @@ final class Browser implements Closeable {
         listeners.put(session, listener);
     }
 
-    /** Has the browser do something, or a tab of it, and waits until it is done. */
+    /** Calls a method of the browser or of a tab, and waits for the result. */
     JsonNode call(@Nullable String session, String method, Map<String, ?> parameters) {
         int id = lastId.incrementAndGet();
         CompletableFuture<JsonNode> answer = new CompletableFuture<>();
@@ -157,7 +157,7 @@ final class Browser implements Closeable {
         }
     }
 
-    /** Each message ends with a zero. */
+    /** Reads messages, each of which ends with a zero byte. */
     private void read() {
         try (InputStream in = new BufferedInputStream(process.getInputStream())) {
             ByteArrayOutputStream message = new ByteArrayOutputStream();
@@ -170,11 +170,11 @@ final class Browser implements Closeable {
                 }
             }
         } catch (IOException e) {
-            // It has ended, which is what those who wait are told.
+            // The browser has ended: pending calls fail below.
         } finally {
             answers.values()
                     .forEach(answer -> answer.completeExceptionally(
-                            new IllegalStateException("the browser has ended: expected an answer")));
+                            new IllegalStateException("the browser has ended: expected a response")));
         }
     }
 
@@ -194,7 +194,7 @@ final class Browser implements Closeable {
         }
     }
 
-    /** When this returns, it is gone, and so is what it has written. */
+    /** Ends the browser, and deletes its files. */
     @Override
     public void close() throws IOException {
         List<ProcessHandle> all = Stream.concat(Stream.of(process.toHandle()), process.descendants())
@@ -204,7 +204,7 @@ final class Browser implements Closeable {
             if (!process.waitFor(END_SECONDS, TimeUnit.SECONDS)) {
                 all.forEach(ProcessHandle::destroyForcibly);
             }
-            // Its helpers end a little later, and still write.
+            // Helper processes end a little later, and still write files.
             for (ProcessHandle one : all) {
                 one.onExit()
                         .orTimeout(END_SECONDS, TimeUnit.SECONDS)

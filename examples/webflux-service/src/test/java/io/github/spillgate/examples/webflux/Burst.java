@@ -10,21 +10,21 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 /**
- * Requests of which one limit lets in so many and no more, if they all come within one window of it, and nobody has
- * asked before.
+ * Requests of which one limit allows exactly {@code admits}, if all are sent within one window and no permit was used
+ * before.
  *
- * @param name what a report calls it
+ * @param name its name in the report
  * @param limit the name of the limit
- * @param window its window
+ * @param window the window of the limit
  * @param admits how many of these requests fit into one window
- * @param passes the status of one that is let in
+ * @param passes the status of an allowed request
  * @param asks the requests
  */
 record Burst(String name, String limit, Duration window, int admits, int passes, List<Ask> asks) {
 
     /**
-     * All bursts, as steps that come one after the other. Those of one step are sent at once. What an earlier step
-     * takes from the same key is reckoned with.
+     * Returns all bursts as consecutive steps. The bursts of a step are sent concurrently. The expected numbers include
+     * the permits that earlier steps take from the same key.
      */
     static List<List<Burst>> all() {
         return List.of(
@@ -33,7 +33,7 @@ record Burst(String name, String limit, Duration window, int admits, int passes,
                         validations("two keys at once: one", "free-key", "192.0.2.2", 60, 1),
                         validations("two keys at once: the other", "another-free-key", "192.0.2.3", 60, 1)),
                 List.of(validations("four numbers a request", "another-paid-key", "192.0.2.4", 20, 4)),
-                // Who has validated 30 numbers has 70 of 100 left.
+                // 30 of 100 permits were taken by "two keys at once: one".
                 List.of(day("the free plan's day", "free-key", "198.51.100.", 70, 150)),
                 List.of(new Burst(
                         "one address, keys made up",
@@ -44,7 +44,7 @@ record Burst(String name, String limit, Duration window, int admits, int passes,
                         asks(300, Ask::guess))));
     }
 
-    /** The long one: as many requests as the paid plan grants in a day, and some more. */
+    /** Returns the longest burst: more requests than the paid plan allows in a day. */
     static Burst paidDay() {
         // 30 have been taken by "one key".
         return day("the paid plan's day", "paid-key", "203.0.113.", 9_970, 10_100);
@@ -63,7 +63,7 @@ record Burst(String name, String limit, Duration window, int admits, int passes,
                 asks(requests, i -> new Ask("POST", "/v1/validate?" + query, apiKey, address)));
     }
 
-    /** From as many addresses as it takes for none of them to be denied. */
+    /** Sends from enough addresses that the limit on addresses denies none. */
     private static Burst day(String name, String apiKey, String network, int left, int requests) {
         return new Burst(
                 name,
@@ -83,12 +83,12 @@ record Burst(String name, String limit, Duration window, int admits, int passes,
      *
      * @param method the method
      * @param path the path, with its query
-     * @param apiKey the API key that it shows
-     * @param forwardedFor what the proxy has written about its client
+     * @param apiKey the API key that it sends
+     * @param forwardedFor the value of {@code X-Forwarded-For}
      */
     record Ask(String method, String path, String apiKey, String forwardedFor) {
 
-        /** What stands to the left is made up by the client, to look like another one each time. */
+        /** A request with an invented key and an invented address, to the left of the one that the proxy appends. */
         private static Ask guess(int i) {
             return new Ask("GET", "/v1/rates", "guess-" + i, "198.18.0." + i % 256 + ", 192.0.2.66");
         }

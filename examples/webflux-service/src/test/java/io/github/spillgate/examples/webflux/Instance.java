@@ -12,7 +12,7 @@ import java.util.stream.Stream;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.http.client.ReactorResourceFactory;
 
-/** The service with its own settings, on a free port and on a Redis that answers. */
+/** The service with its own settings, on a free port, after its first decision by Redis. */
 final class Instance implements Closeable {
 
     private final ConfigurableApplicationContext context;
@@ -22,10 +22,10 @@ final class Instance implements Closeable {
     }
 
     /**
-     * Starts one.
+     * Starts an instance.
      *
-     * @param name those of one name share their counts
-     * @param settings more of them
+     * @param name the name of the limiter; instances with the same name share their counts
+     * @param settings additional settings
      */
     static Instance on(ExampleRedis redis, String name, String... settings) {
         Instance instance = new Instance(WebFluxService.on(redis)
@@ -34,7 +34,7 @@ final class Instance implements Closeable {
                                 Stream.of(
                                         "--server.port=0",
                                         "--spillgate.name=" + name,
-                                        // That the machine is busy is not what is tested.
+                                        // A busy machine must not cause fallbacks.
                                         "--spillgate.deadline=5s"),
                                 Stream.of(settings))
                         .toArray(String[]::new)));
@@ -42,7 +42,7 @@ final class Instance implements Closeable {
         return instance;
     }
 
-    /** Event loops of its own: those that a process shares end with the first application that is closed. */
+    /** Creates separate event loops: the shared ones end with the first application that is closed. */
     private static ReactorResourceFactory eventLoops() {
         ReactorResourceFactory own = new ReactorResourceFactory();
         own.setUseGlobalResources(false);
@@ -54,7 +54,9 @@ final class Instance implements Closeable {
         return URI.create("http://127.0.0.1:" + context.getEnvironment().getProperty("local.server.port"));
     }
 
-    /** Looks at the usage charge nothing. A connection may take longer than the deadline of the first decision. */
+    /**
+     * Waits until this store decides, by reading the usage. Connecting may take longer than the deadline of a decision.
+     */
     void awaitDecisionsOf(String source) {
         Load load = new Load(List.of(uri()));
         await().until(() -> load.ask(new Ask("GET", VatController.USAGE, "free-key", "192.0.2.1"))

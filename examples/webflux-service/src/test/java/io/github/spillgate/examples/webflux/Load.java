@@ -22,8 +22,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * Sends a bounded load to the service that runs on this machine, in one instance or several, and counts whether they
- * let in exactly as many as the limits say. It ends by itself.
+ * Sends a bounded load to one or more instances of the service on this machine, and checks that they allow exactly as
+ * many requests as the limits.
  */
 public final class Load {
 
@@ -43,9 +43,9 @@ public final class Load {
     }
 
     /**
-     * Sends all of it, and says what came of it.
+     * Sends all bursts, and prints the results.
      *
-     * @param args where the instances are; none for {@code http://localhost:8080}
+     * @param args the addresses of the instances; by default {@code http://localhost:8080}
      */
     public static void main(String[] args) {
         Load load = new Load(
@@ -66,16 +66,15 @@ public final class Load {
             }
         }
         double fellBack = load.fellBack() - before;
-        System.out.printf("%nDecided by the fallback, because Redis did not answer in time: %.0f%n", fellBack);
+        System.out.printf("%nDecided by the fallback, because Redis missed the deadline: %.0f%n", fellBack);
         if (!wrong.isEmpty()) {
             String why = fellBack > 0
-                    ? "; two that decide apart, two instances or an instance and Redis, let in others than one would, "
-                            + "and"
+                    ? "; an instance that falls back decides without the others, so the total may differ;"
                             + " SPILLGATE_DEADLINE=5s lets the instances wait longer for Redis"
                     : "";
-            throw new IllegalStateException("not as the limits say: " + String.join("; ", wrong) + why);
+            throw new IllegalStateException("the limits do not hold: " + String.join("; ", wrong) + why);
         }
-        System.out.println("All of it is exactly as the limits say.");
+        System.out.println("Every limit holds exactly.");
     }
 
     static URI instance(String text) {
@@ -85,19 +84,19 @@ public final class Load {
                 return uri;
             }
         } catch (IllegalArgumentException | UnknownHostException e) {
-            // Told below.
+            // Reported below.
         }
         throw new IllegalArgumentException("\"" + text
                 + "\" is no instance of the service on this machine: expected one, for example http://localhost:8080");
     }
 
-    /** How many fit is only known of counts that nobody has touched. */
+    /** Checks that no permit is used, because the expected numbers hold only then. */
     void checkFresh() {
         Flux.fromIterable(Burst.all())
                 .flatMapIterable(step -> step)
                 .map(burst -> burst.asks().get(0))
                 .concatMap(first -> {
-                    // A key that is made up may not look, and anybody may look for its address.
+                    // An unknown key may not read the usage, but any customer may read that of its address.
                     String apiKey = first.apiKey().startsWith("guess") ? "paid-key" : first.apiKey();
                     return ask(new Ask("GET", VatController.USAGE, apiKey, first.forwardedFor()))
                             .doOnNext(answer -> checkFresh(apiKey, answer));
@@ -105,7 +104,7 @@ public final class Load {
                 .onErrorMap(
                         ConnectException.class,
                         e -> new IllegalStateException(
-                                "nobody listens at one of " + instances
+                                "no service listens at one of " + instances
                                         + ": expected the service to run there, and README.md of the example says how "
                                         + "to start it",
                                 e))
@@ -116,22 +115,20 @@ public final class Load {
         Matcher used = USED.matcher(answer.body());
         if (answer.status() != 200 || used.find()) {
             throw new IllegalStateException((answer.status() != 200
-                            ? "the service answers " + answer.status() + " to " + apiKey
+                            ? "the service responds with " + answer.status() + " to " + apiKey
                             : used.group(2) + " of " + used.group(1) + " are used by " + apiKey)
-                    + ": expected a service that nobody has asked yet, for example one that has just been started");
+                    + ": expected an unused service, for example one that has just been started");
         }
     }
 
-    /**
-     * Looks at the usage, which charges nothing, until the classes are loaded and each instance has its connections.
-     */
+    /** Reads the usage, which takes no permit, until classes are loaded and each instance has its connections. */
     void warmUp() {
         Flux.range(0, TO_WARM_UP)
                 .flatMap(i -> ask(new Ask("GET", VatController.USAGE, "paid-key", "192.0.2.1")), AT_ONCE)
                 .blockLast(LONGEST_STEP);
     }
 
-    /** Sends the bursts of a step at once, each as fast as it is answered. */
+    /** Sends the bursts of a step concurrently, each as fast as responses arrive. */
     List<Outcome> send(List<Burst> step) {
         return Objects.requireNonNull(Flux.fromIterable(step)
                 .flatMapSequential(this::send)
@@ -149,7 +146,7 @@ public final class Load {
         });
     }
 
-    /** The instances take turns. */
+    /** Sends a request to the next instance, in turn. */
     Mono<Answer> ask(Ask ask) {
         return Mono.defer(() -> {
             URI instance = instances.get(Math.floorMod(next.getAndIncrement(), instances.size()));
@@ -159,11 +156,9 @@ public final class Load {
         });
     }
 
-    /**
-     * How many decisions the instances have made by themselves until now. By those, two may let in more than one would.
-     */
+    /** Returns how many decisions the fallback has made. Because of those, instances may together exceed a limit. */
     double fellBack() {
-        // On connections of their own, because Spring answers these on another thread (see docs/webflux.md).
+        // Use new connections, because Spring responds to these on another thread (see docs/webflux.md).
         return Objects.requireNonNull(Flux.fromIterable(instances)
                 .flatMap(instance -> Mono.fromFuture(() -> HttpClient.newHttpClient()
                         .sendAsync(

@@ -28,7 +28,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The load on services that run, two of them on one Redis, and what comes in when that Redis stops. */
+/** The load on running services: one, two that share a Redis, and both during an outage of Redis. */
 class LoadTest {
 
     private static final int LIMIT = 30;
@@ -83,7 +83,7 @@ class LoadTest {
     }
 
     @Test
-    void twoInstancesLetInExactlyAsManyAsTheLimitsSay() {
+    void twoInstancesAllowExactlyTheLimits() {
         Load load = load(two);
         load.checkFresh();
         load.warmUp();
@@ -99,12 +99,12 @@ class LoadTest {
         assertThat(load.fellBack()).isEqualTo(fellBack);
         assertThatIllegalStateException()
                 .isThrownBy(load::checkFresh)
-                .withMessageMatching("30 of \\S+ are used by paid-key: expected a service that nobody has asked yet,"
+                .withMessageMatching("30 of \\S+ are used by paid-key: expected an unused service,"
                         + " for example one that has just been started");
     }
 
     @Test
-    void oneInstanceWhoseRedisStopsUnderLoadLetsInAsManyAsBefore() {
+    void oneInstanceKeepsTheLimitWhenRedisStopsUnderLoad() {
         Load load = load(List.of(one));
         long since = System.nanoTime();
         long allowed = allowed(load, "paid-key", BEFORE);
@@ -119,11 +119,11 @@ class LoadTest {
     }
 
     @Test
-    void twoInstancesThatMayGrantAHalfEachLetInAsManyTogetherWhenRedisHasStopped() throws IOException {
+    void twoInstancesWithHalfSharesKeepTheLimitDuringAnOutage() throws IOException {
         Load load = load(two);
         long since = System.nanoTime();
         long allowed = 0;
-        // One after the other, so that each instance hears how many are used.
+        // Send them one at a time, so that each instance learns the current usage.
         for (int i = 0; i < BEFORE; i++) {
             allowed += allowed(load, "while-it-is-stopped", 1);
         }
@@ -135,14 +135,14 @@ class LoadTest {
     }
 
     @Test
-    void oneMoreThanTheLimitIsWrongAndSoIsOneLess() {
+    void oneMoreOrLessThanTheLimitIsWrong() {
         assertThat(outcome(SECOND, answers(30, ALLOWED), answers(70, DENIED)).wrong())
                 .isEmpty();
         assertThat(outcome(SECOND, answers(31, ALLOWED), answers(69, DENIED)).wrong())
-                .hasValue("one key: validate-1m lets in 30 within PT1M, and 31 came in within PT1S");
+                .hasValue("one key: validate-1m allows 30 within PT1M, and 31 were allowed within PT1S");
         assertThat(outcome(SECOND, answers(29, ALLOWED), answers(71, DENIED)).wrong())
                 .isPresent();
-        // When the minute has passed, nobody can tell from outside.
+        // In more than a minute, the load cannot know the window of each request.
         Duration longer = Duration.ofSeconds(61);
         assertThat(outcome(longer, answers(60, ALLOWED), answers(40, DENIED)).wrong())
                 .isEmpty();
@@ -151,7 +151,7 @@ class LoadTest {
     }
 
     @Test
-    void anAnswerThatIsNotAsItHasToBeIsWrong() {
+    void anUnexpectedResponseIsWrong() {
         Answer failed = new Answer(500, HEADERS, "", SECOND);
         assertThat(outcome(SECOND, answers(30, ALLOWED), answers(1, failed)).wrong())
                 .hasValue("one key: status 500, expected 200 or 429");
@@ -167,7 +167,7 @@ class LoadTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"localhost:8080", "http://192.0.2.1:8080", "nonsense", "http://exa mple/"})
-    void itGoesNowhereButToThisMachine(String elsewhere) {
+    void theLoadTargetsThisMachineOnly(String elsewhere) {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Load.instance(elsewhere))
                 .withMessage("\"" + elsewhere + "\" is no instance of the service on this machine: expected one, for"
@@ -176,15 +176,15 @@ class LoadTest {
     }
 
     @Test
-    void thatNobodyListensIsTold() throws IOException {
-        URI nobody;
+    void aServiceThatDoesNotRunIsReported() throws IOException {
+        URI unused;
         try (ServerSocket closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            nobody = URI.create("http://127.0.0.1:" + closed.getLocalPort());
+            unused = URI.create("http://127.0.0.1:" + closed.getLocalPort());
         }
         assertThatIllegalStateException()
-                .isThrownBy(() -> new Load(List.of(nobody)).checkFresh())
+                .isThrownBy(() -> new Load(List.of(unused)).checkFresh())
                 .withMessageStartingWith(
-                        "nobody listens at one of [" + nobody + "]: expected the service to run there");
+                        "no service listens at one of [" + unused + "]: expected the service to run there");
     }
 
     private static Load load(List<Instance> instances) {
@@ -200,7 +200,7 @@ class LoadTest {
         return outcome.allowed();
     }
 
-    /** On a machine that is so slow that the minute passes, what was taken comes back. */
+    /** On a slow machine, a minute may pass and permits become available again. */
     private static long windows(long since) {
         return 1 + Duration.ofNanos(System.nanoTime() - since).dividedBy(ONE_KEY.window());
     }

@@ -9,11 +9,11 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * What came of a burst.
+ * The result of a burst.
  *
  * @param burst the burst
- * @param answers what was answered to each of its requests
- * @param took from the first request to the last answer
+ * @param answers the response to each request
+ * @param took the time from the first request to the last response
  */
 record Outcome(Burst burst, List<Answer> answers, Duration took) {
 
@@ -33,9 +33,8 @@ record Outcome(Burst burst, List<Answer> answers, Duration took) {
     }
 
     /**
-     * What is not as it has to be; empty if all is. Within one window exactly so many are let in. A burst that took
-     * longer says less, because some of what it had taken was given back meanwhile: then no more than that, once for
-     * each window begun.
+     * Returns what is wrong, or empty. Within one window, exactly {@code admits} requests must be allowed. In a longer
+     * burst, permits become available again: then at most that number for each window begun.
      */
     Optional<String> wrong() {
         List<String> odd =
@@ -45,8 +44,8 @@ record Outcome(Burst burst, List<Answer> answers, Duration took) {
         }
         long windows = 1 + took.dividedBy(burst.window());
         if (allowed() < burst.admits() || allowed() > burst.admits() * windows) {
-            return Optional.of(burst.name() + ": " + burst.limit() + " lets in " + burst.admits() + " within "
-                    + burst.window() + ", and " + allowed() + " came in within " + took);
+            return Optional.of(burst.name() + ": " + burst.limit() + " allows " + burst.admits() + " within "
+                    + burst.window() + ", and " + allowed() + " were allowed within " + took);
         }
         return Optional.empty();
     }
@@ -73,12 +72,12 @@ record Outcome(Burst burst, List<Answer> answers, Duration took) {
     }
 
     /**
-     * What was answered to one request.
+     * A response.
      *
      * @param status the status
      * @param headers the header fields
      * @param body the body
-     * @param took how long that took
+     * @param took the response time
      */
     record Answer(int status, HttpHeaders headers, String body, Duration took) {
 

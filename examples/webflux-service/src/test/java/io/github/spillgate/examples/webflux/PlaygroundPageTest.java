@@ -20,13 +20,16 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import tools.jackson.databind.JsonNode;
 
-/** The page in a real browser. Where there is none, that is said, and {@link PlaygroundTest} is what there is. */
+/**
+ * The page in a real browser. Without a browser these tests print a notice and do nothing; {@link PlaygroundTest} needs
+ * none.
+ */
 @Thorough
 class PlaygroundPageTest {
 
     private static final Duration PATIENCE = Duration.ofSeconds(60);
 
-    /** Text that has too little contrast with what is behind it: less than 4.5 to 1. */
+    /** A script that returns texts with a contrast below 4.5 to 1. */
     private static final String PALE = """
             (() => {
               const rgb = (color) => color.match(/[\\d.]+/g).map(Number);
@@ -55,19 +58,19 @@ class PlaygroundPageTest {
 
     private static ExampleRedis redis;
     private static Instance service;
-    private static Instance ofSomebody;
+    private static Instance external;
     private static @Nullable Browser browser;
 
     @BeforeAll
     static void start() throws IOException {
         redis = ExampleRedis.embedded();
         service = Instance.on(redis, "page");
-        ofSomebody = Instance.on(ExampleRedis.open(redis.uri()), "of-somebody");
+        external = Instance.on(ExampleRedis.open(redis.uri()), "external");
         Optional<Path> installed = Browser.installed();
         if (installed.isPresent()) {
             browser = Browser.start(installed.get());
         } else {
-            System.out.println("The page has not been tried in a browser: there is no chromium, chromium-browser or"
+            System.out.println("The page has not been tested in a browser: there is no chromium, chromium-browser or"
                     + " google-chrome on the PATH, and " + Browser.VARIABLE + " names none.");
         }
     }
@@ -78,7 +81,7 @@ class PlaygroundPageTest {
             browser.close();
         }
         service.close();
-        ofSomebody.close();
+        external.close();
         redis.close();
     }
 
@@ -89,7 +92,7 @@ class PlaygroundPageTest {
     }
 
     @Test
-    void untilTheSliderIsMovedNothingIsSent() {
+    void nothingIsSentBeforeTheSliderMoves() {
         onThePage(tab -> {
             tab.awaitText("source", "REDIS");
             assertThat(tab.text("breaker")).isEqualTo("closed");
@@ -100,7 +103,7 @@ class PlaygroundPageTest {
     }
 
     @Test
-    void whatIsSentIsCountedAndDrawn() {
+    void requestsAreCountedAndPlotted() {
         onThePage(tab -> {
             tab.slide("load", 40);
             tab.awaitThat("document.getElementById('bars-denied').getBBox().height > 0");
@@ -124,14 +127,14 @@ class PlaygroundPageTest {
                             "Decided-By: ",
                             "\"violated-policies\":[\"playground-10s\"]");
 
-            // The same as a table, for who cannot see it.
+            // The same values as a table, for users who cannot see the plot.
             tab.click("plot-text");
             tab.awaitThat("document.querySelectorAll('#table tr').length > 2");
             tab.awaitThat("/REDIS/.test(document.querySelector('#table').textContent)");
 
             tab.slide("load", 0);
             tab.awaitText("load-note", "Nothing is sent.");
-            // What was under way has ended, and nothing follows.
+            // Requests in flight have ended, and no more are sent.
             tab.awaitThat("document.getElementById('denied').textContent === '0'");
             int sent = requests(tab);
             tab.awaitMillis(1500);
@@ -140,27 +143,27 @@ class PlaygroundPageTest {
     }
 
     @Test
-    void oneSeesTheFallbackTakeOverAndRedisComeBack() {
+    void thePageShowsTheFallbackAndTheReturnOfRedis() {
         onThePage(tab -> {
             tab.slide("load", 6);
             tab.awaitThat("document.getElementById('by-REDIS').textContent > 0");
             tab.click("stop");
             tab.awaitText("source", "LOCAL");
             tab.awaitText("breaker", "open");
-            tab.awaitText("news", "Redis is gone. The local store decides");
+            tab.awaitText("news", "Redis is stopped. The local store decides");
             tab.awaitThat("document.getElementById('problem').textContent !== '' && "
                     + "!document.getElementById('problem').hidden");
             tab.awaitThat("document.getElementById('by-LOCAL').textContent > 0");
             tab.awaitThat("document.getElementById('toReconcile').textContent > 0");
             tab.awaitThat("document.getElementById('away').getBBox().width > 0");
             assertThat(tab.is("document.getElementById('stop').disabled")).isTrue();
-            // Whoever has stopped it by the keyboard can start it by the keyboard.
+            // A user of the keyboard can start Redis at once.
             assertThat(tab.ask("document.activeElement.id").asString()).isEqualTo("start");
 
             tab.click("start");
             tab.awaitText("source", "REDIS");
             tab.awaitText("breaker", "closed");
-            tab.awaitText("news", "Redis decides again, and knows what was granted without it:");
+            tab.awaitText("news", "Redis decides again. Reconciled ");
             tab.awaitThat("document.getElementById('reconciled').textContent > 0");
             tab.awaitThat("document.getElementById('toReconcile').textContent === '0'");
             assertThat(tab.is("document.getElementById('problem').hidden")).isTrue();
@@ -186,7 +189,7 @@ class PlaygroundPageTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"light", "dark"})
-    void aPhoneShowsAllOfItAndAllOfItCanBeRead(String scheme) {
+    void thePageIsLegibleOnAPhone(String scheme) {
         onThePage(tab -> {
             tab.size(320, 640, 2);
             tab.prefer("prefers-color-scheme", scheme);
@@ -208,7 +211,7 @@ class PlaygroundPageTest {
     }
 
     @Test
-    void aPageThatNobodySeesSendsNothing() {
+    void aHiddenPageSendsNothing() {
         onThePage(tab -> {
             tab.slide("load", 30);
             tab.awaitThat("document.getElementById('by-REDIS').textContent > 0");
@@ -226,7 +229,7 @@ class PlaygroundPageTest {
     }
 
     @Test
-    void aPageThatIsForgottenStopsByItself() {
+    void anIdlePageStopsSending() {
         onThePage(
                 "{ const real = performance.now.bind(performance); let skipped = 0;"
                         + " performance.now = () => real() + skipped; window.skip = (minutes) => { skipped += minutes "
@@ -241,7 +244,7 @@ class PlaygroundPageTest {
                     assertThat(tab.text("rate")).isEqualTo("30");
                     tab.ask("skip(2)");
                     tab.awaitText("rate", "0");
-                    tab.awaitText("load-note", "Five minutes have passed");
+                    tab.awaitText("load-note", "Sending stopped after five minutes");
                     tab.slide("load", 5);
                     tab.awaitText("rate", "5");
                     tab.awaitMillis(2500);
@@ -250,7 +253,7 @@ class PlaygroundPageTest {
     }
 
     @Test
-    void noMoreThanAFewRequestsAreUnderWay() {
+    void atMostFourRequestsAreInFlight() {
         onThePage(
                 "{ const real = window.fetch; window.asked = 0; window.fetch = (url, options) => "
                         + "String(url).includes('hit')"
@@ -264,7 +267,7 @@ class PlaygroundPageTest {
     }
 
     @Test
-    void whatAResponseSaysIsTextAndNothingElse() {
+    void responsesAreShownAsTextOnly() {
         onThePage(
                 "{ const real = window.fetch; const evil = '<img src=x onerror=\"window.hacked = true\">';"
                         + " window.fetch = (url, options) => String(url).includes('hit')"
@@ -281,17 +284,17 @@ class PlaygroundPageTest {
     }
 
     @Test
-    void aRedisOfSomebodyElseHasNoButtons() {
-        on(ofSomebody.uri(), "", tab -> {
+    void theButtonsAreDisabledForAnotherRedis() {
+        on(external.uri(), "", tab -> {
             tab.awaitText("redis", "the server of SPILLGATE_REDIS_URI. This server is yours");
             assertThat(tab.is("document.getElementById('stop').disabled && document.getElementById('start').disabled"))
                     .isTrue();
         });
     }
 
-    /** What can be reckoned without a page, with numbers that are easy to check. */
+    /** The calculations of measure.js, with simple numbers. */
     @Test
-    void loadIsEvenAndSecondsAreCounted() {
+    void measureCalculatesLoadAndSeconds() {
         onThePage(tab -> {
             assertMeasured(tab, """
                     const pace = new Pace();
@@ -343,7 +346,7 @@ class PlaygroundPageTest {
         }
     }
 
-    /** As the browser has counted them, and not the page. */
+    /** Returns the count of the browser, not of the page. */
     private static int requests(Tab tab) {
         return tab.ask("performance.getEntriesByType('resource').filter((one) => "
                         + "one.name.includes('/playground/hit/')).length")

@@ -37,7 +37,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
-/** What the service tells the page, and what it lets it do; and of the page what can be seen without a browser. */
+/** The endpoints of the page, their access checks, and the properties of the page that need no browser. */
 class PlaygroundTest {
 
     private static final int LIMIT = 50;
@@ -47,11 +47,11 @@ class PlaygroundTest {
 
     private static final InetAddress LOOPBACK = InetAddress.getLoopbackAddress();
 
-    /** Each test has a number of its own, so a count of its own. */
+    /** Each test has its own page number, and so its own count. */
     private static final AtomicInteger PAGES = new AtomicInteger();
 
     private static ExampleRedis redis;
-    private static ExampleRedis ofSomebody;
+    private static ExampleRedis external;
     private static Instance service;
     private static Instance open;
     private static Instance believing;
@@ -63,9 +63,9 @@ class PlaygroundTest {
     static void start() throws IOException {
         redis = ExampleRedis.embedded();
         service = Instance.on(redis, "playground");
-        ofSomebody = ExampleRedis.embedded();
-        // Without a password of its own, Redis takes any.
-        ExampleRedis named = ExampleRedis.open(ofSomebody.uri().replace("redis://", "redis://default:top-secret@"));
+        external = ExampleRedis.embedded();
+        // A Redis without a password accepts any password.
+        ExampleRedis named = ExampleRedis.open(external.uri().replace("redis://", "redis://default:top-secret@"));
         open = Instance.on(named, "open", "--server.address=0.0.0.0");
         believing = Instance.on(
                 redis, "believing", "--server.address=0.0.0.0", "--server.forward-headers-strategy=framework");
@@ -77,7 +77,7 @@ class PlaygroundTest {
         open.close();
         believing.close();
         redis.close();
-        ofSomebody.close();
+        external.close();
     }
 
     @AfterEach
@@ -98,7 +98,7 @@ class PlaygroundTest {
         "/playground/icon.svg, image/svg+xml",
         "/%70layground/icon.svg, image/svg+xml"
     })
-    void whatThePageIsMadeOfMayLoadFromHereAndFromNowhereElse(String path, String type) throws Exception {
+    void theFilesOfThePageMayLoadFromTheServiceOnly(String path, String type) throws Exception {
         HttpResponse<String> answer = get(path);
         assertThat(answer.statusCode()).isEqualTo(200);
         assertThat(header(answer, "Content-Type")).startsWith(type);
@@ -114,19 +114,19 @@ class PlaygroundTest {
                         "form-action 'none'",
                         "frame-ancestors 'none'");
         assertThat(answer.headers().firstValue("RateLimit")).isEmpty();
-        // What names the form of the icon is looked up by nobody.
+        // The namespace of the icon is never fetched.
         String text = answer.body().replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
         assertThat(text).doesNotContainPattern("(?i)(\\b(?:https?|wss?|data):|[\"'(]//)");
     }
 
-    /** Spring answers with it from a thread that may block: see AnswerHeaders. */
+    /** Spring serves the page on a blocking thread: see AnswerHeaders. */
     @Test
-    void afterThePageNoRequestIsLeftUnread() throws Exception {
+    void theConnectionClosesAfterThePage() throws Exception {
         assertThat(header(get("/"), "Connection")).isEqualTo("close");
     }
 
     @Test
-    void thePageNeedsNothingThatItsPolicyForbids() throws Exception {
+    void thePageConformsToItsSecurityPolicy() throws Exception {
         assertThat(get("/").body())
                 .doesNotContainPattern("(?i)<style|\\sstyle=|\\son[a-z]+=|javascript:|<iframe|<form")
                 .doesNotContainPattern("<script(?![^>]* src=\"playground/)");
@@ -138,7 +138,7 @@ class PlaygroundTest {
     }
 
     @Test
-    void theScriptsAskForNothingThatThePageDoesNotHave() throws Exception {
+    void thePageContainsAllElementsAndFilesThatTheScriptsUse() throws Exception {
         Set<String> there = found("id=\"([^\"]+)\"", get("/").body());
         String scripts = get("/playground/playground.js").body()
                 + get("/playground/plot.js").body();
@@ -152,7 +152,7 @@ class PlaygroundTest {
     }
 
     @Test
-    void whateverCanBeMovedOrPressedHasAName() throws Exception {
+    void everyControlHasALabel() throws Exception {
         String html = get("/").body();
         for (String id : found("<input id=\"([^\"]+)\"", html)) {
             assertThat(html).contains("<label for=\"" + id + "\">");
@@ -162,7 +162,7 @@ class PlaygroundTest {
     }
 
     @Test
-    void aPageIsLetInAsOftenAsItsLimitSaysAndToldSo() throws Exception {
+    void aPageIsAllowedUpToItsLimitAndGetsTheHeaderFields() throws Exception {
         long since = System.nanoTime();
         HttpResponse<String> answer = hit(page);
         assertThat(answer.statusCode()).isEqualTo(200);
@@ -185,16 +185,16 @@ class PlaygroundTest {
     }
 
     @Test
-    void aDenialThatIsRememberedSaysSo() {
+    void aCachedDenialIsReportedAsSuch() {
         await().until(() -> header(hit(page), "Decided-By").equals("CACHED_DENIAL"));
     }
 
     @Test
-    void onePageDisturbsNeitherAnotherNorTheCustomers() throws Exception {
+    void aPageChargesNeitherOtherPagesNorCustomers() throws Exception {
         assertThat(hit(page).statusCode()).isEqualTo(200);
         String another = "%03d".formatted(PAGES.getAndIncrement());
         assertThat(header(hit(another), "X-RateLimit-Remaining")).isEqualTo("49");
-        // The same number at another address, as the proxy has seen it.
+        // The same number from another address, according to the proxy.
         HttpResponse<String> elsewhere = client.send(
                 request("/playground/hit/" + page)
                         .header("X-Forwarded-For", "192.0.2.77")
@@ -212,14 +212,14 @@ class PlaygroundTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"", "/", "/1", "/1000", "/abc", "/%D9%A1%D9%A2%D9%A3"})
-    void thereAreAThousandPagesAndNoMore(String madeUp) throws Exception {
+    void pageNumbersHaveThreeDigits(String madeUp) throws Exception {
         HttpResponse<String> answer = get("/playground/hit" + madeUp);
         assertThat(answer.statusCode()).isEqualTo(404);
         assertThat(answer.headers().firstValue("RateLimit")).isEmpty();
     }
 
     @Test
-    void theFallbackTakesOverAndWhatItGrantsIsSettled() throws Exception {
+    void theFallbackDecidesDuringAnOutageAndItsPermitsAreReconciled() throws Exception {
         JsonNode before = state();
         assertThat(before.get("source").asString()).isEqualTo("REDIS");
         assertThat(before.get("breaker").asString()).isEqualTo("CLOSED");
@@ -242,7 +242,7 @@ class PlaygroundTest {
         assertThat(away.get("redis").get("running").asBoolean()).isFalse();
 
         assertStatus(turn("start"), 204);
-        // What is granted until then still counts, so it is reconciled.
+        // Permits granted during the outage still count, so they are reconciled.
         await().until(() -> {
             hit("%03d".formatted(PAGES.getAndIncrement()));
             return state().get("source").asString().equals("REDIS");
@@ -270,7 +270,7 @@ class PlaygroundTest {
                 "Host: localhost|X-Playground: 1|X-Forwarded-For: 192.0.2.1",
                 "Host: localhost|X-Playground: 1|Forwarded: for=192.0.2.1"
             })
-    void nobodyButOurPageAtThisMachineStopsRedis(String headers) {
+    void onlyOurPageOnThisMachineStopsRedis(String headers) {
         for (String path : List.of("/playground/redis/stop", "/playground/redis/start")) {
             String answer = raw(service.uri(), LOOPBACK, "POST", path, headers.split("\\|"));
             assertStatus(answer, 403);
@@ -281,7 +281,7 @@ class PlaygroundTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"localhost", "localhost:8080", "LOCALHOST", "127.0.0.1:1", "[::1]:8080"})
-    void ourPageAtThisMachineStartsRedisUnderEachOfItsNames(String host) {
+    void ourPageStartsRedisUnderEachNameOfThisMachine(String host) {
         String answer = raw(
                 service.uri(),
                 LOOPBACK,
@@ -294,13 +294,13 @@ class PlaygroundTest {
     }
 
     @Test
-    void aLinkOrAPictureStopsNothing() throws Exception {
+    void aGetRequestStopsNothing() throws Exception {
         assertThat(get("/playground/redis/stop").statusCode()).isEqualTo(405);
         assertThat(redis.isRunning()).isTrue();
     }
 
     @Test
-    void aPageOfAnotherSiteIsNotAllowedToAskForOurHeader() {
+    void aPreflightOfAnotherSiteIsNotAllowed() {
         String answer = raw(
                 service.uri(),
                 LOOPBACK,
@@ -314,7 +314,7 @@ class PlaygroundTest {
     }
 
     @Test
-    void whoDecidesIsNotToldToAPageThatTookOurAddressForItsName() {
+    void theStateIsRefusedAfterDnsRebinding() {
         assertStatus(raw(service.uri(), LOOPBACK, "GET", "/playground/state", "Host: attacker.example"), 403);
         assertStatus(raw(service.uri(), LOOPBACK, "GET", "/playground/state", "Host: localhost"), 200);
     }
@@ -328,7 +328,7 @@ class PlaygroundTest {
                 "GET /%61ctuator/spillgate",
                 "DELETE /actuator/spillgate/playground?key=127.0.0.1%7C999"
             })
-    void theActuatorTellsAndDoesNothingForOthersEither(String request) throws Exception {
+    void theActuatorServesThisMachineOnly(String request) throws Exception {
         String[] parts = request.split(" ", -1);
         String page = raw(service.uri(), LOOPBACK, parts[0], parts[1], "Host: attacker.example");
         assertStatus(page, 403);
@@ -340,11 +340,13 @@ class PlaygroundTest {
         assertThat(here).startsWith("HTTP/1.1 20");
     }
 
-    /** So does Spring where it is told to: then a header that anybody can write is the address of the request. */
+    /**
+     * With forward-headers-strategy, Spring takes the address of the request from a header that any client can send.
+     */
     @Test
-    void whoSaysThatHeIsAtThisMachineIsNot() throws Exception {
+    void aForwardedHeaderDoesNotMakeAClientLocal() throws Exception {
         for (InetAddress address : addresses()) {
-            for (String who : List.of("X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1")) {
+            for (String header : List.of("X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1")) {
                 String told = raw(
                         believing.uri(),
                         address,
@@ -352,7 +354,7 @@ class PlaygroundTest {
                         "/playground/redis/stop",
                         "Host: localhost",
                         "X-Playground: 1",
-                        who);
+                        header);
                 assertStatus(told, 403);
                 assertThat(told).contains("comes from " + address.getHostAddress());
             }
@@ -369,9 +371,9 @@ class PlaygroundTest {
         assertThat(redis.isRunning()).isTrue();
     }
 
-    /** Where this machine has no address but the loopback's, ThisMachineTest alone tells. */
+    /** If this machine has only the loopback address, only ThisMachineTest covers this. */
     @Test
-    void whoIsAtAnotherMachineMayPlayAndNothingElse() throws Exception {
+    void clientsOnOtherMachinesMayUseThePageOnly() throws Exception {
         for (InetAddress address : addresses()) {
             assertStatus(raw(open.uri(), address, "GET", "/", "Host: localhost"), 200);
             assertStatus(raw(open.uri(), address, "GET", "/playground/hit/" + page, "Host: localhost"), 200);
@@ -385,7 +387,7 @@ class PlaygroundTest {
     }
 
     @Test
-    void aRedisOfSomebodyElseIsLeftAloneAndItsPasswordIsNotTold() {
+    void anotherRedisIsNotStoppedAndItsPasswordIsHidden() {
         String state = raw(open.uri(), LOOPBACK, "GET", "/playground/state", "Host: localhost");
         assertThat(state)
                 .contains("{\"name\":\"the server of SPILLGATE_REDIS_URI\",\"ours\":false,\"running\":true}")
@@ -398,11 +400,11 @@ class PlaygroundTest {
                     .contains("application/problem+json", "which is yours; expected an embedded server")
                     .doesNotContain("top-secret");
         }
-        assertThat(ofSomebody.isRunning()).isTrue();
+        assertThat(external.isRunning()).isTrue();
     }
 
     @Test
-    void ofManyWhoStopItAtOnceEachIsToldThatItIsDoneOrBeingDone() {
+    void concurrentStopsSucceedOrConflict() {
         List<String> answers =
                 IntStream.range(0, 16)
                         .mapToObj(i -> CompletableFuture.supplyAsync(() -> turn("stop")))
@@ -418,10 +420,10 @@ class PlaygroundTest {
     }
 
     @Test
-    void whoHangsUpHasItStoppedAllTheSame() throws IOException {
+    void redisStopsAlthoughTheClientDisconnects() throws IOException {
         try (Socket socket = new Socket(LOOPBACK, service.uri().getPort())) {
             write(socket, "POST", "/playground/redis/stop", "Host: localhost", "X-Playground: 1");
-            // A reset, so that the service hears of it at once.
+            // Reset the connection, so that the service notices at once.
             socket.setSoLinger(true, 0);
             await().until(() -> !redis.isRunning() || socket.getInputStream().available() > 0);
         }
@@ -452,7 +454,7 @@ class PlaygroundTest {
         return HttpRequest.newBuilder(service.uri().resolve(path)).timeout(Duration.ofSeconds(30));
     }
 
-    /** As no client of Java's sends it: with any header, as a browser could be brought to. */
+    /** Sends a request with any header, which the client of Java does not allow. */
     private static String raw(URI service, InetAddress address, String method, String path, String... headers) {
         try (Socket socket = new Socket(address, service.getPort())) {
             write(socket, method, path, headers);
@@ -477,7 +479,7 @@ class PlaygroundTest {
                 .filter(PlaygroundTest::isUp)
                 .flatMap(NetworkInterface::inetAddresses)
                 .filter(address -> !address.isLoopbackAddress() && !address.isLinkLocalAddress())
-                // The service listens to version 4.
+                // The service listens on IPv4 only.
                 .filter(Inet4Address.class::isInstance)
                 .toList();
     }

@@ -16,7 +16,7 @@ import org.springframework.web.server.ResponseStatusException;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-/** The switch while it is turned: that takes as long as these tests want. */
+/** The switch during a change, which takes as long as a test needs. */
 class RedisSwitchTest {
 
     private final CountDownLatch mayTurn = new CountDownLatch(1);
@@ -32,7 +32,7 @@ class RedisSwitchTest {
             try {
                 mayTurn.await();
             } catch (InterruptedException e) {
-                // Whose work is cancelled.
+                // The task was cancelled.
                 return;
             }
             task.run();
@@ -47,10 +47,10 @@ class RedisSwitchTest {
     }
 
     @Test
-    void whoComesWhileItIsTurnedIsSentAwayAndDoesNotWait() {
+    void aRequestDuringAChangeIsRejectedAtOnce() {
         CompletableFuture<Void> first = redisSwitch.stop().toFuture();
-        assertSentAway(redisSwitch.stop());
-        assertSentAway(redisSwitch.start());
+        assertRejected(redisSwitch.stop());
+        assertRejected(redisSwitch.start());
         assertThat(redis.isRunning()).isTrue();
         mayTurn.countDown();
         first.join();
@@ -60,15 +60,15 @@ class RedisSwitchTest {
     }
 
     @Test
-    void whatIsBegunIsBroughtToItsEndWhoeverHangsUp() {
+    void aChangeCompletesAfterACancellation() {
         redisSwitch.stop().subscribe().dispose();
-        assertSentAway(redisSwitch.start());
+        assertRejected(redisSwitch.start());
         mayTurn.countDown();
         await().until(() -> !redis.isRunning());
     }
 
     @Test
-    void nothingIsTurnedForThoseWhoDoNotSubscribe() {
+    void nothingHappensWithoutASubscription() {
         mayTurn.countDown();
         Mono<Void> stop = redisSwitch.stop();
         redisSwitch.start().block();
@@ -77,10 +77,10 @@ class RedisSwitchTest {
         assertThat(redis.isRunning()).isFalse();
     }
 
-    private static void assertSentAway(Mono<Void> turn) {
+    private static void assertRejected(Mono<Void> turn) {
         assertThatExceptionOfType(ResponseStatusException.class)
                 .isThrownBy(turn::block)
                 .satisfies(error -> assertThat(error.getStatusCode()).isEqualTo(HttpStatus.CONFLICT))
-                .withMessageContaining("expected one to come after the other");
+                .withMessageContaining("expected one change at a time");
     }
 }

@@ -11,7 +11,7 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import tools.jackson.databind.JsonNode;
 
-/** A tab of a {@link Browser}, and somebody with mouse and keyboard before it. */
+/** A tab of a {@link Browser}, with methods for its mouse and keyboard. */
 final class Tab implements AutoCloseable {
 
     private static final Duration PATIENCE = Duration.ofSeconds(60);
@@ -36,8 +36,8 @@ final class Tab implements AutoCloseable {
     }
 
     /**
-     * Errors and warnings: of scripts, of the policy for content, of resources that are not there. That requests are
-     * denied is none.
+     * Returns errors and warnings: of scripts, of the security policy, and of missing resources. Denied requests do not
+     * count.
      */
     List<String> complaints() {
         return List.copyOf(complaints);
@@ -64,25 +64,25 @@ final class Tab implements AutoCloseable {
                 }
             }
             default -> {
-                // Of no matter here.
+                // Not relevant here.
             }
         }
     }
 
-    /** Runs before the scripts of a page do. */
+    /** Runs a script before the scripts of a page. */
     void before(String script) {
         call("Page.addScriptToEvaluateOnNewDocument", Map.of("source", script));
     }
 
     void goTo(URI uri) {
         call("Page.navigate", Map.of("url", uri.toString()));
-        // The page before it goes away at some time, and what it was asked with it.
+        // The previous page may still be there, and then go away with its pending calls.
         await().atMost(PATIENCE)
                 .ignoreExceptions()
                 .until(() -> is("document.readyState === 'complete' && location.href === '" + uri + "'"));
     }
 
-    /** What an expression comes to, or what its promise does. */
+    /** Returns the value of an expression, or of its promise. */
     JsonNode ask(String expression) {
         JsonNode told =
                 call("Runtime.evaluate", Map.of("expression", expression, "awaitPromise", true, "returnByValue", true));
@@ -104,7 +104,7 @@ final class Tab implements AutoCloseable {
         await(expression).atMost(PATIENCE).until(() -> is(expression));
     }
 
-    /** Lets time pass on the page, where nothing is to happen in it. */
+    /** Waits on the page, to show that nothing happens. */
     void awaitMillis(int millis) {
         ask("new Promise((resolve) => setTimeout(resolve, " + millis + "))");
     }
@@ -137,7 +137,7 @@ final class Tab implements AutoCloseable {
         }
     }
 
-    /** Presses a key, such as {@code ArrowRight}, with its number on Windows, which is what browsers go by. */
+    /** Presses a key, such as {@code ArrowRight}, with its key code on Windows, which browsers use. */
     void press(String key, int code) {
         for (String type : List.of("rawKeyDown", "keyUp")) {
             call(
@@ -146,13 +146,13 @@ final class Tab implements AutoCloseable {
         }
     }
 
-    /** Moves a slider, as somebody does with a finger. */
+    /** Moves a slider, as by touch. */
     void slide(String id, int value) {
         ask("(() => { const it = document.getElementById('" + id + "'); it.value = " + value
                 + "; it.dispatchEvent(new Event('input', { bubbles: true })); })()");
     }
 
-    /** Opens another one over it, in the same window. */
+    /** Opens another tab over this one, in the same window. */
     Tab cover() {
         Tab over = browser.open(false);
         over.call("Page.bringToFront", Map.of());

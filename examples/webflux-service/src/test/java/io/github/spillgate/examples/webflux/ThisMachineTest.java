@@ -13,7 +13,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.http.HttpHeaders;
 import org.springframework.web.server.ResponseStatusException;
 
-/** Who is taken for somebody at this machine, where addresses are that no test can come from. */
+/** The check of addresses from which no test can connect. */
 class ThisMachineTest {
 
     @ParameterizedTest
@@ -25,18 +25,18 @@ class ThisMachineTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"192.0.2.1", "10.0.0.1", "0.0.0.0", "2001:db8::1", "fe80::1", "::ffff:192.0.2.1"})
-    void everyOtherAddressIsNot(String address) {
+    void anyOtherAddressIsRefused(String address) {
         assertRefused(peer(address), host("localhost:8080"));
     }
 
     @Test
-    void whomeverNothingIsKnownOfIsNot() {
+    void anUnknownAddressIsRefused() {
         assertRefused(null, host("localhost"));
         assertRefused(InetSocketAddress.createUnresolved("localhost", 1), host("localhost"));
     }
 
     @Test
-    void oneNameOfThisMachineIsAskedFor() {
+    void exactlyOneHostOfThisMachineIsRequired() {
         assertRefused(peer("127.0.0.1"), new HttpHeaders());
         HttpHeaders two = host("localhost");
         two.add(HttpHeaders.HOST, "attacker.example");

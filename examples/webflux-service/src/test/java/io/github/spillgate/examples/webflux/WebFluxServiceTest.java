@@ -20,7 +20,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
-/** The service as it is started by users, with its own settings, on a real Redis and asked by a real client. */
+/** The service as users start it, with its own settings, a real Redis and a real client. */
 class WebFluxServiceTest {
 
     private static final int MOST_TESTS = 30;
@@ -31,7 +31,7 @@ class WebFluxServiceTest {
 
     private final HttpClient client = HttpClient.newHttpClient();
 
-    // Each test has customers and an address of its own, so counts of its own.
+    // Each test has its own customers and address, and so its own counts.
     private final int number = TESTS.getAndIncrement();
     private final String freeKey = "free-" + number;
     private final String anotherFreeKey = "another-free-" + number;
@@ -59,7 +59,7 @@ class WebFluxServiceTest {
     }
 
     @Test
-    void allThreeTiersAreToldWithEachValidation() throws Exception {
+    void eachValidationReportsAllThreeTiers() throws Exception {
         HttpResponse<String> answer = validate(freeKey);
         assertThat(answer.statusCode()).isEqualTo(200);
         assertThat(answer.body()).isEqualTo("[{\"number\":\"FI12345678\",\"valid\":true}]");
@@ -72,7 +72,7 @@ class WebFluxServiceTest {
     }
 
     @Test
-    void whomTheEndpointDeniesItChargesNowhere() throws Exception {
+    void aDenialByTheEndpointChargesNoTier() throws Exception {
         for (int i = 0; i < 30; i++) {
             assertThat(validate(freeKey).statusCode()).isEqualTo(200);
         }
@@ -80,18 +80,18 @@ class WebFluxServiceTest {
         assertDeniedBy("validate-1m", validate(freeKey));
         assertThat(usage(freeKey))
                 .contains(tier("address-1m", 120, 30), tier("plan-24h", 100, 30), tier("validate-1m", 30, 30));
-        // What is cheap goes on, and so do others.
+        // Cheap requests are still allowed, and so are other customers.
         assertThat(rates(freeKey).statusCode()).isEqualTo(200);
         assertThat(validate(anotherFreeKey).statusCode()).isEqualTo(200);
     }
 
     @Test
-    void aValidationTakesAsManyPermitsAsItAsksAboutNumbers() throws Exception {
+    void aValidationTakesOnePermitForEachNumber() throws Exception {
         HttpResponse<String> two = validate(freeKey, "FI12345678", "nonsense");
         assertThat(two.body())
                 .isEqualTo("[{\"number\":\"FI12345678\",\"valid\":true},{\"number\":\"nonsense\",\"valid\":false}]");
         assertThat(header(two, "X-RateLimit-Remaining")).isEqualTo("28");
-        // One that is not cut at the comma, or it would be two at the price of one.
+        // The value is not split at the comma, or two numbers would cost one permit.
         assertThat(validate(freeKey, "FI12345678,DE123456789").body())
                 .isEqualTo("[{\"number\":\"FI12345678,DE123456789\",\"valid\":false}]");
         HttpResponse<String> none = validate(freeKey, new String[0]);
@@ -106,7 +106,7 @@ class WebFluxServiceTest {
     }
 
     @Test
-    void aValidationOfMoreNumbersThanAMinuteGrantsIsNotToldToComeBack() throws Exception {
+    void aValidationAboveTheLimitHasNoRetryAfter() throws Exception {
         HttpResponse<String> tooMany = validate(paidKey, numbers(31));
         assertThat(tooMany.statusCode()).isEqualTo(429);
         assertThat(tooMany.body()).contains("\"violated-policies\":[\"validate-1m\"]");
@@ -115,7 +115,7 @@ class WebFluxServiceTest {
     }
 
     @Test
-    void aPlanGrantsItsOwnQuotaEachDay() throws Exception {
+    void eachPlanHasItsOwnDailyQuota() throws Exception {
         for (int i = 0; i < 100; i++) {
             assertThat(rates(freeKey).statusCode()).isEqualTo(200);
         }
@@ -131,21 +131,21 @@ class WebFluxServiceTest {
     }
 
     @Test
-    void anAddressIsDeniedWhateverKeyItShows() throws Exception {
+    void anAddressIsDeniedWithAnyKey() throws Exception {
         for (int i = 0; i < 120; i++) {
             assertThat(rates(paidKey).statusCode()).isEqualTo(200);
         }
         assertDeniedBy("address-1m", rates(paidKey));
         assertDeniedBy("address-1m", validate(freeKey));
         assertDeniedBy("address-1m", get("/v1/usage", "made-up"));
-        // Who looks takes nothing, and is told.
+        // Reading the usage takes no permit, and is still allowed.
         assertThat(usage(freeKey)).contains(tier("address-1m", 120, 120), tier("plan-24h", 100, 0));
-        // Nothing to do with the API.
+        // The Actuator is not limited.
         assertThat(get("/actuator/health", "none").statusCode()).isEqualTo(200);
     }
 
     @Test
-    void aClientIsWhomTheProxyHasSeenAndNotWhomHeSaysHeIs() throws Exception {
+    void theClientAddressIsTheOneTheProxyAppended() throws Exception {
         assertThat(ratesFor("198.51.100.7").statusCode()).isEqualTo(200);
         assertThat(ratesFor("203.0.113.1, 198.51.100.7").statusCode()).isEqualTo(200);
         HttpResponse<String> third = ratesFor("203.0.113.2, 198.51.100.7");
@@ -154,17 +154,17 @@ class WebFluxServiceTest {
     }
 
     @Test
-    void whoShowsNoKeyThatIsKnownIsChargedByAddressAndByNothingElse() throws Exception {
+    void aRequestWithoutAKnownKeyIsChargedByAddressOnly() throws Exception {
         HttpResponse<String> unknown = validate("made-up");
         assertThat(unknown.statusCode()).isEqualTo(401);
-        assertThat(unknown.body()).contains("expected the header X-Api-Key with a key that is known");
+        assertThat(unknown.body()).contains("expected the header X-Api-Key with a known key");
         assertThat(header(unknown, "RateLimit-Policy")).isEqualTo("\"address-1m\";q=120;w=60");
         HttpResponse<String> missing = send(request("/v1/usage").GET());
         assertThat(missing.statusCode()).isEqualTo(401);
         HttpResponse<String> two =
                 send(request("/v1/rates").header("X-Api-Key", freeKey).header("X-Api-Key", paidKey));
         assertThat(two.statusCode()).isEqualTo(401);
-        // The look without a key has counted, and looks with one do not.
+        // Reading the usage was charged without a key, and is free with one.
         assertThat(usage(freeKey)).contains(tier("address-1m", 120, 3));
         for (int i = 3; i < 120; i++) {
             assertThat(rates("made-up-" + i).statusCode()).isEqualTo(401);
@@ -173,7 +173,7 @@ class WebFluxServiceTest {
     }
 
     @Test
-    void aLookAtTheUsageShowsEveryTierAndChargesNothing() throws Exception {
+    void theUsageShowsEveryTierAndTakesNoPermit() throws Exception {
         validate(freeKey);
         for (int i = 0; i < 3; i++) {
             assertThat(usage(freeKey))
@@ -187,7 +187,7 @@ class WebFluxServiceTest {
     }
 
     @Test
-    void withoutRedisItGoesOnWithWhatItKnowsAndComesBack() throws Exception {
+    void theLimitHoldsDuringAnOutageOfRedis() throws Exception {
         assertThat(validate(freeKey, numbers(25)).statusCode()).isEqualTo(200);
         redis.stop();
         assertThat(validate(freeKey, numbers(5)).statusCode()).isEqualTo(200);
@@ -253,15 +253,14 @@ class WebFluxServiceTest {
     private HttpRequest.Builder request(String path) {
         HttpRequest.Builder request =
                 HttpRequest.newBuilder(service.uri().resolve(path)).timeout(Duration.ofSeconds(30));
-        // The Actuator is for nobody behind a proxy.
+        // The Actuator refuses requests through a proxy.
         return path.startsWith("/actuator") ? request : request.header("X-Forwarded-For", address);
     }
 
     private HttpResponse<String> send(HttpRequest.Builder builder) throws Exception {
         HttpRequest request = builder.build();
-        // Each of these on a connection of its own: Spring answers them on another thread, and Reactor Netty up to
-        // 1.3.7
-        // may leave the next request on that connection unread (reactor/reactor-netty#4361).
+        // Use a new connection for each of these: Spring responds on another thread, and Reactor Netty up to 1.3.7 may
+        // leave the next request on that connection unread (reactor/reactor-netty#4361).
         HttpClient its = request.uri().getPath().startsWith("/actuator") ? HttpClient.newHttpClient() : client;
         return its.send(request, BodyHandlers.ofString());
     }
