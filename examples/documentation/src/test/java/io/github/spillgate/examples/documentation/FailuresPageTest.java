@@ -10,7 +10,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 
-/** The page on failures has a row for each failure that is tested, and a test for each row. */
+/** The rows of the page on failures, which must match the tests of failures one to one. */
 class FailuresPageTest {
 
     private static final String TESTS =
@@ -20,7 +20,7 @@ class FailuresPageTest {
     private static final Pattern ROW = Pattern.compile("(?m)^\\| ([^|]+) \\|");
 
     @Test
-    void everyRowIsATestAndEveryTestIsARow() throws IOException {
+    void rowsAndTestsMatchOneToOne() throws IOException {
         String tests = Files.readString(ROOT.resolve(TESTS));
         Matcher table = TABLE.matcher(Files.readString(ROOT.resolve("docs/when-redis-fails.md")));
         assertThat(table.find()).isTrue();

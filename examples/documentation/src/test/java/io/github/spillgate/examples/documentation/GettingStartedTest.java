@@ -13,8 +13,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * The programs of the page for plain Reactor print what it shows. Those of the adapters' pages are tried by the
- * adapters.
+ * The programs on the page for plain Reactor, which must print the output shown there. The adapters test their own
+ * pages.
  */
 class GettingStartedTest {
 
@@ -30,9 +30,9 @@ class GettingStartedTest {
         assertPrints(Snippets.of(PAGE, "java").get(0), Snippets.of(PAGE, "text").get(0));
     }
 
-    /** A busy machine meets the deadline that is put in. */
+    /** With a longer deadline than on the page, for a busy machine. */
     @Test
-    void redisDeniesTheFourthCallAndRemembersItInTheNextProcess() throws Exception {
+    void redisDeniesTheFourthCallAndTheNextProcess() throws Exception {
         String source = Snippets.of(PAGE, "java").get(1);
         assertThat(source).containsOnlyOnce(REDIS).containsOnlyOnce(DEADLINE);
         try (RedisForTests redis = RedisForTests.startOwn()) {

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
-/** The page of keys says whom a header makes the client, and how keys are written. */
+/** The examples of client addresses and keys on the page of keys. */
 class KeysPageTest {
 
     private static final Pattern ROW =
@@ -29,7 +29,7 @@ class KeysPageTest {
     private static final ClientAddress CLIENT = ClientAddress.ofXForwardedFor("10.0.0.0/8", "2001:db8:1::/48");
 
     @TestFactory
-    Stream<DynamicTest> eachRowIsTheClientThatItSays() throws IOException {
+    Stream<DynamicTest> eachHeaderResolvesToTheClientOfItsRow() throws IOException {
         List<MatchResult> rows = ROW.matcher(page()).results().toList();
         assertThat(rows).hasSizeGreaterThan(10);
         return rows.stream()
@@ -40,7 +40,7 @@ class KeysPageTest {
     }
 
     @TestFactory
-    Stream<DynamicTest> eachFormOfAddressIsCountedAsThePageSays() throws IOException {
+    Stream<DynamicTest> eachAddressHasTheKeyOfItsRow() throws IOException {
         List<MatchResult> rows = FORM.matcher(page()).results().toList();
         assertThat(rows).hasSizeGreaterThan(5);
         return rows.stream()
@@ -52,7 +52,7 @@ class KeysPageTest {
     }
 
     @Test
-    void everyKeyThatIsShownCanBeRead() throws IOException {
+    void everyKeyOnThePageParses() throws IOException {
         KeySyntax syntax =
                 KeySyntax.of(CLIENT).secret(new byte[16]).beans(name -> Optional.of(KeySource.constant(name)));
         String page = page();

@@ -22,17 +22,17 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
-/** Where the documentation points, there is something. */
+/** The targets of all links in the documentation. */
 class LinksTest {
 
     private static final Pattern BLOCK = Pattern.compile("(?ms)^```.*?^```$");
 
     private static final Pattern CODE = Pattern.compile("`[^`\\n]+`");
 
-    /** Of a text or of an image; a link around an image is found twice, as its two. */
+    /** A link or an image; a link around an image has two matches. */
     private static final Pattern LINK = Pattern.compile("]\\(([^()\\s]+)(?: \"[^\"]*\")?\\)");
 
-    /** Where a text or an image has a target, whatever that is. */
+    /** The start of any target, also of one that LINK does not match. */
     private static final Pattern TARGET = Pattern.compile("]\\(");
 
     private static final Pattern IMAGE = Pattern.compile("(?:src|srcset|href)=\"([^\"]+)\"");
@@ -48,7 +48,7 @@ class LinksTest {
     private final Map<Path, Set<String>> anchors = new HashMap<>();
 
     @TestFactory
-    Stream<DynamicTest> whatAPageLinksToIsThere() throws IOException {
+    Stream<DynamicTest> linksOnPagesResolve() throws IOException {
         List<Path> pages = Snippets.pages();
         assertThat(pages).hasSizeGreaterThan(30);
         return pages.stream()
@@ -56,7 +56,7 @@ class LinksTest {
     }
 
     @Test
-    void pagesThatAreNamedInSourcesAreThere() throws IOException {
+    void pagesNamedInSourcesExist() throws IOException {
         Set<String> named = new TreeSet<>();
         for (Path source : sources()) {
             IN_SOURCE
@@ -71,9 +71,9 @@ class LinksTest {
         }
     }
 
-    /** Who reads the architecture looks for what it names. */
+    /** Readers of the architecture search for the classes that it names. */
     @Test
-    void classesThatTheArchitectureNamesAreThere() throws IOException {
+    void classesNamedInTheArchitectureExist() throws IOException {
         Set<String> classes = new HashSet<>();
         sources().forEach(file -> classes.add(file.getFileName().toString().replace(".java", "")));
         List<String> named = CLASS.matcher(Files.readString(ROOT.resolve("docs/architecture.md")))
@@ -85,7 +85,7 @@ class LinksTest {
     }
 
     @Test
-    void everyPageIsFoundFromTheFirst() throws IOException {
+    void everyPageIsReachableFromTheReadme() throws IOException {
         Set<Path> found = new HashSet<>();
         follow(ROOT.resolve("README.md"), found);
         Set<Path> pages = new HashSet<>(Snippets.pages());
@@ -93,7 +93,7 @@ class LinksTest {
         assertThat(found).containsAll(pages);
     }
 
-    /** So is a heading addressed where the pages are read. */
+    /** GitHub makes anchors of headings in this way. */
     @Test
     void anchorsAreMadeOfHeadings() {
         assertThat(anchorsOf("""
@@ -126,10 +126,10 @@ class LinksTest {
     private void assertLinksResolve(Path page) throws IOException {
         String text = prose(page);
         assertThat(BY_NAME.matcher(text).find())
-                .as("links by name, which this test does not follow")
+                .as("reference links, which this test does not follow")
                 .isFalse();
         assertThat(LINK.matcher(text).results().count())
-                .as("links that this test can read: no spaces, brackets or line ends in them")
+                .as("links that this test can parse: without spaces, parentheses or line breaks")
                 .isEqualTo(TARGET.matcher(text).results().count());
         for (String link : links(page)) {
             if (isElsewhere(link)) {
@@ -168,7 +168,7 @@ class LinksTest {
                 .toList();
     }
 
-    /** What is shown as code links to nothing. */
+    /** Replaces code, which contains no links. */
     private static String prose(Path page) throws IOException {
         return CODE.matcher(BLOCK.matcher(Files.readString(page)).replaceAll(""))
                 .replaceAll("code");

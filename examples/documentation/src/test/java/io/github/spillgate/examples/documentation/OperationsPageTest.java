@@ -16,7 +16,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** The page on operations shows the log lines that this project writes. */
+/** The log lines on the page on operations, which must match the sources. */
 class OperationsPageTest {
 
     private static final Pattern CODE = Pattern.compile("`([^`]+)`");
@@ -31,7 +31,7 @@ class OperationsPageTest {
     }
 
     @Test
-    void everyLogLineIsThere() throws IOException {
+    void everyLogLineIsOnThePage() throws IOException {
         int lines = 0;
         for (Matcher logged = LOGGED.matcher(sources()); logged.find(); lines++) {
             String longest = Arrays.stream(logged.group(1).split("\\{}", -1))
@@ -43,7 +43,7 @@ class OperationsPageTest {
     }
 
     @Test
-    void whatIsShownOfTheLogIsWritten() throws IOException {
+    void everyLogLineOnThePageIsInTheSources() throws IOException {
         String sources = sources();
         String table = page.substring(page.indexOf("\n## Logs"), page.indexOf("\n## Health"));
         List<String> lines = table.lines()
@@ -58,7 +58,7 @@ class OperationsPageTest {
         }
     }
 
-    /** What this project writes, without what a line end tears apart. */
+    /** Returns the sources, with concatenated texts joined. */
     private static String sources() throws IOException {
         List<Path> files = new ArrayList<>();
         for (String module : List.of("reactive-core", "webflux-adapter", "vertx-adapter")) {

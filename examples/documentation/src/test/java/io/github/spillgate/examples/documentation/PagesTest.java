@@ -18,13 +18,13 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
 /**
- * Pages are read as they are meant: tables are tables, blocks are blocks, and what is to be typed names what is there.
+ * The Markdown of the pages: tables are complete, blocks are recognized, and commands name existing modules and tests.
  */
 class PagesTest {
 
     private static final Pattern BLOCK = Pattern.compile("(?ms)^```.*?^```$");
 
-    /** Which no other test sees, nor tries. */
+    /** A block that the other tests do not recognize. */
     private static final Pattern OTHER_BLOCK = Pattern.compile("(?m)^(?:[ \\t]+```|[ \\t]*~~~).*$");
 
     private static final Pattern COLUMN = Pattern.compile("(?<!\\\\)\\|");
@@ -40,7 +40,7 @@ class PagesTest {
     private static final Pattern EXECUTIONS = Pattern.compile("\\bmvn [^\\n`]*exec:java@(\\w+)");
 
     @TestFactory
-    Stream<DynamicTest> everyTableHasAHeadAndItsColumns() throws IOException {
+    Stream<DynamicTest> everyTableHasAHeadAndMatchingColumns() throws IOException {
         return Snippets.pages().stream()
                 .map(page -> DynamicTest.dynamicTest(ROOT.relativize(page).toString(), () -> assertTables(page)));
     }
@@ -68,7 +68,7 @@ class PagesTest {
     }
 
     @Test
-    void everyBlockBeginsAtTheMargin() throws IOException {
+    void everyBlockStartsAtTheMargin() throws IOException {
         for (Path page : Snippets.pages()) {
             assertThat(OTHER_BLOCK.matcher(Files.readString(page)).results().map(MatchResult::group))
                     .as(ROOT.relativize(page).toString())
@@ -77,7 +77,7 @@ class PagesTest {
     }
 
     @Test
-    void whatIsToBeTypedNamesWhatIsThere() throws IOException {
+    void commandsNameExistingModulesAndTests() throws IOException {
         Set<String> tests = new HashSet<>();
         StringBuilder poms = new StringBuilder();
         for (Path file : Snippets.files(ROOT)) {
@@ -97,7 +97,7 @@ class PagesTest {
         }
     }
 
-    /** What stands in commands of all pages, where several may stand with commas between them. */
+    /** Returns the names in the commands of all pages; a command may list several, separated by commas. */
     private static Set<String> typed(Pattern pattern) throws IOException {
         Set<String> typed = new HashSet<>();
         for (Path page : Snippets.pages()) {

@@ -33,18 +33,18 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.scheduler.Schedulers;
 
-/** The page of options states the defaults of the code, and the README the speed that was measured. */
+/** The defaults on the page of options, and the measured figures of the README. */
 class ReadmeFiguresTest {
 
     private static final Pattern OPTION = Pattern.compile("(?m)^\\| [^|]*\\.(\\w+)\\(…\\)` \\| ([^|]+) \\| ");
 
-    /** The works of the README, as the page of all figures calls them. */
+    /** The workloads of the README, by their names on the page of all figures. */
     private static final Map<String, String> WORKS = Map.of(
             "10,000 keys, all allowed", "many-keys",
             "one hot key, allowed", "hot-key",
             "one hot key, denied", "denied");
 
-    /** On one hot key Bucket4j is meant to be used with its batching. */
+    /** Bucket4j without batching is not compared on one hot key. */
     private static final String NOT_COMPARED = "–";
 
     private static final Map<String, String> PEERS = Map.of(
@@ -61,7 +61,7 @@ class ReadmeFiguresTest {
     }
 
     @Test
-    void defaultsAreThoseThatHoldIfNothingIsSet() throws IOException {
+    void thePageOfOptionsStatesTheDefaultsOfTheCode() throws IOException {
         Map<String, String> stated = new TreeMap<>();
         Matcher option = OPTION.matcher(Files.readString(ROOT.resolve("docs/options.md")));
         while (option.find()) {
@@ -132,7 +132,7 @@ class ReadmeFiguresTest {
     }
 
     @Test
-    void howFastItIsWasMeasured() throws IOException {
+    void theReadmeStatesTheMeasuredSpeed() throws IOException {
         Rounds rounds = Rounds.read();
         List<List<String>> table = rows(part(readme, "**Speed**", "\n!["));
         List<String> peers = table.get(0);
@@ -163,7 +163,7 @@ class ReadmeFiguresTest {
                         + " times with one");
     }
 
-    /** Few at a time were measured in a run of their own, of which the page has the table. */
+    /** Few decisions in flight were measured in a separate run; its table is on the page. */
     private static String timesEvalsha(String work) throws IOException {
         String page = Files.readString(ROOT.resolve("docs/benchmarks.md"));
         return rows(part(page, "\n### " + work + "\n", "\n#")).stream()
@@ -173,9 +173,9 @@ class ReadmeFiguresTest {
                 .orElseThrow();
     }
 
-    /** The page compares all with one of them only; those figures are of the same rounds. */
+    /** The page compares all contenders with only one; its figures must be of the same rounds. */
     @Test
-    void thePageOfAllFiguresIsOfTheSameRounds() throws IOException {
+    void thePageOfAllFiguresMatchesTheRounds() throws IOException {
         String page = Files.readString(ROOT.resolve("docs/benchmarks.md"));
         Rounds rounds = Rounds.read();
         for (String work : WORKS.values()) {
@@ -193,7 +193,7 @@ class ReadmeFiguresTest {
     /**
      * Every slice of the run.
      *
-     * @param decisions a second in each round, by work and contender
+     * @param decisions the decisions a second in each round, by workload and contender
      */
     private record Rounds(Map<String, List<BigDecimal>> decisions) {
 
@@ -227,7 +227,7 @@ class ReadmeFiguresTest {
             return middle(ratios);
         }
 
-        /** To two figures. */
+        /** Rounds to two significant digits. */
         String times(String work, String contender, String other) {
             BigDecimal rounded = ratio(work, contender, other).round(new MathContext(2, RoundingMode.HALF_UP));
             return String.format(Locale.ROOT, "%,." + Math.max(0, rounded.scale()) + "f", rounded);
@@ -242,7 +242,7 @@ class ReadmeFiguresTest {
         }
     }
 
-    /** The cells of a table, its head first, without the line below that. */
+    /** Returns the cells of a table with its head, without the delimiter row. */
     private static List<List<String>> rows(String text) {
         return text.lines()
                 .filter(line -> line.startsWith("| "))
@@ -267,7 +267,7 @@ class ReadmeFiguresTest {
         return duration.toMillis() % 1_000 == 0 ? duration.toSeconds() + " s" : duration.toMillis() + " ms";
     }
 
-    /** What is in these fields, each within the one before: no builder tells what it takes by itself. */
+    /** Reads nested fields, because builders do not expose their defaults. */
     private static Object in(Object object, String... fields) {
         Object found = object;
         try {
@@ -277,7 +277,7 @@ class ReadmeFiguresTest {
                 found = field.get(found);
             }
         } catch (ReflectiveOperationException e) {
-            throw new LinkageError("nothing is called so any more in " + object, e);
+            throw new LinkageError("a field was renamed in " + object, e);
         }
         return found;
     }

@@ -31,7 +31,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import reactor.core.publisher.Mono;
 
-/** The README and the page on pipelines, run on a real Redis; and the page of options, which must list them all. */
+/** The README and the page on pipelines, run on a real Redis; and the page of options, which must list every option. */
 class ReadmeTest {
 
     private static final Path README = Snippets.ROOT.resolve("README.md");
@@ -40,7 +40,7 @@ class ReadmeTest {
 
     private static final Duration PATIENCE = Duration.ofSeconds(30);
 
-    /** The pipeline; each part of it is asked once. */
+    /** The pipeline; the test runs each part once. */
     private static final String PIPELINE = """
             import io.github.spillgate.*;
             import java.time.*;
@@ -87,7 +87,7 @@ class ReadmeTest {
         client.shutdown(Duration.ZERO, Duration.ofSeconds(5));
     }
 
-    /** A busy machine meets the deadline that is put in; nothing else differs from the page. */
+    /** The code of the page, with a longer deadline for a busy machine. */
     @Test
     @SuppressWarnings("unchecked")
     void theGreeterGreetsOneHundredAndTwentyTimesAMinute() throws Exception {
@@ -117,7 +117,7 @@ class ReadmeTest {
 
     @Test
     @SuppressWarnings("unchecked")
-    void thePipelineAsksWaitsSlowsAndTakesSeveralKeysAtOnce() throws Exception {
+    void thePipelineAcquiresWaitsThrottlesAndChargesSeveralKeys() throws Exception {
         String snippet = Snippets.of(PIPELINES, "java").get(1);
         RateLimiter limiter = RateLimiter.builder("readme-" + System.nanoTime())
                 .store(RedisStore.create(client))
@@ -159,7 +159,7 @@ class ReadmeTest {
     }
 
     @Test
-    void everyOptionIsNamed() throws IOException {
+    void everyOptionIsListed() throws IOException {
         String options = Files.readString(OPTIONS);
         for (Class<?> builder :
                 List.of(RateLimiter.Builder.class, RedisStore.Builder.class, ResilientStore.Builder.class)) {
@@ -180,7 +180,7 @@ class ReadmeTest {
     /** Compiles the class, and calls its constructor. */
     private Object newInstance(String type, String source, Class<?> parameter, Object argument) throws Exception {
         Snippets.assertCompiles(type, source, temp);
-        // Not closed: what it has loaded is still used.
+        // Not closed, because its classes are still in use.
         URLClassLoader loader =
                 new URLClassLoader(new URL[] {temp.toUri().toURL()}, getClass().getClassLoader());
         Class<?> compiled = loader.loadClass(type);

@@ -33,12 +33,12 @@ import org.w3c.dom.Node;
 import org.w3c.dom.NodeList;
 import org.xml.sax.InputSource;
 
-/** What the documentation shows compiles, and what it says of limits is so. */
+/** The code blocks of the documentation, which must compile, and its texts of limits, which must parse. */
 class SnippetsTest {
 
     /**
-     * What is tried: here, or in the module that the kind names; what is a part of a test; and what shows only what is
-     * typed, sent or printed.
+     * The kinds of blocks: tested here or in the module that the kind names, copied from a test, or showing only input
+     * and output.
      */
     private static final Set<String> KINDS =
             Set.of("java", "kotlin", "java webflux", "java vertx", "java tested", "yaml", "json", "xml", "sh", "text");
@@ -49,7 +49,7 @@ class SnippetsTest {
 
     private static final Pattern TEXT = Pattern.compile("`([0-9]+/[0-9]*[a-z]+( [^`]+)?)`");
 
-    /** What the snippets take for granted. */
+    /** The context of snippets. */
     private static final String AROUND = """
             import static org.assertj.core.api.Assertions.assertThat;
 
@@ -177,7 +177,7 @@ class SnippetsTest {
             }
             """;
 
-    /** What the snippets in Kotlin take for granted. */
+    /** The context of snippets in Kotlin. */
     private static final String KOTLIN_AROUND = """
             import io.github.spillgate.*
             import java.time.Duration
@@ -215,7 +215,7 @@ class SnippetsTest {
     }
 
     @TestFactory
-    Stream<DynamicTest> whatThePageOfTestsShowsPasses() throws IOException {
+    Stream<DynamicTest> snippetsOfThePageOnTestingPass() throws IOException {
         List<DynamicTest> tests = new ArrayList<>();
         for (Snippet snippet : Snippets.all("java")) {
             if (snippet.page().endsWith("docs/testing.md")
@@ -237,11 +237,9 @@ class SnippetsTest {
         ((Runnable) constructor.newInstance()).run();
     }
 
-    /**
-     * A dependency, or each one of a whole POM, is an artifact of this build or has the version that this build uses.
-     */
+    /** Each dependency in a snippet must be an artifact of this build, or have the version that this build uses. */
     @TestFactory
-    Stream<DynamicTest> dependenciesAreOfThisBuild() throws Exception {
+    Stream<DynamicTest> dependenciesMatchThisBuild() throws Exception {
         String pom = Files.readString(ROOT.resolve("pom.xml"));
         Element parent = xml(pom);
         String group = text(parent, "groupId");
@@ -272,7 +270,7 @@ class SnippetsTest {
                 }));
     }
 
-    /** Returns an element, and those in it, that have a version of their own. */
+    /** Returns the elements with a version: this element and its descendants. */
     private static List<Element> withVersion(Element root) {
         List<Element> found = new ArrayList<>();
         NodeList versions = root.getElementsByTagName("version");
@@ -289,7 +287,7 @@ class SnippetsTest {
                 .getDocumentElement();
     }
 
-    /** What stands directly in it, and not in something else that does. */
+    /** Returns the text of a direct child. */
     private static String text(Element element, String name) {
         for (Node child = element.getFirstChild(); child != null; child = child.getNextSibling()) {
             if (child.getNodeName().equals(name)) {
@@ -300,14 +298,14 @@ class SnippetsTest {
     }
 
     @Test
-    void everyBlockIsOfAKindThatIsTried() throws IOException {
+    void everyBlockHasAKnownKind() throws IOException {
         for (Snippet snippet : Snippets.all()) {
             assertThat(KINDS).as(snippet.place()).contains(snippet.kind());
         }
     }
 
     @Test
-    void whoContributesIsToldOfEveryKind() throws IOException {
+    void theContributingPageListsEveryKind() throws IOException {
         List<String> rows = Files.readString(ROOT.resolve("docs/CONTRIBUTING.md"))
                 .lines()
                 .filter(line -> line.startsWith("| `"))
@@ -316,9 +314,9 @@ class SnippetsTest {
         assertThat(KINDS).allSatisfy(kind -> assertThat(rows).anyMatch(row -> row.contains("`" + kind + "`")));
     }
 
-    /** It is compiled and run there; and who changes it there sees that a page shows it. */
+    /** The source is compiled and tested there, and names the page, so that a change is not missed. */
     @TestFactory
-    Stream<DynamicTest> whatIsShownAsTestedStandsInATest() throws IOException {
+    Stream<DynamicTest> testedSnippetsAreInASource() throws IOException {
         List<DynamicTest> tests = new ArrayList<>();
         for (Snippet snippet : Snippets.all("java tested")) {
             String named = ROOT.relativize(snippet.page().toAbsolutePath().normalize())
@@ -334,7 +332,7 @@ class SnippetsTest {
         return tests.stream();
     }
 
-    /** Kotlin's compiler takes longer than all other checks of the pages together. */
+    /** Thorough, because the Kotlin compiler takes longer than all other checks of the pages together. */
     @Thorough
     @Test
     void kotlinInTheDocumentationCompiles() throws IOException {
@@ -347,7 +345,7 @@ class SnippetsTest {
     }
 
     @Test
-    void theLimitsOfTheirPageMeanWhatItSays() throws IOException {
+    void textsAndCodeOnThePageOfLimitsAreEqual() throws IOException {
         String page = Files.readString(ROOT.resolve("docs/limits.md"));
         List<String> texts = all(LIMIT, page, 1);
         List<String> codes = all(LIMIT, page, 2);
@@ -387,7 +385,7 @@ class SnippetsTest {
     }
 
     @Test
-    void theLimitsOfThePageOfChoiceAreLimits() throws IOException {
+    void limitsOnThePageOfAlgorithmsParse() throws IOException {
         List<String> texts = all(TEXT, Files.readString(ROOT.resolve("docs/algorithms.md")), 1);
         assertThat(texts).hasSizeGreaterThan(8);
         texts.forEach(text -> assertThat(Limit.parse(text)).hasToString(text.replace("10/s", "10/1s")));

@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What the formatter does not check in sources: the length of comments and texts, and the names of types. */
+/** Checks of sources that the formatter does not make: the length of comments and texts, and the names of types. */
 class SourcesTest {
 
     private static final int LONGEST_LINE = 120;
@@ -26,7 +26,7 @@ class SourcesTest {
     private static final Pattern COMMENT = Pattern.compile("/\\*.*?\\*/|//[^\\n]*", Pattern.DOTALL);
     private static final Pattern TYPE = Pattern.compile("\\b(?:class|interface|enum|record)\\s+([A-Z]\\w*)");
 
-    /** A nested builder is called so everywhere. */
+    /** The name of every nested builder. */
     private static final Set<String> SHARED = Set.of("Builder");
 
     @Test

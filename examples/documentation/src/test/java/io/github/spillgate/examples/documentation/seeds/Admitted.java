@@ -3,7 +3,7 @@ package io.github.spillgate.examples.documentation.seeds;
 import java.util.ArrayList;
 import java.util.List;
 
-/** When requests were admitted; what it says of windows it has found by counting in each of them. In order. */
+/** The instants of admitted requests, in order. Counts each window by brute force. */
 final class Admitted {
 
     private final List<Long> instants = new ArrayList<>();
@@ -19,8 +19,8 @@ final class Admitted {
     }
 
     /**
-     * The most that any window of so long holds. An instant is a whole millisecond that has begun, so two of them that
-     * are one window apart may have been less than that: both ends belong to the window.
+     * Returns the largest number in any window of this length. An instant is rounded down to a millisecond, so two
+     * instants one window apart may have been closer: both ends belong to the window.
      */
     int mostIn(long window) {
         int most = 0;

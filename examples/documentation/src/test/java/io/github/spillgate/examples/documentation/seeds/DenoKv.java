@@ -5,15 +5,15 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The hourly counter on Deno KV: reads two hours, adds one to this hour whatever comes of it, and drops the request if
- * the estimate before it has reached the maximum. Reading and writing are two steps here as they are there.
+ * The hourly counter on Deno KV: reads two hours, always adds one to this hour, and drops the request if the estimate
+ * had reached the maximum before. Reading and writing are separate steps, as in the original.
  */
 final class DenoKv {
 
     static final long HOUR = 3_600_000;
     static final long MAXIMUM = 50;
 
-    /** Entries live for two hours, which is as long as anybody reads them; so here they stay. */
+    /** Never expires: the original keeps entries for two hours, and reads none later. */
     private final Map<String, Long> entries = new HashMap<>();
 
     boolean allows(String user, long now) {
@@ -29,7 +29,7 @@ final class DenoKv {
         return new Seen(key(user, hour), current, estimate);
     }
 
-    /** Counts the request, and returns whether it is let through. */
+    /** Counts the request, and returns whether it is admitted. */
     boolean writes(Seen seen) {
         if (seen.current == null) {
             entries.put(seen.key, 1L);
@@ -47,6 +47,6 @@ final class DenoKv {
         return user + " " + hour;
     }
 
-    /** What a request knows when it has read. */
+    /** The counts that a request has read. */
     record Seen(String key, @Nullable Long current, double estimate) {}
 }

@@ -8,7 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** The hourly counter on Deno KV, and the same system here. */
+/** The hourly counter on Deno KV, compared with the same limit here. */
 class DenoKvTest {
 
     private static final long HOUR = DenoKv.HOUR;
@@ -25,9 +25,9 @@ class DenoKvTest {
 
     private final DenoKv theirs = new DenoKv();
 
-    /** From the first denial on they cannot agree, because the original counts it. */
+    /** After the first denial they differ, because the original counts it. */
     @Test
-    void untilSomebodyIsDeniedBothSayTheSameButForAFractionOfARequest() {
+    void bothAgreeUntilTheFirstDenialExceptForAFractionOfARequest() {
         int both = 0;
         int denied = 0;
         int fractions = 0;
@@ -59,7 +59,7 @@ class DenoKvTest {
         assertThat(fractions).isGreaterThan(20);
     }
 
-    /** Also where the hits of the hour before have come evenly, as the estimate has it. */
+    /** Even if the hits of the previous hour were spread evenly, as the estimate assumes. */
     @Test
     void theFractionIsOneRequestTooMany() {
         Ours ours = new Ours(SAME);
@@ -84,7 +84,7 @@ class DenoKvTest {
     }
 
     @Test
-    void whoReadAtTheSameTimeAreAllLetThrough() {
+    void requestsThatReadConcurrentlyAreAllAdmitted() {
         for (int i = 0; i < 49; i++) {
             assertThat(theirs.allows(USER, START + i)).isTrue();
         }
@@ -106,7 +106,7 @@ class DenoKvTest {
     }
 
     @Test
-    void oursLetsExactlyOneThroughHoweverManyAskForTheLastPermitAtOnce() {
+    void oursAdmitsOneOfManyConcurrentRequestsForTheLastPermit() {
         try (Instances ours = new Instances(SAME)) {
             assertThat(ours.ask(USER, 49).isAllowed()).isTrue();
             assertThat(ours.allowed(USER, 64)).isEqualTo(1);
@@ -114,7 +114,7 @@ class DenoKvTest {
     }
 
     @Test
-    void whoAsksOnceAMinuteIsNeverLetThroughAgain() {
+    void aClientWithOneRequestAMinuteIsNeverAdmittedAgain() {
         Ours ours = new Ours(SAME);
         Admitted there = new Admitted();
         Admitted here = new Admitted();
@@ -126,9 +126,9 @@ class DenoKvTest {
         assertThat(here.total()).isGreaterThan(480);
     }
 
-    /** The same with {@code counting-denied}, where it is meant that denied requests count. */
+    /** Compared with {@code counting-denied}, which counts denied requests on purpose. */
     @Test
-    void whoLetsUpAfterManyDeniedRequestsWaitsAsIfHeHadFilledTheHourOnce() {
+    void afterManyDenialsOursWaitsAsAfterOneFullHour() {
         Ours ours = new Ours(SAME_COUNTING_DENIED);
         DenoKv early = new DenoKv();
         for (int i = 0; i < 1_000; i++) {
@@ -145,11 +145,10 @@ class DenoKvTest {
     }
 
     /**
-     * The estimate takes them for evenly spread, and so does ours: not so a log, or windows that do not turn on the
-     * hour.
+     * Both estimates assume an even spread. A log does not, and windows from the first hit do not start on the hour.
      */
     @Test
-    void aBurstJustBeforeTheHourFadesTooSoon() {
+    void aBurstJustBeforeTheHourFadesTooEarly() {
         assertThat(mostOfTwoBursts(theirs::allows)).isEqualTo(75);
         assertThat(mostOfTwoBursts(new Ours(SAME)::allows)).isEqualTo(75);
         assertThat(mostOfTwoBursts(new Ours(FROM_FIRST_HIT)::allows)).isEqualTo(50);
@@ -157,7 +156,7 @@ class DenoKvTest {
     }
 
     @Test
-    void theLogNeverAdmitsMoreThanItSaysInAnyHour() {
+    void theLogNeverExceedsTheLimitInAnyHour() {
         for (int seed = 0; seed < 50; seed++) {
             Ours ours = new Ours(EXACT);
             Admitted here = new Admitted();

@@ -4,12 +4,12 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * Sliding Window–Fixed Rate on memcached: fetches the counters of this bucket and of the one before, and increments
- * that of this one where the request fits. Fetching and incrementing are two steps here as they are there.
+ * Sliding Window–Fixed Rate on memcached: fetches the counters of this bucket and the previous one, and increments that
+ * of this one if the request fits. Fetching and incrementing are separate steps, as in the original.
  */
 final class FixedRate {
 
-    /** Buckets live for longer than anybody reads them; so here they stay. */
+    /** Never expires: in the original, buckets expire after their last read. */
     private final Map<Long, Long> buckets = new HashMap<>();
 
     private final long limit;
@@ -30,9 +30,9 @@ final class FixedRate {
         return new Fetched(bucket, buckets.getOrDefault(bucket - 1, 0L) * share + buckets.getOrDefault(bucket, 0L));
     }
 
-    /** Returns whether the request is let through. */
+    /** Returns whether the request is admitted. */
     boolean increments(Fetched fetched) {
-        // "351 which is less than 500" is read as: 500 fit.
+        // "351 which is less than 500" is taken to mean that 500 fit.
         if (fetched.total + 1 > limit) {
             return false;
         }
@@ -40,6 +40,6 @@ final class FixedRate {
         return true;
     }
 
-    /** The bucket that a request falls into, and how many are taken to have come in the window that ends with it. */
+    /** The bucket of a request, and the estimate for the window that ends with it. */
     record Fetched(long bucket, double total) {}
 }

@@ -8,7 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** Sliding Window–Fixed Rate on memcached, and the same system here. */
+/** Sliding Window–Fixed Rate on memcached, compared with the same limit here. */
 class FixedRateTest {
 
     private static final long SECOND = 1_000;
@@ -24,7 +24,7 @@ class FixedRateTest {
     private static final Limit API = PAGE.limit("500/1m counter aligned");
 
     @Test
-    void bothSayTheSameOfAnyTraffic() {
+    void bothAgreeOnAnyTraffic() {
         int allowed = 0;
         int denied = 0;
         for (Limit limit : List.of(API, SUSTAINED_SMALL, BURST.counter().alignedToClock())) {
@@ -77,7 +77,7 @@ class FixedRateTest {
     }
 
     @Test
-    void whoFetchAtTheSameTimeAreAllLetThrough() {
+    void requestsThatFetchConcurrentlyAreAllAdmitted() {
         FixedRate theirs = theirs(API);
         for (int i = 0; i < 499; i++) {
             assertThat(theirs.allows(START + i)).isTrue();
@@ -90,16 +90,16 @@ class FixedRateTest {
     }
 
     @Test
-    void oursLetsExactlyOneThroughHoweverManyAskForTheLastPermitAtOnce() {
+    void oursAdmitsOneOfManyConcurrentRequestsForTheLastPermit() {
         try (Instances ours = new Instances(SUSTAINED)) {
             assertThat(ours.ask(KEY, 2_999).isAllowed()).isTrue();
             assertThat(ours.allowed(KEY, 64)).isEqualTo(1);
         }
     }
 
-    /** Where the longer window is asked first, it is charged for what the shorter one denies. */
+    /** If the longer window is checked first, it is charged for requests that the shorter one denies. */
     @Test
-    void twoWindowsOneAfterTheOtherChargeForWhatIsDenied() {
+    void twoWindowsInSequenceChargeDeniedRequests() {
         FixedRate theirBurst = theirs(BURST);
         FixedRate theirSustained = theirs(SUSTAINED);
         Ours ours = new Ours(BURST, SUSTAINED);
@@ -131,9 +131,9 @@ class FixedRateTest {
         assertThat(admitted.mostIn(10 * MINUTE)).isEqualTo(3_000);
     }
 
-    /** The requests of the bucket before are taken for evenly spread; a log knows when they came. */
+    /** The estimate assumes that the previous bucket was spread evenly; a log knows the instants. */
     @Test
-    void aBurstAtTheEndOfABucketFadesTooSoon() {
+    void aBurstAtTheEndOfABucketFadesTooEarly() {
         FixedRate theirs = theirs(API);
         Ours ours = new Ours(API);
         Ours log = new Ours(Limit.perMinute(500));

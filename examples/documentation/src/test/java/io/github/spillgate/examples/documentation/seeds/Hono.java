@@ -13,9 +13,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * The middleware for Hono, on a real Redis: adds the request to a sorted set, removes what is older than the window,
- * counts, looks up the oldest, and sets the expiry, in one pipeline. A pipeline is no transaction, so here it is two
- * steps, between which somebody else's commands may come. The time is that of the instance which asks.
+ * The middleware for Hono, on a real Redis: in one pipeline, it adds the request to a sorted set, removes entries older
+ * than the window, counts, reads the oldest, and sets the expiry. A pipeline is no transaction, so here it is two
+ * steps, between which other commands may run. The time is that of the calling instance.
  */
 final class Hono {
 
@@ -38,7 +38,7 @@ final class Hono {
         this.window = window;
     }
 
-    /** Another instance of the service, which counts in the same sorted sets over a connection of its own. */
+    /** Returns another instance of the service, with its own connection and the same sorted sets. */
     Hono over(StatefulRedisConnection<String, String> connection) {
         return new Hono(connection, prefix, max, window);
     }
@@ -50,7 +50,7 @@ final class Hono {
         return answer;
     }
 
-    /** Returns when it has been added. */
+    /** Adds the request, and waits for the reply. */
     void adds(String address, long now) {
         get(add(address, now));
     }
@@ -91,6 +91,6 @@ final class Hono {
         return future.toCompletableFuture().join();
     }
 
-    /** What the client is told; the seconds only where it is turned away. */
+    /** The response to the client; the seconds are set only if the request is denied. */
     record Answer(boolean allowed, long retryAfterSeconds) {}
 }

@@ -18,7 +18,9 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
-/** The pipelined sorted set for Hono, on a real Redis at the instants of the test, and the same system here. */
+/**
+ * The pipelined sorted set for Hono, on a real Redis at the instants of the test, compared with the same limit here.
+ */
 class HonoTest {
 
     private static final long SECOND = 1_000;
@@ -49,11 +51,10 @@ class HonoTest {
     }
 
     /**
-     * With a window that is a millisecond shorter, for theirs ends at the beginning of a millisecond and ours at its
-     * end.
+     * Ours has a window one millisecond shorter, because theirs ends at the start of a millisecond and ours at its end.
      */
     @Test
-    void countingDeniedBothSayTheSameOfAnyTraffic() {
+    void bothAgreeOnAnyTrafficIfOursCountsDeniedRequests() {
         Limit shorter = Limit.of(SAME.permits(), SAME.window().minusMillis(1)).countingDenied();
         int allowed = 0;
         int denied = 0;
@@ -74,7 +75,7 @@ class HonoTest {
     }
 
     @Test
-    void aWindowOfTheirsIsAMillisecondShorterThanItSays() {
+    void theirWindowIsOneMillisecondTooShort() {
         Ours ours = new Ours(LIMIT);
         Admitted there = new Admitted();
         Admitted here = new Admitted();
@@ -104,9 +105,9 @@ class HonoTest {
         }
     }
 
-    /** Who is told to come back is counted when he does, and so is told again. */
+    /** A retry after the delay is counted too, so it is denied again. */
     @Test
-    void whoObeysRetryAfterNeverComesInAgain() {
+    void aClientThatObeysRetryAfterIsNeverAdmittedAgain() {
         Ours ours = new Ours(LIMIT);
         long now = START;
         for (int i = 0; i < 14; i++, now += SECOND) {
@@ -129,7 +130,7 @@ class HonoTest {
     }
 
     @Test
-    void whoDoesNotLetUpNeverComesInAgain() {
+    void aClientWithSteadyRequestsIsNeverAdmittedAgain() {
         Ours ours = new Ours(LIMIT);
         Ours countingDenied = new Ours(SAME);
         Admitted there = new Admitted();
@@ -146,7 +147,7 @@ class HonoTest {
     }
 
     @Test
-    void twoWhoComeAtOnceForTheLastPlaceAreBothTurnedAway() {
+    void twoConcurrentRequestsForTheLastPermitAreBothDenied() {
         Hono other = theirs.over(another);
         LongStream.range(0, 9).forEach(i -> theirs.ask(IP, START + i));
         theirs.adds(IP, START + 9);
@@ -156,16 +157,16 @@ class HonoTest {
     }
 
     @Test
-    void oursGivesTheLastPlaceToOneOfThem() {
+    void oursAdmitsOneOfManyConcurrentRequestsForTheLastPermit() {
         try (Instances ours = new Instances(LIMIT)) {
             assertThat(ours.ask(IP, 9).isAllowed()).isTrue();
             assertThat(ours.allowed(IP, 64)).isEqualTo(1);
         }
     }
 
-    /** Ours asks Redis for the time, in the script that decides: there is none to get wrong. */
+    /** Ours reads the time of Redis in the script, so the clocks of instances do not matter. */
     @Test
-    void anInstanceWhoseClockIsAheadForgetsWhatTheOthersHaveAdmitted() {
+    void anInstanceWithAFastClockForgetsRequestsOfOthers() {
         int admitted = 0;
         for (int i = 0; i < 10; i++) {
             admitted += theirs.ask(IP, START + i).allowed() ? 1 : 0;
@@ -179,9 +180,9 @@ class HonoTest {
         }
     }
 
-    /** A proxy that appends to the header keeps what the client has sent, in front. */
+    /** A proxy appends to the header, after the value that the client sent. */
     @Test
-    void whoWritesTheHeaderHimselfIsSomebodyElseEachTime() {
+    void aClientThatForgesTheHeaderIsANewClientEachTime() {
         ClientAddress ours = ClientAddress.ofXForwardedFor("10.0.0.0/8");
         Set<String> there = new HashSet<>();
         Set<String> here = new HashSet<>();

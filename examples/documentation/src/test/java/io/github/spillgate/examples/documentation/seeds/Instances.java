@@ -14,7 +14,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import reactor.core.publisher.Flux;
 
-/** Eight instances of a service with our limiter on one real Redis, and many who ask them at once. */
+/** Eight instances of a service with our limiter on one real Redis, for concurrent requests. */
 final class Instances implements AutoCloseable {
 
     private static final AtomicInteger NUMBER = new AtomicInteger();
@@ -25,8 +25,7 @@ final class Instances implements AutoCloseable {
     private final List<RateLimiter> limiters;
 
     Instances(Limit limit) {
-        // Unprotected, so that a slow machine makes the test slow and not wrong; without the shortcut, so that all ask
-        // Redis.
+        // Unprotected, so that a slow machine causes no fallback; without cached denials, so that Redis decides all.
         limiters = IntStream.range(0, 8)
                 .mapToObj(i -> RateLimiter.builder("seeds")
                         .store(new Unprotected(
@@ -41,7 +40,7 @@ final class Instances implements AutoCloseable {
         return limiters.get(0).tryAcquire(key, permits).block();
     }
 
-    /** How many of so many requests at once are allowed. */
+    /** Sends concurrent requests, and returns how many are allowed. */
     long allowed(String key, int requests) {
         return Flux.range(0, requests)
                 .flatMap(i -> limiters.get(i % limiters.size()).tryAcquire(key), requests)
@@ -50,7 +49,7 @@ final class Instances implements AutoCloseable {
                 .block();
     }
 
-    /** What the only count that there is takes of Redis, in bytes. */
+    /** Returns the memory of the only count in Redis, in bytes. */
     long memory() {
         List<String> keys = connection.sync().keys(namespace + ":*");
         if (keys.size() != 1) {

@@ -8,8 +8,8 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.ManualClock;
 
 /**
- * Our limiter at the instants that a test gives, in this process; the contract of stores holds it equal to the one in
- * Redis.
+ * Our limiter on the local store, at the instants of a test. The contract tests of stores show that Redis decides the
+ * same.
  */
 final class Ours {
 

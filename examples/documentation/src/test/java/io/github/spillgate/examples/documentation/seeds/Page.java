@@ -8,7 +8,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
 
-/** A page of docs/seeds: tests take their limits from it, so that it is what it shows that is compared. */
+/** A page of docs/seeds. Tests take their limits from the page, so that they compare what it shows. */
 final class Page {
 
     private final Path path;
@@ -21,7 +21,7 @@ final class Page {
         return new Page(Snippets.ROOT.resolve("docs/seeds").resolve(name));
     }
 
-    /** The limit of this text, which stands in the settings or the code of the page. */
+    /** Returns the limit of this text, which must be in the settings or the code of the page. */
     Limit limit(String text) {
         assertThat(shown()).as(path.toString()).containsPattern("[\" ]\\Q" + text + "\\E[\",\\n]");
         return Limit.parse(text);

@@ -4,8 +4,8 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * The sliding window of pg-ratelimit: one row for each key, made where it is missing, locked, read, and written where
- * the request is allowed. The lock makes it one step, and so it is one here. The time is that of whoever asks.
+ * The sliding window of pg-ratelimit: one row for each key, inserted if missing, locked, read, and written if the
+ * request is allowed. The lock makes this atomic, so it is one step here. The time is that of the caller.
  */
 final class PgRatelimit {
 

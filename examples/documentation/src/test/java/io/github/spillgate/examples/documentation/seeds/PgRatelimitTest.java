@@ -9,7 +9,7 @@ import java.time.Duration;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 
-/** The sliding window of pg-ratelimit, with costs, and the same system here. */
+/** The sliding window of pg-ratelimit, with costs, compared with the same limit here. */
 class PgRatelimitTest {
 
     private static final long SECOND = 1_000;
@@ -24,7 +24,7 @@ class PgRatelimitTest {
     private final PgRatelimit theirs = new PgRatelimit(SAME.permits(), WINDOW);
 
     @Test
-    void bothSayTheSameOfAnyTrafficWithAnyCostThatCanFit() {
+    void bothAgreeOnAnyTrafficWithAnyCostUpToTheLimit() {
         int allowed = 0;
         int denied = 0;
         for (int seed = 0; seed < 200; seed++) {
@@ -52,7 +52,7 @@ class PgRatelimitTest {
         long third = START + WINDOW + 3 * WINDOW / 10;
         assertThat(ten.allows(KEY, 8, START)).isTrue();
         assertThat(ours.ask(START, Charge.of(KEY).permits(8)).isAllowed()).isTrue();
-        // 8 × 0.7 + 3 + 1 is 9.6, and one more is too many.
+        // 8 × 0.7 + 3 + 1 is 9.6, and one more would exceed the limit.
         for (int i = 0; i < 5; i++) {
             boolean fits = i < 4;
             assertThat(ten.allows(KEY, 1, third)).isEqualTo(fits);
@@ -62,7 +62,7 @@ class PgRatelimitTest {
 
     /** 99 × (1 − 20/60) + 33 + 1 is 100, but not in doubles. */
     @Test
-    void whatJustFitsIsDeniedWhereTheWeightIsRounded() {
+    void aRequestThatJustFitsIsDeniedByRounding() {
         PgRatelimit hundred = new PgRatelimit(100, 60 * SECOND);
         Ours ours = new Ours(Limit.perMinute(100).counter());
         long third = START + 80 * SECOND;
@@ -75,12 +75,9 @@ class PgRatelimitTest {
         assertThat(ours.allows(KEY, third)).isFalse();
     }
 
-    /**
-     * A row is made for it before it is looked at; so who asks for what never fits sets the beginning of his window,
-     * for nothing.
-     */
+    /** The row is inserted before the check, so a request above the limit starts a window without a charge. */
     @Test
-    void aRequestThatNeverFitsBeginsAWindow() {
+    void aRequestAboveTheLimitStartsAWindow() {
         Ours ours = new Ours(SAME);
         assertThat(theirs.allows(KEY, 51, START)).isFalse();
         Decision never = ours.ask(START, Charge.of(KEY).permits(51));
@@ -99,11 +96,11 @@ class PgRatelimitTest {
     }
 
     /**
-     * One request at the right time makes the window end after the burst; the estimate takes the burst for evenly
-     * spread.
+     * One request at the right time makes the window end after the burst; the estimate assumes that the burst was
+     * spread evenly.
      */
     @Test
-    void aBurstAtTheEndOfAWindowFadesTooSoon() {
+    void aBurstAtTheEndOfAWindowFadesTooEarly() {
         Ours ours = new Ours(SAME);
         Ours log = new Ours(EXACT);
         Admitted there = new Admitted();
@@ -122,7 +119,7 @@ class PgRatelimitTest {
     }
 
     @Test
-    void theLogNeverAdmitsMoreThanItSaysInAnyWindow() {
+    void theLogNeverExceedsTheLimitInAnyWindow() {
         for (int seed = 0; seed < 50; seed++) {
             Ours ours = new Ours(EXACT);
             Admitted here = new Admitted();
@@ -134,15 +131,15 @@ class PgRatelimitTest {
     }
 
     @Test
-    void whoseClockIsTwoWindowsAheadBeginsAnewAndLocksTheOthersOut() {
+    void aCallerWithAFastClockResetsTheWindowAndLocksOutOthers() {
         assertThat(theirs.allows(KEY, 50, START)).isTrue();
         assertThat(theirs.allows(KEY, 50, START + 3_600 * SECOND)).isTrue();
         assertThat(theirs.allows(KEY, 1, START + 3_000 * SECOND)).isFalse();
     }
 
-    /** Ours has one clock, Redis's; where that steps back, what lies ahead is taken as if it had been now. */
+    /** Ours uses only the clock of Redis. If it steps back, later hits count as of now. */
     @Test
-    void aClockThatStepsBackByAnHourLocksOutForAnHour() {
+    void aClockThatStepsBackAnHourLocksOutTheirClientsForAnHour() {
         Ours ours = new Ours(SAME);
         long before = START - 3_600 * SECOND;
         assertThat(theirs.allows(KEY, 50, START)).isTrue();

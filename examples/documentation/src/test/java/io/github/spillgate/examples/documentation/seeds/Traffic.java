@@ -4,18 +4,18 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 
-/** Instants at which somebody asks: by chance, but often at those where windows begin and end. */
+/** Random instants of requests, often exactly where windows begin and end. */
 final class Traffic {
 
-    /** An ordinary day, at its beginning. */
+    /** The start of an ordinary day. */
     static final long START = 1_790_035_200_000L;
 
     private Traffic() {}
 
     /**
-     * So many instants, at which a limit of so many permits in a window so long is now exceeded and now not: bursts,
-     * requests one after another, pauses of one to three windows, and often just when an earlier request is a window
-     * old, or when the share of a permit has passed. No two are the same where that is asked for.
+     * Returns instants at which a limit is sometimes exceeded and sometimes not: bursts, single requests, and pauses of
+     * one to three windows. Many lie exactly one window after an earlier request, or one permit interval after the
+     * previous one. All are distinct if requested.
      */
     static List<Long> of(long seed, int requests, long window, long permits, boolean apart) {
         Random random = new Random(seed);

@@ -9,8 +9,8 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * The limiter of vatnode.dev, on a real Redis: a script that removes what is older than the window, counts, and adds
- * the request if it fits. The time is that of the instance which asks.
+ * The limiter of vatnode.dev, on a real Redis: a script that removes entries older than the window, counts, and adds
+ * the request if it fits. The time is that of the calling instance.
  */
 final class Vatnode {
 
@@ -40,7 +40,7 @@ final class Vatnode {
         return new Vatnode(connection, "ARGV[1] .. '-' .. math.random(1000000)");
     }
 
-    /** As it was at first, without anything random in the member. */
+    /** Returns the first version, without a random part in the member. */
     static Vatnode inItsFirstVersion(StatefulRedisConnection<String, String> connection) {
         return new Vatnode(connection, "ARGV[1]");
     }
@@ -72,7 +72,7 @@ final class Vatnode {
         return connection.sync().memoryUsage(prefix + key);
     }
 
-    /** What the client is told: when the limit is reset, in seconds, is when a window that begins now ends. */
+    /** The response to the client. The reset, in seconds, is the end of a window that would begin now. */
     record Answer(boolean allowed, long remaining, long resetAt, long retryAfterSeconds) {
 
         static Answer of(boolean allowed, long remaining, long window, long now) {

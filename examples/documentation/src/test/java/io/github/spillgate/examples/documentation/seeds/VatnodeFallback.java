@@ -7,8 +7,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What decides in an instance of vatnode.dev while Redis does not: the instants of each key in a map, tidied up every
- * five minutes.
+ * The fallback of vatnode.dev during an outage of Redis: the instants of each key in a map, cleaned up every five
+ * minutes.
  */
 final class VatnodeFallback {
 
@@ -27,7 +27,7 @@ final class VatnodeFallback {
         return true;
     }
 
-    /** Keeps what is less than ten minutes old, whatever the window. */
+    /** Removes instants older than ten minutes, whatever the window. */
     void tidyUp(long now) {
         store.values().forEach(instants -> instants.removeIf(at -> at <= now - KEPT));
         store.values().removeIf(List::isEmpty);

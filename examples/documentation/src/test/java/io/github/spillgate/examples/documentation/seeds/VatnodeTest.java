@@ -32,7 +32,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Flux;
 
-/** The limiter of vatnode.dev, on a real Redis at the instants of the test, and the same system here. */
+/** The limiter of vatnode.dev, on a real Redis at the instants of the test, compared with the same limits here. */
 class VatnodeTest {
 
     private static final long SECOND = 1_000;
@@ -65,11 +65,10 @@ class VatnodeTest {
     // The script
 
     /**
-     * With a window that is a millisecond shorter, for theirs ends at the beginning of a millisecond and ours at its
-     * end.
+     * Ours has a window one millisecond shorter, because theirs ends at the start of a millisecond and ours at its end.
      */
     @Test
-    void bothSayTheSameAndLeaveTheSameWhereNoTwoRequestsMeetInAMillisecond() {
+    void bothAgreeIfNoTwoRequestsShareAMillisecond() {
         int allowed = 0;
         int denied = 0;
         for (int seed = 0; seed < 16; seed++) {
@@ -90,18 +89,16 @@ class VatnodeTest {
     }
 
     @Test
-    void requestsThatMeetInAMillisecondWereCountedAsOne() {
+    void requestsOfOneMillisecondWereCountedAsOne() {
         Vatnode first = Vatnode.inItsFirstVersion(connection);
         assertThat(atOnce(first, ENDPOINT)).isEqualTo(100);
         assertThat(first.stored(KEY)).isEqualTo(1);
         assertThat(oursAtOnce(ENDPOINT)).isEqualTo(30);
     }
 
-    /**
-     * Up to Redis 6.2, each script begins with the same random number: then they are counted as one with it as well.
-     */
+    /** Up to Redis 6.2, each script starts with the same random number, so the random part does not help. */
     @Test
-    void requestsThatMeetInAMillisecondAreStillCountedAsOneOnRedis6() {
+    void requestsOfOneMillisecondAreStillCountedAsOneOnRedis6() {
         for (RedisForTests redis : RedisForTests.all()) {
             RedisClient client = RedisClient.create(redis.uri());
             try {
@@ -117,7 +114,7 @@ class VatnodeTest {
                     assertThat(admitted).as(redis.name()).isEqualTo(100);
                     assertThat(vatnode.stored(KEY)).as(redis.name()).isEqualTo(1);
                 } else {
-                    // Two of them have the same one in a million times.
+                    // Two requests share a random number once in a million.
                     assertThat(admitted).as(redis.name()).isBetween(30L, 32L);
                 }
             } finally {
@@ -127,7 +124,7 @@ class VatnodeTest {
     }
 
     @Test
-    void aWindowOfTheirsIsAMillisecondShorterThanItSays() {
+    void theirWindowIsOneMillisecondTooShort() {
         Ours ours = new Ours(ENDPOINT);
         Admitted there = new Admitted();
         Admitted here = new Admitted();
@@ -142,9 +139,9 @@ class VatnodeTest {
         assertThat(here.mostIn(window)).isEqualTo(30);
     }
 
-    /** A free customer who has used up his day, a request every ten minutes, may go on when the first is a day old. */
+    /** A free customer with a request every ten minutes is allowed again when the first is one day old. */
     @Test
-    void whatIsToldOfTheResetIsAlwaysAWholeWindow() {
+    void theirResetIsAlwaysAWholeWindow() {
         Ours ours = new Ours(FREE);
         long now = START;
         for (int i = 0; i < 100; i++, now += 600 * SECOND) {
@@ -180,9 +177,11 @@ class VatnodeTest {
 
     // The tiers
 
-    /** Three verdicts, one after another, each charged before the next one denies; and each writes the same fields. */
+    /**
+     * Three decisions in sequence: earlier ones are charged although a later one denies, and all write the same fields.
+     */
     @Test
-    void whatTheLastTierDeniesTheOthersHaveCharged() {
+    void aDenialByTheLastTierIsChargedToTheOthers() {
         Ours ours = new Ours();
         Charge[] charges = {
             Charge.of("ip", ADDRESS), Charge.of("key", FREE.named("plan")), Charge.of("validate", ENDPOINT)
@@ -203,7 +202,7 @@ class VatnodeTest {
     }
 
     @Test
-    void theFieldsOfTheLastTierHideThatNothingIsLeftOfTheDay() {
+    void theFieldsOfTheLastTierHideAnExhaustedDay() {
         Ours ours = new Ours();
         Charge[] charges = {Charge.of("key", FREE), Charge.of("validate", ENDPOINT)};
         long told = 0;
@@ -219,9 +218,9 @@ class VatnodeTest {
         assertThat(decision.remaining()).isZero();
     }
 
-    /** The whole header is the key, so any other header is another client. */
+    /** The whole header is the key, so a different header is a different client. */
     @Test
-    void whoWritesTheHeaderHimselfIsSomebodyElseEachTime() {
+    void aClientThatForgesTheHeaderIsANewClientEachTime() {
         ClientAddress ours = ClientAddress.ofXForwardedFor("10.0.0.0/8");
         Set<String> here = new HashSet<>();
         int allowed = 0;
@@ -237,10 +236,10 @@ class VatnodeTest {
         assertThat(here).containsExactly("203.0.113.7");
     }
 
-    // While Redis is away
+    // During an outage of Redis
 
     @Test
-    void whoIsAtHisLimitBeginsAnewWhenRedisGoes() {
+    void anExhaustedClientGetsAFreshLimitWhenRedisStops() {
         try (Service service = new Service()) {
             assertThat(service.allowedByTheirs(100)).isEqualTo(100);
             assertThat(service.allowedByOurs(100)).isEqualTo(100);
@@ -251,7 +250,7 @@ class VatnodeTest {
     }
 
     @Test
-    void whatIsGrantedWhileRedisIsAwayIsForgottenWhenItIsBack() {
+    void permitsGrantedDuringAnOutageAreForgottenAfterIt() {
         try (Service service = new Service()) {
             service.redis.kill();
             assertThat(service.allowedByTheirs(100)).isEqualTo(100);
@@ -285,7 +284,7 @@ class VatnodeTest {
     }
 
     @Test
-    void fourInstancesGrantFourTimesTheLimitUnlessEachIsToldItsShare() {
+    void fourInstancesGrantFourTimesTheLimitUnlessSharesAreSet() {
         ManualClock clock = new ManualClock();
         int there = 0;
         int here = 0;
@@ -305,7 +304,7 @@ class VatnodeTest {
     }
 
     @Test
-    void itsMapGrowsWithEveryKeyThatComes() {
+    void theirMapGrowsWithEveryKey() {
         VatnodeFallback fallback = new VatnodeFallback();
         LocalStore store = LocalStore.bounded(1_000, new ManualClock());
         RateLimiter ours =
@@ -344,7 +343,7 @@ class VatnodeTest {
         return redis.eval("return math.random(1000000)", ScriptOutputType.INTEGER);
     }
 
-    /** What our count takes after so many requests of so many permits, each so much later than the one before. */
+    /** Returns the memory of our count after requests of {@code permits} each, {@code apart} from one another. */
     private static long memory(Limit limit, int requests, long permits, Duration apart) {
         int instances = 8;
         String namespace = "seeds-" + limit.algorithm() + "-" + System.nanoTime();
@@ -353,7 +352,7 @@ class VatnodeTest {
                 .mapToObj(i -> clock.ticking(client, namespace, apart))
                 .toList();
         try {
-            // Each asks for one after another, so that no two share a script.
+            // Each instance sends one request at a time, so that no two share a script call.
             Flux<Decision> all = Flux.merge(stores.stream()
                     .map(store -> {
                         RateLimiter ours = RateLimiter.builder("seeds")
@@ -373,7 +372,7 @@ class VatnodeTest {
         }
     }
 
-    /** Both limiters on a Redis that can be killed, and the in-memory fallback of each. */
+    /** Both limiters on a Redis that can be killed, each with its local fallback. */
     private static final class Service implements AutoCloseable {
 
         private final RedisForTests redis = RedisForTests.startOwn();
@@ -392,7 +391,7 @@ class VatnodeTest {
             ours = RateLimiter.builder("seeds")
                     .store(RedisStore.create(client))
                     .limit(FREE)
-                    // So that nothing falls back by chance.
+                    // A busy machine must not cause fallbacks.
                     .deadline(Duration.ofSeconds(5))
                     .build();
             await().until(() -> ours.peek(KEY).block().source() == Source.REDIS);

@@ -1,6 +1,4 @@
-/**
- * The five rate limiters that the project started from, as small models, and ours beside them under the same traffic.
- */
+/** Small models of the five rate limiters that this project started from, compared with ours under the same traffic. */
 @NullMarked
 package io.github.spillgate.examples.documentation.seeds;
 
