@@ -11,22 +11,22 @@ import java.util.Deque;
 import java.util.List;
 import java.util.stream.Collectors;
 
-/** What the command line asks for. */
+/** The parsed arguments of the command line. */
 record Arguments(boolean help, boolean quick, boolean memory, boolean simulate, Path out, List<Work> works, Pace pace) {
 
     static final String USAGE = """
             Usage: mvn -q -pl examples/benchmark -am test-compile exec:exec -Dexec.args="[options]"
 
-              --quick              fewer and shorter slices: within three minutes, for a first look
-              --only WORK[,WORK]   only these works, or kinds of works
-              --rounds N           how often everybody gets a turn, 1 to 100 (5; quick: 3)
-              --seconds S          how long a turn is measured, 0.01 to 60 (1; quick: 0.15)
-              --memory             instead of all that, what keys take of Redis's memory; in five minutes
-              --simulate           instead of all that, what each algorithm lets through, without Redis; in a minute
-              --out DIR            where results.csv, rounds.csv, nodes.csv, results.md and the charts go
-              --help               this text
+              --quick              fewer and shorter slices, in less than three minutes, for a first look
+              --only WORK[,WORK]   only these workloads, or kinds of workloads
+              --rounds N           how often each contender is measured, 1 to 100 (5; quick: 3)
+              --seconds S          the duration of a measurement, 0.01 to 60 (1; quick: 0.15)
+              --memory             measures the memory of keys in Redis instead, in five minutes
+              --simulate           simulates what each algorithm admits instead, without Redis, in a minute
+              --out DIR            the directory of results.csv, rounds.csv, nodes.csv, results.md and the charts
+              --help               prints this text
 
-            Works:
+            Workloads:
             """;
 
     private static final String OUT = "spillgate.benchmark.out";

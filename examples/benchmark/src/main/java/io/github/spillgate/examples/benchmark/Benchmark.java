@@ -14,8 +14,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Our limiter beside others, in one run, on one Redis that it starts itself. Figures move from machine to machine and
- * from minute to minute; what counts are ratios of one run, and their spread.
+ * Compares our limiter with others in one run, on one Redis that it starts. Figures vary between machines and minutes;
+ * only the ratios within one run, and their spread, are comparable.
  */
 public final class Benchmark {
 
@@ -91,7 +91,7 @@ public final class Benchmark {
             }
             report.write(head, results);
         }
-        out.printf("%nAll of it is in %s%n", asked.out().toAbsolutePath());
+        out.printf("%nWritten to %s%n", asked.out().toAbsolutePath());
     }
 
     private static String about(Arguments asked) {

@@ -25,9 +25,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * What keys take of a Redis's memory: a limiter takes permits, and Redis is asked what it has. By MEMORY USAGE, which
- * leaves the tables of keys and of their expiries out, and by how much more memory is used than before, which has all
- * of it in.
+ * Measures the memory of keys in Redis, after a limiter has taken permits: by MEMORY USAGE, which excludes the tables
+ * of keys and expiries, and by the growth of used memory, which includes everything.
  */
 final class Memory {
 
@@ -36,8 +35,7 @@ final class Memory {
     private static final int SETTLED_AT_ONCE = 64;
 
     /**
-     * With fewer, what Redis takes for connections and gives back, some ten thousand bytes, would be seen in the
-     * figures.
+     * With fewer keys, the memory of connections, which varies by about ten thousand bytes, would distort the figures.
      */
     private static final int FEWEST = 500;
 
@@ -49,9 +47,9 @@ final class Memory {
     private final boolean quick;
 
     /**
-     * Measures.
+     * Creates a measurement.
      *
-     * @param quick a hundredth of the keys but not too few of them, and a hundred hits at most
+     * @param quick whether to use a hundredth of the keys, but at least {@link #FEWEST}, and at most a hundred hits
      */
     Memory(Servers servers, PrintStream out, boolean quick) {
         this.servers = servers;
@@ -127,7 +125,7 @@ final class Memory {
         return Settlement.of("1y2p0ij32e8e7-" + number, claim, List.of(new Hits(now, now, 1)), InstantSource.system());
     }
 
-    /** Does something on an empty Redis, and looks at what is there after it. */
+    /** Fills an empty Redis, and measures its memory. */
     private Taken taken(Home home, int keys, Limit limit, Predicate<String> such, Filling filling) {
         RedisServer redis = servers.of(home).get(0);
         redis.empty();
@@ -143,7 +141,7 @@ final class Memory {
                     .deadline(PATIENCE)
                     .limit(limit)
                     .build();
-            // So that what Redis keeps for a connection is there before.
+            // Connect first, so that the memory of the connection is not counted.
             limiter.peek("anybody").block();
             long before = filling.fill(store, limiter);
             Taken taken = new Taken(redis.memoryOf(such), (redis.usedMemory() - before) / (double) keys);
@@ -173,11 +171,11 @@ final class Memory {
         return String.format(Locale.ROOT, "user:%07d", number);
     }
 
-    /** What is done on an empty Redis; tells how much of its memory was used before that. */
+    /** Fills an empty Redis, and returns the memory used before. */
     private interface Filling {
         long fill(RedisStore store, RateLimiter limiter);
     }
 
-    /** Bytes of one key, without and with the tables it is in. */
+    /** The bytes of one key, without and with the tables that contain it. */
     private record Taken(double aKey, double all) {}
 }

@@ -3,12 +3,12 @@ package io.github.spillgate.examples.benchmark;
 import java.time.Duration;
 
 /**
- * How often and how long.
+ * The number and durations of measurements.
  *
- * @param rounds how often everybody gets a turn
- * @param warmUp before the first round, for the compiler of the JVM, and for the limits that are to be used up
- * @param runIn before each slice, because Redis was emptied: so that keys are there, and logs have filled
- * @param slice how long of a turn is measured
+ * @param rounds how often each contender is measured
+ * @param warmUp the time before the first round, for the compiler of the JVM, and to exhaust limits
+ * @param runIn the time before each slice, so that keys exist and logs are filled again after Redis was emptied
+ * @param slice the measured duration of a turn
  */
 record Pace(int rounds, Duration warmUp, Duration runIn, Duration slice) {
 
@@ -23,7 +23,7 @@ record Pace(int rounds, Duration warmUp, Duration runIn, Duration slice) {
         return new Pace(rounds, slice.multipliedBy(5), slice.dividedBy(2), slice);
     }
 
-    /** About how long a work takes with so many who take part. */
+    /** Returns the approximate duration of a workload with this number of contenders. */
     Duration of(int entrants) {
         return warmUp.plus(slice.plus(runIn).multipliedBy(rounds)).multipliedBy(entrants);
     }

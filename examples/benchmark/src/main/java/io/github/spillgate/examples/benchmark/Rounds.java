@@ -20,8 +20,8 @@ import java.util.Random;
 import java.util.stream.IntStream;
 
 /**
- * One work: everybody is set up and warmed up, and then takes turns, in another order in each round. What goes on
- * besides on the machine, and changes from minute to minute, meets all of them alike.
+ * Runs one workload: sets up and warms up all contenders, and then measures each in every round, in a different order.
+ * So other load on the machine affects all contenders alike.
  */
 final class Rounds {
 
@@ -51,7 +51,7 @@ final class Rounds {
                 all.add(turns);
                 turns.warmUp();
             }
-            // Clients and keys are there to stay: else the first pauses within the slices would carry them about.
+            // Clients and keys are long-lived: collect now, so that no pause within a slice has to promote them.
             System.gc();
             List<Turns> order = new ArrayList<>(all);
             Random random = new Random(SEED);
@@ -67,12 +67,14 @@ final class Rounds {
         }
     }
 
-    /** A single key is another one for each who takes part: two of them may store the same under the same name. */
+    /**
+     * Returns the keys. A single key differs for each contender, because two of them may use the same name in Redis.
+     */
     private static List<String> keys(Work work, Entrant entrant, List<String> many) {
         return work.keys() == 1 ? List.of("hot:" + entrant.title().replace(' ', '-')) : many;
     }
 
-    /** One who takes part, and what has come of his turns. */
+    /** The turns of one contender, and their results. */
     private final class Turns implements AutoCloseable {
 
         private final Work work;
@@ -106,8 +108,8 @@ final class Rounds {
         }
 
         private void prepare() {
-            // The keys of the one before would be in the way, and would go on expiring while this one is measured. But
-            // a limit that is used up is to stay so.
+            // Keys of the previous contender would take memory and expire during this turn. But an exhausted limit must
+            // stay exhausted.
             if (!work.denied()) {
                 load.servers().forEach(RedisServer::empty);
             }

@@ -1,4 +1,4 @@
-/** Our limiter beside others, in one run, on one Redis. */
+/** Compares our limiter with others, in one run on one Redis. */
 @NullMarked
 package io.github.spillgate.examples.benchmark;
 

@@ -26,16 +26,16 @@ class BenchmarkTest {
 
     @Test
     @Tag("thorough")
-    void everyContenderRunsInEachOfItsWorks(@TempDir Path directory) throws Exception {
+    void everyContenderRunsInEachWorkload(@TempDir Path directory) throws Exception {
         int status = run("--rounds", "1", "--seconds", "0.02", "--out", directory.toString());
 
         assertReported(status, Works.all(), directory);
         assertThat(directory.resolve("results.md")).content().contains("| decisions in a command |");
     }
 
-    /** One work on Redis, and one without. */
+    /** One workload on Redis, and one without. */
     @Test
-    void everyContenderRunsInTheWorksThatAreNamed(@TempDir Path directory) throws Exception {
+    void everyContenderRunsInTheNamedWorkloads(@TempDir Path directory) throws Exception {
         String only = "denied,local-one-thread";
 
         int status = run("--rounds", "1", "--seconds", "0.02", "--only", only, "--out", directory.toString());
@@ -63,7 +63,7 @@ class BenchmarkTest {
         List<String> shares = Files.readAllLines(directory.resolve("nodes.csv"));
         assertThat(shares.stream().skip(1).map(row -> columns(row, 1, 4))).containsExactlyElementsOf(nodes);
         assertThat(shares.stream().filter(row -> row.contains(",cluster,spillgate")))
-                .as("each primary has some of the work")
+                .as("each primary has a share of the load")
                 .noneMatch(row -> columns(row, 4, 5).equals("0.0000"));
         assertThat(directory.resolve("results.md"))
                 .content()
@@ -104,7 +104,7 @@ class BenchmarkTest {
                 "--out pom.xml; --out \"pom.xml\" cannot be written to; --out target/benchmark",
                 "--fast; \"--fast\" is unknown; --quick --only hot-key"
             })
-    void aWrongArgumentIsNamedAndARightOneShown(String arguments, String complaint, String example) {
+    void aWrongArgumentIsReportedWithAnExample(String arguments, String complaint, String example) {
         assertThat(run(arguments.split(" ", -1))).isEqualTo(2);
         assertThat(err.toString(StandardCharsets.UTF_8)).contains(complaint, "expected", "for example " + example);
         assertThat(out.toString(StandardCharsets.UTF_8)).isEmpty();
@@ -112,7 +112,7 @@ class BenchmarkTest {
 
     @Test
     @Tag("thorough")
-    void whatKeysTakeOfMemoryIsShown() {
+    void theMemoryOfKeysIsShown() {
         assertThat(run("--memory", "--quick")).isZero();
         assertThat(err.toString(StandardCharsets.UTF_8)).isEmpty();
         List<String> rows = out.toString(StandardCharsets.UTF_8)
@@ -123,7 +123,7 @@ class BenchmarkTest {
     }
 
     @Test
-    void helpNamesEveryOptionAndEveryWork() {
+    void helpListsEveryOptionAndWorkload() {
         assertThat(run("--help")).isZero();
         assertThat(out.toString(StandardCharsets.UTF_8))
                 .contains("--quick", "--only", "--rounds", "--seconds", "--memory", "--simulate", "--out")
@@ -131,7 +131,7 @@ class BenchmarkTest {
     }
 
     @Test
-    void kindsStandForAllTheirWorks() {
+    void aKindSelectsAllItsWorkloads() {
         assertThat(Arguments.parse("--only", "keys,denied").works().stream().map(Work::name))
                 .containsExactly("denied", "keys-1000", "keys-10000", "keys-100000", "keys-1000000");
     }

@@ -1,14 +1,14 @@
 package io.github.spillgate.examples.benchmark.contender;
 
-/** Is told the answer to one decision; exactly one of its methods is called, once. */
+/** The callback of one decision. Exactly one of the methods is called, once. */
 public interface Answer {
 
     /** The contender has decided. */
     void decided(boolean allowed);
 
-    /** Something else has decided in its place, so that it is not the contender who was measured. */
+    /** A fallback has decided, so the contender itself was not measured. */
     void fellBack();
 
-    /** Nobody has decided. */
+    /** The decision has failed. */
     void failed(Throwable error);
 }

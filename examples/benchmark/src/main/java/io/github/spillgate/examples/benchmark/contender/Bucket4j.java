@@ -18,11 +18,11 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
- * Bucket4j on Lettuce, asynchronous, on one connection, with the expiration of its documentation.
+ * Bucket4j on Lettuce, asynchronous, on one connection, with the expiration from its documentation.
  *
- * <p>As it comes, a proxy is made for each decision: its documentation calls them cheap, and advises against keeping
- * them. With its batching, which merges decisions that wait for the same bucket, they must be kept; then every key
- * keeps its own.
+ * <p>By default, each decision creates a proxy: the documentation calls them cheap, and advises against keeping them.
+ * With batching, which merges waiting decisions for the same bucket, proxies must be kept; then there is one for each
+ * key.
  */
 final class Bucket4j implements Contender {
 
@@ -76,9 +76,8 @@ final class Bucket4j implements Contender {
     }
 
     /**
-     * It reads with a GET and then runs a script by EVAL: one that creates a bucket, with a SET in it, or one that
-     * exchanges its state, with another GET in it. So the GETs of its own are those that are left when each script
-     * without a SET has taken one.
+     * Bucket4j sends a GET and then a script by EVAL: one that creates a bucket, with a SET, or one that exchanges its
+     * state, with another GET. So the GETs that it sends itself are all GETs except one for each script without a SET.
      */
     @Override
     public CommandCalls.Sum sent(CommandCalls calls) {

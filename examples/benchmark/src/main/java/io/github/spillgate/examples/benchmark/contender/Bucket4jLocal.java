@@ -4,8 +4,8 @@ import io.github.bucket4j.Bucket;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Bucket4j in this process: a lock-free bucket for each key, in a concurrent map. The map is not bounded, which is to
- * its favour.
+ * Bucket4j in this process: a lock-free bucket for each key, in a concurrent map. The map is unbounded, which is an
+ * advantage here.
  */
 final class Bucket4jLocal implements Contender {
 
@@ -18,7 +18,7 @@ final class Bucket4jLocal implements Contender {
 
     @Override
     public void decide(String key, Answer answer) {
-        // A look first: where the key is there, computeIfAbsent may still lock.
+        // Call get first: computeIfAbsent may lock even if the key exists.
         Bucket bucket = buckets.get(key);
         if (bucket == null) {
             bucket = buckets.computeIfAbsent(key, absent -> bucket());

@@ -4,7 +4,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 
-/** What Redis has counted of each command, within scripts and without. */
+/** The calls of each command that Redis has counted, inside and outside of scripts. */
 public record CommandCalls(Map<String, Sum> byCommand) {
 
     private static final Set<String> SCRIPTS = Set.of("eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro");
@@ -17,7 +17,7 @@ public record CommandCalls(Map<String, Sum> byCommand) {
         return byCommand.getOrDefault(command, Sum.NONE);
     }
 
-    /** Scripts and functions. Their time has that of the commands in it that they call. */
+    /** Scripts and functions. Their time includes that of the commands that they call. */
     public Sum scripts() {
         return SCRIPTS.stream().map(this::of).reduce(Sum.NONE, Sum::plus);
     }
@@ -28,7 +28,7 @@ public record CommandCalls(Map<String, Sum> byCommand) {
                         Map.Entry::getKey, entry -> entry.getValue().minus(before.of(entry.getKey())))));
     }
 
-    /** So many calls, and the microseconds that they took. */
+    /** A number of calls, and their time in microseconds. */
     public record Sum(long calls, double micros) {
 
         static final Sum NONE = new Sum(0, 0);
@@ -42,7 +42,8 @@ public record CommandCalls(Map<String, Sum> byCommand) {
         }
 
         /**
-         * Without so many of them, each of which took as long as all did on average: Redis does not tell them apart.
+         * Returns the sum without this number of calls. Each is assumed to take the mean time, because Redis does not
+         * distinguish them.
          */
         public Sum without(long some) {
             return calls == 0 ? NONE : new Sum(calls - some, micros * (calls - some) / calls);

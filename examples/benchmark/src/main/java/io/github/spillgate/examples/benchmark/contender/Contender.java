@@ -2,22 +2,22 @@ package io.github.spillgate.examples.benchmark.contender;
 
 import java.util.List;
 
-/** One limiter, set up and connected. */
+/** A limiter, configured and connected. */
 public interface Contender extends AutoCloseable {
 
-    /** Takes one permit for the key. The answer may come at once, or later on any thread. */
+    /** Takes one permit for the key. The callback may run synchronously, or later on any thread. */
     void decide(String key, Answer answer);
 
     /**
-     * Makes ready for a turn: does what this contender's documentation asks for once for each key. Redis is empty then,
-     * or holds what it held at the end of the turn before.
+     * Prepares a turn: does what the documentation of this contender requires once for each key. Redis is empty, or
+     * unchanged since the end of the previous turn.
      */
     default void prepare(List<String> keys) {}
 
     /**
-     * Tells how many commands reached Redis from outside, for this contender's decisions, of those that Redis has
-     * counted, and what they cost. Redis counts what a script calls as well, beside the script, whose time has it in
-     * already; so a contender that sends nothing but scripts sent just the scripts.
+     * Returns the commands that this contender sent, with their cost, of those that Redis has counted. Redis also
+     * counts commands that a script calls, whose time is already included in that of the script. So a contender that
+     * sends only scripts sent just the scripts.
      */
     default CommandCalls.Sum sent(CommandCalls calls) {
         return calls.scripts();

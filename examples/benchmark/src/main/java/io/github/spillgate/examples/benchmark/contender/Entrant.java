@@ -4,9 +4,9 @@ import io.github.spillgate.Limit;
 import java.util.function.Function;
 import reactor.core.scheduler.Schedulers;
 
-/** Who takes part, by the name that stands in the results. */
+/** The contenders, by their names in the results. */
 public enum Entrant {
-    /** No limiter: one trip to Redis that does nothing. Whoever makes a trip for each decision cannot be quicker. */
+    /** No limiter: one empty round trip to Redis, the minimum for a limiter with a round trip for each decision. */
     PING("ping", Side.FLOOR, PingEach::new),
     EVALSHA("evalsha each", Side.PEER, EvalshaEach::alone),
     BUCKET4J("bucket4j", Side.PEER, Bucket4j::asItComes),
@@ -109,7 +109,7 @@ public enum Entrant {
         return side == Side.PEER;
     }
 
-    /** Whether it decides at all. */
+    /** Returns whether this contender is a limiter. */
     public boolean isLimiter() {
         return side != Side.FLOOR;
     }

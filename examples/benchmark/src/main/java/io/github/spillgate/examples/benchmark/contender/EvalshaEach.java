@@ -11,7 +11,7 @@ import java.io.UncheckedIOException;
 import java.util.Objects;
 import java.util.stream.Stream;
 
-/** A sliding window counter written by hand: a short script, one EVALSHA for each decision, and nothing around it. */
+/** A hand-written sliding window counter: a short script, and one EVALSHA for each decision. */
 final class EvalshaEach implements Contender {
 
     private final AbstractRedisClient client;
@@ -37,7 +37,7 @@ final class EvalshaEach implements Contender {
         return new EvalshaEach(setting, client, client.connect().reactive());
     }
 
-    /** On Lettuce's connection to a whole cluster, which finds the node of each key. */
+    /** Opens the contender on a cluster connection of Lettuce, which finds the node of each key. */
     static EvalshaEach inCluster(Setting setting) {
         RedisClusterClient client = RedisClusterClient.create(setting.uri());
         return new EvalshaEach(setting, client, client.connect().reactive());

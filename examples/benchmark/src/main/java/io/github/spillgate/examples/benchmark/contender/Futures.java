@@ -2,12 +2,12 @@ package io.github.spillgate.examples.benchmark.contender;
 
 import java.util.concurrent.CompletionStage;
 
-/** Hands the result of a future on. */
+/** Passes on the result of a future. */
 final class Futures {
 
     private Futures() {}
 
-    // What whenComplete returns tells nothing that the answer has not been told.
+    // The future that whenComplete returns has no further information.
     @SuppressWarnings("FutureReturnValueIgnored")
     static void tell(CompletionStage<Boolean> future, Answer answer) {
         future.whenComplete((allowed, error) -> {

@@ -1,8 +1,8 @@
 package io.github.spillgate.examples.benchmark.contender;
 
-/** Where a contender keeps its counts. */
+/** The kind of Redis that stores the counts of a contender. */
 public enum Home {
-    /** In a Redis that is in no cluster. */
+    /** A standalone Redis. */
     ALONE(1),
     CLUSTER_OF_ONE(1),
     CLUSTER_OF_THREE(3);

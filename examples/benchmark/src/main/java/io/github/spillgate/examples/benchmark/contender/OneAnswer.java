@@ -5,7 +5,7 @@ import org.reactivestreams.Publisher;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
 
-/** Hands the one element of a publisher on. The same for all who are reactive, and as little as can be. */
+/** Passes on the only element of a publisher, with minimal cost. The same for all reactive contenders. */
 final class OneAnswer<T> implements CoreSubscriber<T> {
 
     private final Answer answer;

@@ -13,7 +13,7 @@ import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.List;
 
-/** Our rules for an HTTP server: one, for all of its requests. */
+/** Our rules for an HTTP server: one rule for all requests. */
 final class OneRule implements AutoCloseable {
 
     private static final Duration PATIENCE = Duration.ofSeconds(10);
@@ -26,7 +26,7 @@ final class OneRule implements AutoCloseable {
         Rate rate = setting.onlyRate();
         RateLimiter.Builder builder = RateLimiter.builder("benchmark").store(store);
         if (store.deadline().isEmpty()) {
-            // So that nothing but Redis decides.
+            // Redis must decide everything.
             builder.deadline(PATIENCE);
         }
         this.limiter = builder.build();

@@ -3,7 +3,7 @@ package io.github.spillgate.examples.benchmark.contender;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.api.reactive.RedisReactiveCommands;
 
-/** One PING for each decision: the floor of whoever makes one trip for each. */
+/** One PING for each decision: the minimum for a limiter with one round trip for each decision. */
 final class PingEach implements Contender {
 
     private final RedisClient client;

@@ -3,7 +3,7 @@ package io.github.spillgate.examples.benchmark.contender;
 import java.time.Duration;
 import java.util.Locale;
 
-/** So many permits in so long; each contender makes of it what is nearest to it. */
+/** A number of permits in a time; each contender maps it to its closest equivalent. */
 public record Rate(long permits, Duration window) {
 
     @Override

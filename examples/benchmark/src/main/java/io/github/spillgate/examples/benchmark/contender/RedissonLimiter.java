@@ -9,9 +9,8 @@ import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /**
- * Redisson's RRateLimiter through its asynchronous API, on a single server with the settings that it has by itself,
- * which are a pool of up to 64 connections and scripts by EVALSHA. The rate of a key is set once, before, and not with
- * each decision.
+ * The RRateLimiter of Redisson through its asynchronous API, on a single server with default settings: a pool of up to
+ * 64 connections, and scripts by EVALSHA. The rate of a key is set once before, not with each decision.
  */
 final class RedissonLimiter implements Contender {
 

@@ -4,10 +4,10 @@ import java.time.Duration;
 import reactor.netty.http.client.HttpClient;
 import reactor.netty.resources.ConnectionProvider;
 
-/** A client of an HTTP server in this process, where each decision is a request. The same for all servers. */
+/** A client of an HTTP server in this process, which sends one request for each decision. The same for all servers. */
 final class Requests implements AutoCloseable {
 
-    /** Where the key of a request stands. */
+    /** The header with the key of a request. */
     static final String KEY = "X-Api-Key";
 
     private static final int CONNECTIONS = 256;

@@ -4,7 +4,10 @@ import io.github.resilience4j.ratelimiter.RateLimiterConfig;
 import io.github.resilience4j.ratelimiter.RateLimiterRegistry;
 import java.time.Duration;
 
-/** Resilience4j's limiter in this process: fixed cycles, one limiter for each key from its registry, and no waiting. */
+/**
+ * The limiter of Resilience4j in this process: fixed cycles, one limiter for each key from its registry, and no
+ * waiting.
+ */
 final class Resilience4j implements Contender {
 
     private final RateLimiterRegistry limiters;

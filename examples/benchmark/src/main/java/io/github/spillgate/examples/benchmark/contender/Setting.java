@@ -2,7 +2,7 @@ package io.github.spillgate.examples.benchmark.contender;
 
 import java.util.List;
 
-/** What a contender is set up for: where Redis is, and which rates every key falls under. */
+/** The setting of a contender: the address of Redis, and the rates of every key. */
 public record Setting(String host, int port, List<Rate> rates) {
 
     public Setting {
@@ -13,7 +13,7 @@ public record Setting(String host, int port, List<Rate> rates) {
         return "redis://" + host + ":" + port;
     }
 
-    /** For those who know one rate only. */
+    /** Returns the only rate, for contenders that support just one. */
     Rate onlyRate() {
         if (rates.size() != 1) {
             throw new IllegalArgumentException("rates " + rates + " are " + rates.size() + ": expected exactly one");

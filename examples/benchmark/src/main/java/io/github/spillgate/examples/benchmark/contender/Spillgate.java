@@ -21,17 +21,17 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
 
 /**
- * Ours, as users hold it: with the deadline, the circuit breaker and the local fallback that a limiter on Redis has by
- * itself.
+ * Our limiter as users configure it: with the default deadline, circuit breaker and local fallback of a limiter on
+ * Redis.
  *
- * <p>The fallback would make us look good exactly when Redis is too slow; so what it decides is told apart, and does
- * not count as a decision.
+ * <p>The fallback would improve our results exactly when Redis is too slow. So its decisions are counted separately,
+ * and not as decisions.
  */
 final class Spillgate implements Contender {
 
     private static final Duration PATIENCE = Duration.ofSeconds(10);
 
-    /** So many keep three primaries busy, and few enough that many decisions are about the same one. */
+    /** Enough groups to keep three primaries busy, and few enough that many decisions share a group. */
     private static final int GROUPS = 12;
 
     private final RateLimiter limiter;
@@ -64,7 +64,7 @@ final class Spillgate implements Contender {
         return inCluster(setting, algorithm, RateLimiter::tryAcquire);
     }
 
-    /** With keys in a few slots, each of them in that of its group. */
+    /** Groups keys into a few hash slots, one for each group. */
     static Spillgate groupedInCluster(Setting setting, Function<Rate, Limit> algorithm) {
         return inCluster(
                 setting,
@@ -95,9 +95,9 @@ final class Spillgate implements Contender {
             BiFunction<RateLimiter, String, Mono<Decision>> ask,
             AbstractRedisClient client,
             RedisStore store) {
-        // So that no first decision is made by the fallback because the connection was not there yet.
+        // Connect first, so that the fallback does not make the first decisions.
         store.prepare().block(PATIENCE);
-        // The client's end is that of the store's connection too.
+        // Closing the client also closes the connection of the store.
         return new Spillgate(setting, algorithm, ask, store, Source.REDIS, client::shutdown);
     }
 
@@ -107,14 +107,14 @@ final class Spillgate implements Contender {
     }
 
     /**
-     * If the fallback has decided in an earlier turn, waits until it does no more, and until what it has granted is
-     * settled: that is told of the turn in which it happened, and is not to be found in the next one.
+     * If the fallback has decided in an earlier turn, waits until Redis decides again and all permits are reconciled,
+     * so that one turn does not affect the next.
      */
     @Override
     public void prepare(List<String> keys) {
         long giveUp = System.nanoTime() + PATIENCE.toNanos();
         while (!isItself(limiter.state()) && System.nanoTime() < giveUp) {
-            // Somebody has to ask, or the breaker tries nothing.
+            // Send a decision, because the breaker probes Redis only with one.
             limiter.tryAcquire("anybody").delayElement(Duration.ofMillis(10)).block(PATIENCE);
         }
     }

@@ -24,8 +24,8 @@ import org.springframework.validation.Validator;
 import reactor.core.publisher.Mono;
 
 /**
- * Spring Cloud Gateway's RedisRateLimiter, the class itself, without a gateway around it. Its template and connection
- * are made as its auto-configuration, and Spring Boot's, make them; its script is better off here than there.
+ * The RedisRateLimiter of Spring Cloud Gateway, without a gateway. Its template and connection are created as by the
+ * auto-configuration of the gateway and of Spring Boot. Its script is loaded in a faster way.
  */
 final class SpringGateway implements Contender {
 
@@ -57,8 +57,8 @@ final class SpringGateway implements Contender {
     }
 
     /**
-     * As a text. Of a resource, which it is in the auto-configuration, it is asked at each decision when that was
-     * changed, and so the whole class path is searched: that would cost as much as there are jars before the gateway's.
+     * Loads the script as text. With a resource, as in the auto-configuration, each decision checks its modification
+     * time, which searches the whole class path: that would depend on the number of jars before that of the gateway.
      */
     @SuppressWarnings("unchecked") // as in the auto-configuration: a class literal knows no type of elements
     private static RedisScript<List<Long>> script() {
@@ -77,7 +77,7 @@ final class SpringGateway implements Contender {
     }
 
     /**
-     * Its tokens come by the second, in whole ones. For a slower rate a decision costs more of them, as its
+     * Tokens are refilled in whole numbers a second. For a lower rate, a decision costs several tokens, as the
      * documentation advises.
      */
     private static RedisRateLimiter.Config config(Rate rate) {
@@ -105,7 +105,7 @@ final class SpringGateway implements Contender {
         return limiter.isAllowed(ROUTE, key);
     }
 
-    /** When Redis fails it allows, and says that -1 tokens are left. */
+    /** If Redis fails, it fails open, and reports -1 remaining tokens. */
     private static void tell(RateLimiter.Response response, Answer told) {
         if ("-1".equals(response.getHeaders().get(RedisRateLimiter.REMAINING_HEADER))) {
             told.failed(new IllegalStateException("Redis has failed, and the gateway allows"));

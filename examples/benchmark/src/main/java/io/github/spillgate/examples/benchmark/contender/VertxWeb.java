@@ -14,12 +14,12 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
- * A Vert.x server, on all of its event loops, and the client that {@link WebFlux} has: each decision is a request. What
- * is before its handler, which says hello, makes the difference.
+ * A Vert.x server on all event loops, with the client of {@link WebFlux}: each decision is a request to a handler that
+ * responds with hello. Contenders differ in what runs before the handler.
  */
 final class VertxWeb implements Contender {
 
-    /** All instances of the server listen on one port, which is free, because they ask for the same negative one. */
+    /** All instances of the server share one free port, because they use the same negative number. */
     private static final int ANY_PORT = -1;
 
     private final Vertx vertx = Vertx.vertx();
@@ -43,7 +43,7 @@ final class VertxWeb implements Contender {
         return vertx.createHttpServer().requestHandler(router).listen(ANY_PORT, "127.0.0.1");
     }
 
-    /** Nothing is before it. */
+    /** Opens a server without a limiter. */
     static VertxWeb unhandled(Setting setting) {
         return new VertxWeb(List.of(), () -> {});
     }

@@ -19,8 +19,8 @@ import reactor.netty.DisposableServer;
 import reactor.netty.http.server.HttpServer;
 
 /**
- * A WebFlux server, and a client of it: each decision is a request. What is before its handler, which says hello, makes
- * the difference.
+ * A WebFlux server and its client: each decision is a request to a handler that responds with hello. Contenders differ
+ * in what runs before the handler.
  */
 final class WebFlux implements Contender {
 
@@ -49,7 +49,7 @@ final class WebFlux implements Contender {
                 Mono.fromSupplier(() -> response.bufferFactory().wrap(HELLO)).cast(DataBuffer.class));
     }
 
-    /** Nothing is before it. */
+    /** Opens a server without a limiter. */
     static WebFlux unfiltered(Setting setting) {
         return new WebFlux(List.of(), () -> {});
     }
@@ -68,7 +68,7 @@ final class WebFlux implements Contender {
         return new WebFlux(List.of(filter), rule::close);
     }
 
-    /** Spring Cloud Gateway's limiter, asked as its filter asks it: that cannot be had without a gateway. */
+    /** Calls the limiter of Spring Cloud Gateway like its filter, which needs a gateway. */
     static WebFlux gateway(Setting setting) {
         SpringGateway gateway = new SpringGateway(setting);
         WebFilter filter = (exchange, chain) -> {

@@ -1,4 +1,4 @@
-/** Who is measured: each is set up as its own documentation says, behind one interface. */
+/** The measured contenders behind one interface, each configured according to its documentation. */
 @NullMarked
 package io.github.spillgate.examples.benchmark.contender;
 

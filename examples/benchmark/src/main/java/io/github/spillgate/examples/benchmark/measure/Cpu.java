@@ -3,8 +3,8 @@ package io.github.spillgate.examples.benchmark.measure;
 import java.time.Duration;
 
 /**
- * Work that takes a processor so long: a fixed amount, measured once. A wait for a point in time would also pass while
- * somebody else has the processor, and would seem to do work that nobody did.
+ * A fixed amount of work for a processor, calibrated once to a duration. Waiting for a point in time would also count
+ * time in which another thread has the processor.
  */
 public final class Cpu implements Runnable {
 
@@ -37,7 +37,7 @@ public final class Cpu implements Runnable {
             state ^= state >>> 7;
             state ^= state << 17;
         }
-        // A result that somebody might read is one that must be computed.
+        // The result might be read, so the compiler cannot skip the computation.
         if (state == 0) {
             sink = state;
         }

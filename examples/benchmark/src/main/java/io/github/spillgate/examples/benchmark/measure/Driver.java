@@ -14,18 +14,17 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 
 /**
- * A closed loop: so many decisions are under way at a time, each in its slot, and when one is answered its slot asks
- * for the next, on the thread on which the answer came. Nothing else is done there, and nothing is allocated. Only who
- * was answered by a fallback waits for a millisecond.
+ * A closed loop with a fixed number of decisions in flight, each in its slot. After each decision, its slot requests
+ * the next one on the same thread, without any other work or allocation. Only after a decision by a fallback, the slot
+ * waits for one millisecond.
  */
 public final class Driver implements AutoCloseable {
     // Design notes.
     //
-    // An answer that comes while its question is still being asked may not ask the next one from within, or the stack
-    // would grow with each. So every thread has a trampoline: the slot that is answered waits there until what runs is
-    // over. And where every answer comes at once, a thread that goes on and on would leave the other slots out, and
-    // might be the one that reads from Redis; so it stops after a while, and hands its slots to the workers, of which
-    // there are as many as may be busy at a time.
+    // If a contender decides synchronously, requesting the next decision from its callback would make the stack grow.
+    // So each thread has a trampoline, where the slot waits until the current call has returned. A thread that
+    // continues forever would starve other slots, and might be the one that reads from Redis. So it stops after some
+    // decisions, and hands its slots to the workers.
 
     private static final Duration PATIENCE = Duration.ofSeconds(30);
 
@@ -34,9 +33,9 @@ public final class Driver implements AutoCloseable {
     private final Duration patience;
 
     /**
-     * A driver on so many threads; contenders bring more of their own.
+     * Creates a driver with this number of threads; contenders have their own in addition.
      *
-     * @param patience how long to wait for what is under way when the time is over
+     * @param patience how long to wait for decisions in flight at the end of the time
      */
     Driver(int threads, Duration patience) {
         this.workers = Executors.newFixedThreadPool(threads, work -> {
@@ -52,7 +51,7 @@ public final class Driver implements AutoCloseable {
         return new Driver(threads, PATIENCE);
     }
 
-    /** Goes on for so long, and then until all is answered that is under way. */
+    /** Runs the load for this time, and then waits for the decisions in flight. */
     public Slice drive(Load load, Duration time) {
         CountDownLatch running = new CountDownLatch(load.inFlight());
         List<Slot> slots = slots(load, running);
@@ -110,7 +109,7 @@ public final class Driver implements AutoCloseable {
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new IllegalStateException("interrupted while decisions are under way", e);
+            throw new IllegalStateException("interrupted while decisions are in flight", e);
         }
     }
 

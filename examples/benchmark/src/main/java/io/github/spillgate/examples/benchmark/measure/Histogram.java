@@ -1,11 +1,8 @@
 package io.github.spillgate.examples.benchmark.measure;
 
-/**
- * Times in nanoseconds, counted in buckets of which each is at most a thirty-second wide of what it holds. Not for
- * several threads at a time.
- */
+/** Counts of times in nanoseconds, in buckets with a relative width of at most 1/32. Not thread-safe. */
 final class Histogram {
-    // Up to 32 each number has a bucket of its own; from there on each power of two has 32 buckets.
+    // Each number below 32 has its own bucket; above that, each power of two has 32 buckets.
 
     private static final int BITS = 5;
     private static final int EACH = 1 << BITS;
@@ -23,7 +20,7 @@ final class Histogram {
         }
     }
 
-    /** The middle of the bucket below which that share of the times is; 0 if there are none. */
+    /** Returns the middle of the bucket at this quantile, or 0 if there are no times. */
     double nanosAt(double share) {
         long all = 0;
         for (long count : counts) {

@@ -5,7 +5,7 @@ import com.sun.management.ThreadMXBean;
 import java.lang.management.ManagementFactory;
 import java.util.Arrays;
 
-/** What all threads of this process together have taken. */
+/** The resources used by all threads of this process. */
 final class Jvm {
 
     private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
@@ -15,8 +15,8 @@ final class Jvm {
     private Jvm() {}
 
     /**
-     * The bytes of all threads that live. Who has ended in between is not in it; pools of threads do not end while they
-     * work.
+     * Returns the bytes allocated by all live threads. Threads that have ended are missing; those of busy pools do not
+     * end.
      */
     static long allocated() {
         return Arrays.stream(THREADS.getThreadAllocatedBytes(THREADS.getAllThreadIds()))
@@ -24,7 +24,7 @@ final class Jvm {
                 .sum();
     }
 
-    /** The time of processors, in nanoseconds; the compiler and the collector of garbage are in it. */
+    /** Returns the processor time in nanoseconds, including the compiler and the garbage collector. */
     static long cpuNanos() {
         return SYSTEM.getProcessCpuTime();
     }

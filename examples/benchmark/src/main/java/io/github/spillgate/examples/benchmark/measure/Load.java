@@ -4,11 +4,11 @@ import io.github.spillgate.examples.benchmark.contender.Contender;
 import java.util.List;
 
 /**
- * What is asked: of whom (one limiter, or several instances that share their limits), for which keys, how many
- * decisions at a time, and what is done after each.
+ * A load: the limiters (one, or several instances that share their limits), the keys, the decisions in flight, and the
+ * work after each decision.
  *
- * @param servers where they keep their counts
- * @param inTurn whether the keys are asked for in turn; else each time any of them, at random
+ * @param servers the servers with their counts
+ * @param inTurn whether the keys are used in turn; else at random
  */
 public record Load(
         List<Contender> instances,

@@ -9,7 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.IntStream;
 
-/** A Redis Cluster of our own: primaries that share the slots in equal parts, on loopback, without replicas. */
+/** An embedded Redis Cluster on loopback: primaries with equal shares of the slots, without replicas. */
 final class RedisCluster implements AutoCloseable {
 
     private static final Duration FORM = Duration.ofSeconds(30);
@@ -39,7 +39,7 @@ final class RedisCluster implements AutoCloseable {
         RedisServer first = nodes.get(0);
         for (int i = 0; i < nodes.size(); i++) {
             RedisServer node = nodes.get(i);
-            // Each its own from the start, or they would first have to sort that out among themselves.
+            // Assign distinct epochs, or the nodes would first have to resolve the conflict.
             node.commands().clusterSetConfigEpoch(i + 1);
             int from = SlotHash.SLOT_COUNT * i / nodes.size();
             int to = SlotHash.SLOT_COUNT * (i + 1) / nodes.size();
@@ -67,7 +67,7 @@ final class RedisCluster implements AutoCloseable {
         return List.copyOf(nodes);
     }
 
-    /** Ends all nodes, and deletes what they have written. */
+    /** Stops all nodes, and deletes their files. */
     @Override
     public void close() throws IOException {
         nodes.forEach(RedisServer::close);

@@ -27,15 +27,15 @@ import java.util.stream.Stream;
 import redis.embedded.core.ExecutableProvider;
 
 /**
- * A Redis of our own, on loopback and without persistence: the server that is installed, or else the one that comes
- * with the build. It ends with this process.
+ * A Redis server on loopback, without persistence: the installed one, or else the one of the build. It ends with this
+ * process.
  */
 public final class RedisServer implements AutoCloseable {
 
     private static final String HOST = "127.0.0.1";
     private static final Duration START = Duration.ofSeconds(20);
 
-    /** Nodes of a cluster speak to each other on another port, so much further up. */
+    /** The offset of the port on which nodes of a cluster talk to each other. */
     private static final int BUS = 10_000;
 
     private static final int LAST_PORT = 65_535;
@@ -68,7 +68,7 @@ public final class RedisServer implements AutoCloseable {
         return start(freePort());
     }
 
-    /** One that is to be in a cluster, and writes into that directory what it knows of the others. */
+    /** Starts a node of a cluster, which writes its configuration into that directory. */
     static RedisServer startNode(Path directory) throws IOException {
         int port = freePort();
         while (port + BUS > LAST_PORT || !isFree(port + BUS)) {
@@ -132,8 +132,8 @@ public final class RedisServer implements AutoCloseable {
             } catch (RuntimeException e) {
                 if (!process.isAlive() || System.nanoTime() > giveUp) {
                     throw new IllegalStateException(
-                            "Redis on port " + port + " did not start: expected it to answer within "
-                                    + START.toSeconds() + " s, on a port that nobody else has taken",
+                            "Redis on port " + port + " did not start: expected a response within "
+                                    + START.toSeconds() + " s, on a free port",
                             e);
                 }
                 pause();
@@ -162,17 +162,17 @@ public final class RedisServer implements AutoCloseable {
         return port;
     }
 
-    /** Which Redis it is, for the head of the results. */
+    /** Returns the version, for the head of the results. */
     public String version() {
         return info("server").get("redis_version") + (installed ? ", the installed one" : ", the one of the build");
     }
 
-    /** Forgets all keys, and keeps the scripts. */
+    /** Deletes all keys, and keeps the scripts. */
     public void empty() {
         commands.flushdb();
     }
 
-    /** What it has done since it started. */
+    /** Returns the resources that the server has used since its start. */
     Use use() {
         Map<String, String> cpu = info("cpu");
         Map<String, String> stats = info("stats");
@@ -187,12 +187,12 @@ public final class RedisServer implements AutoCloseable {
         return Double.parseDouble(fields.getOrDefault(name, "0"));
     }
 
-    /** How much memory is used in all, in bytes. */
+    /** Returns the used memory, in bytes. */
     public long usedMemory() {
         return (long) number(info("memory"), "used_memory");
     }
 
-    /** What such a key takes by MEMORY USAGE: the mean of some, any of them. There has to be one. */
+    /** Returns the mean MEMORY USAGE of some random keys that match. There must be at least one. */
     public double memoryOf(Predicate<String> such) {
         return Stream.generate(commands::randomkey)
                 .filter(such)

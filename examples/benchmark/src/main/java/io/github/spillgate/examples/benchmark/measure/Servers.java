@@ -7,7 +7,7 @@ import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
 
-/** Every Redis of a run: one by itself, and clusters from when somebody asks for them. */
+/** The Redis servers of a run: a standalone one, and clusters that are started on first use. */
 public final class Servers implements AutoCloseable {
 
     private final RedisServer alone;
@@ -21,12 +21,12 @@ public final class Servers implements AutoCloseable {
         return new Servers(RedisServer.start());
     }
 
-    /** The one that is in no cluster. */
+    /** Returns the standalone server. */
     public RedisServer alone() {
         return alone;
     }
 
-    /** The servers there; any of them may be told to a client. */
+    /** Returns the servers of this home; a client may connect to any of them. */
     public List<RedisServer> of(Home home) {
         return home == Home.ALONE
                 ? List.of(alone)

@@ -1,12 +1,12 @@
 package io.github.spillgate.examples.benchmark.measure;
 
 /**
- * What one decision costs a node, on average over all decisions, whichever node made them.
+ * The mean cost of a decision on one node, over all decisions on all nodes.
  *
- * @param commands how many commands reached the node
- * @param micros how long it was busy with them, by its own account
- * @param cpuMicros the processor time of its process, reading and writing included
- * @param bytesIn what it has read
- * @param bytesOut what it has written
+ * @param commands the commands that reached the node
+ * @param micros the time that the node reports for them
+ * @param cpuMicros the processor time of its process, including input and output
+ * @param bytesIn the bytes read
+ * @param bytesOut the bytes written
  */
 public record Share(double commands, double micros, double cpuMicros, double bytesIn, double bytesOut) {}

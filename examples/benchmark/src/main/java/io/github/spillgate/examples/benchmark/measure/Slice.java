@@ -5,19 +5,19 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * One contender's turn.
+ * The result of one turn of a contender.
  *
- * @param allowed how many decisions were made to allow, those that were still under way at the end of the time included
- * @param denied how many to deny, likewise
- * @param fellBack how many were made by something else in the contender's place; no other number has them in it
- * @param failed how many were not made; no other number has them in it
- * @param perSecond how many decisions were made within the time, for each second of it
- * @param p50 half of the decisions took no longer, in microseconds
- * @param p99 of a hundred decisions, all but one took no longer, in microseconds
- * @param nodes what one has cost each Redis
- * @param clientMicros how much processor time this process has had for one, the driver's included
- * @param bytes how much of the heap was allocated for one
- * @param error the first one, if decisions failed
+ * @param allowed the decisions that allowed, including those in flight at the end of the time
+ * @param denied the decisions that denied, likewise
+ * @param fellBack the decisions by a fallback of the contender, not included in other numbers
+ * @param failed the decisions that failed, not included in other numbers
+ * @param perSecond the decisions a second within the time
+ * @param p50 the median latency in microseconds
+ * @param p99 the 99th percentile of the latency in microseconds
+ * @param nodes the cost of one decision on each node
+ * @param clientMicros the processor time of this process for one decision, including the driver
+ * @param bytes the bytes allocated on the heap for one decision
+ * @param error the first error, if decisions failed
  */
 public record Slice(
         long allowed,
@@ -36,17 +36,17 @@ public record Slice(
         nodes = List.copyOf(nodes);
     }
 
-    /** All that were asked for. */
+    /** Returns the number of all decisions. */
     public long asked() {
         return allowed + denied + fellBack + failed;
     }
 
-    /** How long Redis was busy with one, by its own account. */
+    /** Returns the time that Redis reports for one decision. */
     public double redisMicros() {
         return nodes.stream().mapToDouble(Share::micros).sum();
     }
 
-    /** How many commands reached Redis for one. */
+    /** Returns the number of commands that reached Redis for one decision. */
     public double redisCommands() {
         return nodes.stream().mapToDouble(Share::commands).sum();
     }

@@ -7,7 +7,8 @@ import java.util.SplittableRandom;
 import java.util.concurrent.Executor;
 
 /**
- * One decision at a time, over and over. On one thread at a time; whoever brings the answer hands it over to the next.
+ * Requests one decision after another. Runs on one thread at a time; each callback hands the slot over to the next
+ * thread.
  */
 final class Slot implements Answer, Runnable {
 
@@ -45,7 +46,7 @@ final class Slot implements Answer, Runnable {
         this.random = new SplittableRandom(SEED + number);
     }
 
-    /** To be called before it runs. */
+    /** Sets the end of the time. Must be called before the slot runs. */
     void start(long until) {
         this.until = until;
     }
@@ -90,8 +91,8 @@ final class Slot implements Answer, Runnable {
     public void fellBack() {
         if (answered()) {
             tally.fellBack++;
-            // At once, it would be a million questions a second to the fallback, which nobody wants to know about, and
-            // which would keep the processors from what is measured.
+            // Without a delay, a million decisions a second by the fallback would take the processors from the
+            // measurement.
             later.execute(this);
         }
     }

@@ -2,7 +2,7 @@ package io.github.spillgate.examples.benchmark.measure;
 
 import org.jspecify.annotations.Nullable;
 
-/** What has come of decisions; counted in each slot, and then added up. Not for several threads at a time. */
+/** The counts of decisions in one slot, or their sum. Not thread-safe. */
 final class Tally {
 
     final Histogram times = new Histogram();
@@ -15,7 +15,9 @@ final class Tally {
     @Nullable
     Throwable error;
 
-    /** Only these have a time, and count for the rate: a quick failure is not a quick decision. */
+    /**
+     * Counts a decision. Only decisions have a latency and count for the rate: a fast failure is not a fast decision.
+     */
     void decided(boolean allows, long askedAt, long until) {
         long now = System.nanoTime();
         times.record(now - askedAt);
@@ -48,7 +50,7 @@ final class Tally {
         }
     }
 
-    /** What falls to one decision of what all of them have cost. Where none was made, none has cost anything. */
+    /** Returns the share of one decision in the cost of all, or 0 without decisions. */
     double each() {
         long decided = allowed + denied;
         return decided == 0 ? 0 : 1.0 / decided;

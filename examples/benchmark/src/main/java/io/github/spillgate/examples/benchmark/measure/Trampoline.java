@@ -3,10 +3,10 @@ package io.github.spillgate.examples.benchmark.measure;
 import java.util.ArrayDeque;
 import java.util.concurrent.Executor;
 
-/** The slots of one thread that may go on, one after another and never one within another. */
+/** The ready slots of one thread, which run in sequence and never nested. */
 final class Trampoline {
 
-    /** So many questions in a row, then it is somebody else's turn. */
+    /** The decisions in a row before the thread hands over to others. */
     private static final int IN_A_ROW = 256;
 
     private final ArrayDeque<Slot> ready = new ArrayDeque<>();

@@ -3,12 +3,12 @@ package io.github.spillgate.examples.benchmark.measure;
 import io.github.spillgate.examples.benchmark.contender.CommandCalls;
 
 /**
- * What a Redis has done since it started.
+ * The resources that a Redis server has used since its start.
  *
- * @param calls which commands, and how long it was busy with them
- * @param cpuMicros the time of processors that its process has had; reading and writing is in it
- * @param bytesIn what it has read from all its clients
- * @param bytesOut what it has written to them
+ * @param calls the commands and their times
+ * @param cpuMicros the processor time of its process, including input and output
+ * @param bytesIn the bytes read from all clients
+ * @param bytesOut the bytes written to all clients
  */
 record Use(CommandCalls calls, double cpuMicros, double bytesIn, double bytesOut) {
 

@@ -1,4 +1,4 @@
-/** How it is measured: decisions, their times, what they cost Redis and the heap. */
+/** Measures decisions: their number, latency, and cost in Redis and on the heap. */
 @NullMarked
 package io.github.spillgate.examples.benchmark.measure;
 

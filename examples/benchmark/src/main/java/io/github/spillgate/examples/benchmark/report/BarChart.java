@@ -9,7 +9,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.stream.Collectors;
 
-/** Horizontal bars, one for each who took part, with a line from the lowest to the highest slice. */
+/** Horizontal bars, one for each contender, with a line from the lowest to the highest slice. */
 final class BarChart {
 
     private static final int LABELS = 230;

@@ -10,7 +10,7 @@ import java.util.function.ToDoubleFunction;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
-/** A table of what a decision costs each node, and the network; for works in which there are clusters. */
+/** A table of the cost of a decision on each node and on the network, for workloads with clusters. */
 final class ByNode {
 
     private ByNode() {}

@@ -7,7 +7,7 @@ import java.util.Locale;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
-/** The numbers for programs. No name in them has a comma. */
+/** The results as CSV. No name contains a comma. */
 final class Csv {
 
     private static final String MEASURES =
@@ -40,7 +40,7 @@ final class Csv {
                                         slice(i + 1, result, result.slices().get(i)))));
     }
 
-    /** What each Redis has had of each slice. */
+    /** Returns the cost of each slice on each node. */
     static List<String> nodes(List<Result> results) {
         return lines(
                 "round,work,contender,node,commands_per_decision,redis_us_per_decision,cpu_us_per_decision,"

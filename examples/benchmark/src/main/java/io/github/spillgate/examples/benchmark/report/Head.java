@@ -8,7 +8,7 @@ import java.util.Objects;
 import java.util.Properties;
 import java.util.stream.Collectors;
 
-/** What the numbers were measured with, and on. */
+/** The software and the machine of a run. */
 public record Head(List<String> lines) {
 
     private static final String VERSIONS = "/io/github/spillgate/examples/benchmark/versions.properties";

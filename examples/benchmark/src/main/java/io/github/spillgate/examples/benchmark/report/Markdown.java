@@ -15,7 +15,7 @@ import java.util.Optional;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
-/** The numbers for people: a table for each work, with ratios. */
+/** The results as Markdown: a table with ratios for each workload. */
 final class Markdown {
 
     private Markdown() {}
@@ -88,7 +88,7 @@ final class Markdown {
                 + base.map(result -> result.entrant().title()).orElse("–");
     }
 
-    /** Round by round: what else went on in the machine then, both of them have met. */
+    /** Compares round by round, because other load on the machine affects both in the same round. */
     private static String ratio(Result result, Result base) {
         double[] ratios = IntStream.range(0, result.slices().size())
                 .mapToDouble(round -> result.measured(round) / base.measured(round))

@@ -11,10 +11,10 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.stream.Collectors;
 
-/** Writes what was measured: for programs, for people, and to look at. */
+/** Writes the results as CSV, Markdown and charts. */
 public record Report(Path directory) {
 
-    /** A directory that can be written to, which is better known before the work than after it. */
+    /** Checks that the directory is writable, before the measurements instead of after them. */
     public static Report in(Path directory) {
         try {
             Files.createDirectories(directory);
@@ -27,7 +27,7 @@ public record Report(Path directory) {
         return new Report(directory);
     }
 
-    /** The results of one work, while others are still to come. */
+    /** Prints the results of one workload, before the next one starts. */
     public static void show(List<Result> ofWork, PrintStream out) {
         for (Result result : ofWork) {
             out.printf(

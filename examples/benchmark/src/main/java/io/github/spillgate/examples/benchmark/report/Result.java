@@ -12,10 +12,10 @@ import java.util.Optional;
 import java.util.function.ToDoubleFunction;
 import java.util.function.ToLongFunction;
 
-/** What one who took part in a work has shown in all his turns. */
+/** The results of one contender in all turns of a workload. */
 public record Result(Work work, Entrant entrant, List<Slice> slices) {
 
-    /** A token bucket refills while it is measured, and so allows one now and then. */
+    /** A token bucket refills during the measurement, and so allows a few requests. */
     private static final double A_FEW = 0.001;
 
     public Result {
@@ -41,7 +41,7 @@ public record Result(Work work, Entrant entrant, List<Slice> slices) {
         return slices.stream().mapToDouble(what).max().orElse(0);
     }
 
-    /** By what its work is compared. */
+    /** Returns the measure of the workload. */
     ToDoubleFunction<Slice> measure() {
         return work.yardstick().measure() == Measure.DECISIONS ? Slice::perSecond : Slice::p50;
     }
@@ -50,9 +50,7 @@ public record Result(Work work, Entrant entrant, List<Slice> slices) {
         return measure().applyAsDouble(slices.get(round));
     }
 
-    /**
-     * What the numbers do not say by themselves: that it was not this contender, or not this work, that was measured.
-     */
+    /** Returns warnings if the numbers do not measure this contender or this workload. */
     List<String> warnings() {
         List<String> warnings = new ArrayList<>();
         double all = Math.max(1, sum(Slice::asked));

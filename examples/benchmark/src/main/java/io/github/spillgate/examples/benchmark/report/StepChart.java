@@ -6,16 +6,16 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * How much of something there was at each moment, for several, one below the other, with a line for how much there
- * should be. What is above that line has another colour.
+ * Step charts of several contenders, one below the other, with a line at the limit. Values above the line have another
+ * colour.
  *
- * @param title what the chart is called
- * @param note what its heights are
- * @param description what there is to see
- * @param limit where the line is
- * @param seconds how long it all takes
- * @param marks what happens meanwhile
- * @param rows those that are compared
+ * @param title the title
+ * @param note the unit of the heights
+ * @param description the description for screen readers
+ * @param limit the height of the line
+ * @param seconds the duration
+ * @param marks the events in this time
+ * @param rows the contenders
  */
 public record StepChart(
         String title, String note, String description, int limit, int seconds, List<Mark> marks, List<Row> rows) {
@@ -35,21 +35,21 @@ public record StepChart(
     }
 
     /**
-     * Something that happens.
+     * An event.
      *
-     * @param from when it begins, in seconds
-     * @param to when it ends
-     * @param says what it is
+     * @param from the start, in seconds
+     * @param to the end
+     * @param says the label
      */
     public record Mark(double from, double to, String says) {}
 
     /**
-     * One that is compared.
+     * A contender.
      *
-     * @param says who it is
-     * @param ours whether it is ours
-     * @param most what to say of its most
-     * @param steps how much there is, from each moment on
+     * @param says the name
+     * @param ours whether the contender is ours
+     * @param most the text about the maximum
+     * @param steps the changes of the height
      */
     public record Row(String says, boolean ours, String most, List<Step> steps) {
         public Row {
@@ -58,14 +58,14 @@ public record StepChart(
     }
 
     /**
-     * A moment at which the height changes.
+     * A change of the height.
      *
-     * @param at when, in seconds
-     * @param height how much there is from then on
+     * @param at the time, in seconds
+     * @param height the height from then on
      */
     public record Step(double at, int height) {}
 
-    /** The picture. */
+    /** Returns the picture as SVG. */
     public String svg() {
         List<String> parts = new ArrayList<>();
         parts.add(Svg.text(16, 24, "title", title));
@@ -113,7 +113,7 @@ public record StepChart(
         return parts;
     }
 
-    /** The most that there is while the pen moves on by one. */
+    /** Returns the maximum within one pixel of the time axis. */
     private int[] columns(List<Step> steps) {
         int[] most = new int[COLUMNS];
         for (int i = 0; i < steps.size(); i++) {

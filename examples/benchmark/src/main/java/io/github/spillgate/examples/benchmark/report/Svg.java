@@ -4,10 +4,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;
 
-/**
- * What all charts have in common: plain pictures whose colours follow the reader's light or dark scheme, and whose
- * words are words.
- */
+/** Common parts of all charts: the colours follow the light or dark scheme of the reader, and texts are real text. */
 final class Svg {
 
     static final int WIDTH = 860;
@@ -45,10 +42,10 @@ final class Svg {
     private Svg() {}
 
     /**
-     * A whole picture.
+     * Returns a whole picture.
      *
-     * @param title what it is called, where it is read aloud
-     * @param description what there is to see
+     * @param title the title for screen readers
+     * @param description the description for screen readers
      */
     static String of(String title, String description, int height, List<String> parts) {
         return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + WIDTH + " " + height + "\" width=\"" + WIDTH

@@ -1,4 +1,4 @@
-/** What is made of the measurements: numbers, tables and charts. */
+/** Reports of the measurements: numbers, tables and charts. */
 @NullMarked
 package io.github.spillgate.examples.benchmark.report;
 

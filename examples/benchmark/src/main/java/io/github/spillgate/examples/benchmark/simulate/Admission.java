@@ -1,6 +1,6 @@
 package io.github.spillgate.examples.benchmark.simulate;
 
-/** Lets one client's requests through, or not. */
+/** Admits or denies the requests of one client. */
 @FunctionalInterface
 interface Admission {
 

@@ -4,9 +4,8 @@ import io.github.spillgate.Limit;
 import java.util.Arrays;
 
 /**
- * What a log has to be equal to: every hit is kept for ever, and for every request those that are not older than a
- * window are counted anew. A hit that is just one window old still counts: by a clock of whole milliseconds it may be
- * younger.
+ * The reference for a log: keeps every hit, and for each request counts those that are not older than a window. A hit
+ * exactly one window old still counts, because in whole milliseconds it may be younger.
  */
 final class BruteForce implements Admission {
 

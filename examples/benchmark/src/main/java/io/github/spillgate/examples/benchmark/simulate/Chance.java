@@ -2,10 +2,7 @@ package io.github.spillgate.examples.benchmark.simulate;
 
 import java.util.SplittableRandom;
 
-/**
- * Chance that is the same each time, on every machine and JDK: from a seed, with arithmetic that leaves nothing to the
- * processor.
- */
+/** Random numbers from a seed, reproducible on every machine and JDK because of strict arithmetic. */
 final class Chance {
 
     private final SplittableRandom random;
@@ -14,20 +11,17 @@ final class Chance {
         random = new SplittableRandom(seed);
     }
 
-    /** From 0 to 1, without 1. */
+    /** Returns a number from 0 (inclusive) to 1 (exclusive). */
     double share() {
         return random.nextDouble();
     }
 
-    /** The time to the next of events that come so far apart on average, and know nothing of each other. */
+    /** Returns the time to the next of independent events with this mean gap. */
     double exponential(double mean) {
         return -mean * StrictMath.log(1 - share());
     }
 
-    /**
-     * Pareto's distribution, cut off: mostly little more than the least, and the smaller the exponent, the more often
-     * much more.
-     */
+    /** Returns a number of a truncated Pareto distribution. The smaller the exponent, the heavier the tail. */
     double pareto(double least, double most, double exponent) {
         double beyond = StrictMath.pow(least / most, exponent);
         return least * StrictMath.pow(1 - share() * (1 - beyond), -1 / exponent);

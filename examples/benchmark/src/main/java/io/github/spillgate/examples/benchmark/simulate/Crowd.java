@@ -7,11 +7,11 @@ import java.util.function.DoubleSupplier;
 import java.util.stream.IntStream;
 
 /**
- * Lets the clients of a mix come for a while, and has the same requests decided by the log, by both counters, and by
- * brute force. Each of these goes on from what it has let through itself, as it would in service.
+ * Simulates the clients of a mix. The log, both counters and brute force decide on the same requests, and each
+ * continues from what it has admitted itself, as in production.
  *
- * <p>Clients share nothing, so they are simulated one after the other, each beginning at a random moment of a window,
- * and some hundreds of them at the same time as others.
+ * <p>Clients are independent, so they are simulated one after the other, in parallel groups of some hundreds. Each
+ * starts at a random moment of a window.
  */
 final class Crowd {
 
@@ -23,7 +23,7 @@ final class Crowd {
     private final long window;
     private final int windows;
 
-    /** A crowd that stays for so many windows. */
+    /** Creates a crowd that sends requests for this number of windows. */
     Crowd(Mix mix, int windows) {
         this.mix = mix;
         this.windows = windows;
@@ -38,7 +38,7 @@ final class Crowd {
                 .parallel()
                 .mapToObj(group -> decide(group * TOGETHER, Math.min(mix.clients(), (group + 1) * TOGETHER)))
                 .toList();
-        // In their order, because a sum of fractions depends on it.
+        // Add in order, because a sum of floating-point numbers depends on it.
         Tally all = new Tally();
         tallies.forEach(all::add);
         return all;
@@ -78,7 +78,7 @@ final class Crowd {
         }
     }
 
-    /** A counter that decides on one client beside the log. */
+    /** A counter that decides on the requests of one client, compared with the log. */
     private static final class Beside {
 
         private final Limit limit;
@@ -108,7 +108,7 @@ final class Crowd {
             judge(now, within);
         }
 
-        /** What the counter would tell if it only counted, which is what others have measured. */
+        /** Compares the estimate of a counter that counts all requests, which is what others have measured. */
         private void judge(long now, int within) {
             ofAll = (ofAll.isEmpty() ? CounterState.empty(limit, now) : ofAll.at(limit, now)).plus(1);
             double estimate = ofAll.previous() * (1 - (double) (now - ofAll.start()) / window) + ofAll.current();

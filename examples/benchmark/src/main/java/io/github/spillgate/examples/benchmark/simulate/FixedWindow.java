@@ -2,7 +2,7 @@ package io.github.spillgate.examples.benchmark.simulate;
 
 import io.github.spillgate.Limit;
 
-/** What many start with, as the bad example: a count that starts at 0 when the clock comes to the next window. */
+/** A fixed window, as the bad example: a count that starts at 0 in each window of the clock. */
 final class FixedWindow implements Admission {
 
     private final long window;

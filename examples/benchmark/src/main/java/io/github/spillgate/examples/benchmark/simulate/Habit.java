@@ -4,11 +4,11 @@ import io.github.spillgate.Limit;
 import java.util.function.DoubleSupplier;
 
 /**
- * How a client's requests follow one another. All of them come to the same number of requests in the long run, and
- * nobody slows down when he is denied.
+ * The pattern of the requests of a client. All patterns have the same rate in the long run, and no client slows down
+ * after a denial.
  */
 enum Habit {
-    /** Each by itself: a Poisson process. */
+    /** Independent requests: a Poisson process. */
     ONE_BY_ONE("one by one") {
         @Override
         DoubleSupplier gaps(double rate, Limit limit, Chance chance) {
@@ -18,8 +18,8 @@ enum Habit {
     },
 
     /**
-     * Bursts of a fifth of the limit on average, fifty times as fast as the limit allows; they begin as those one by
-     * one come.
+     * Bursts of a fifth of the limit on average, fifty times as fast as the limit allows. The gaps between bursts are
+     * random.
      */
     IN_BURSTS("in bursts") {
         @Override
@@ -28,7 +28,9 @@ enum Habit {
         }
     },
 
-    /** One by one at twice the rate, in spells of three windows on average, with pauses as long. */
+    /**
+     * Independent requests at twice the rate, in spells of three windows on average, with pauses of the same length.
+     */
     IN_SPELLS("in spells") {
         @Override
         DoubleSupplier gaps(double rate, Limit limit, Chance chance) {
@@ -42,12 +44,12 @@ enum Habit {
         this.says = says;
     }
 
-    /** The habit in the words of a table. */
+    /** Returns the name of the habit in tables. */
     String says() {
         return says;
     }
 
-    /** The times from one request to the next, in milliseconds. */
+    /** Returns the times between requests, in milliseconds. */
     abstract DoubleSupplier gaps(double rate, Limit limit, Chance chance);
 
     private static final class Bursts implements DoubleSupplier {

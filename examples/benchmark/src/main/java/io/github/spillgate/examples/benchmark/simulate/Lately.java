@@ -1,6 +1,6 @@
 package io.github.spillgate.examples.benchmark.simulate;
 
-/** How many there were in the window that ends now. */
+/** Counts the events in the window that ends now. */
 final class Lately {
 
     private final long window;
@@ -12,7 +12,7 @@ final class Lately {
         this.window = window;
     }
 
-    /** Adds one that came now, and returns how many there are with it. */
+    /** Adds an event now, and returns the number including it. */
     int add(long now) {
         while (size > 0 && now - ring[first] > window) {
             first = (first + 1) % ring.length;

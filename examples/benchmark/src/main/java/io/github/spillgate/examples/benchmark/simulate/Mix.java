@@ -6,31 +6,31 @@ import java.util.Locale;
 import java.util.function.ToDoubleFunction;
 
 /**
- * Who comes, and how often.
+ * A mix of clients and their rates.
  *
- * @param says the mix in the words of a table
- * @param limit what each of the clients may do
- * @param clients how many there are
- * @param habits how their requests follow one another; the clients take turns in them
- * @param rate how many requests come from one of them in a window, on average
+ * @param says the name of the mix in tables
+ * @param limit the limit of each client
+ * @param clients the number of clients
+ * @param habits the patterns of requests, assigned to the clients in turn
+ * @param rate the mean number of requests of a client in a window
  */
 record Mix(String says, Limit limit, int clients, List<Habit> habits, ToDoubleFunction<Chance> rate) {
 
     /**
-     * The less, the heavier the tail: with 1.1, a tenth of the clients send from half to three quarters of the
-     * requests.
+     * The smaller the exponent, the heavier the tail: with 1.1, a tenth of the clients send from half to three quarters
+     * of the requests.
      */
     private static final double EXPONENT = 1.1;
 
-    /** Nobody comes more often than so many times the limit, or one client would be all of the traffic. */
+    /** The highest rate, in multiples of the limit. Without it, one client could send almost all requests. */
     private static final double MOST = 20;
 
-    /** Rates with a heavy tail, such that one client in so many comes more often than the limit allows. */
+    /** Creates rates with a heavy tail, such that one client in {@code oneIn} is above the limit. */
     static Mix heavyTailed(int oneIn, Limit limit, int clients) {
         return upTo(MOST, String.format(Locale.ROOT, "1 in %,d above it", oneIn), oneIn, limit, clients);
     }
 
-    /** The same, for one in 10,000, of those who come less often than this part of the limit allows. */
+    /** Creates the same rates for one in 10,000, truncated at this part of the limit. */
     static Mix below(String says, double part, Limit limit, int clients) {
         return upTo(part, says, 10_000, limit, clients);
     }
@@ -45,7 +45,7 @@ record Mix(String says, Limit limit, int clients, List<Habit> habits, ToDoubleFu
                 chance -> chance.pareto(least, most * limit.permits(), EXPONENT));
     }
 
-    /** Everybody comes as often, compared with the limit. */
+    /** Creates clients with equal rates, as a multiple of the limit. */
     static Mix alike(double timesTheLimit, Habit habit, Limit limit, int clients) {
         return new Mix(
                 String.format(Locale.ROOT, "%s, %.2f", habit.says(), timesTheLimit),
@@ -55,7 +55,7 @@ record Mix(String says, Limit limit, int clients, List<Habit> habits, ToDoubleFu
                 chance -> timesTheLimit * limit.permits());
     }
 
-    /** The same with so many clients. */
+    /** Returns the same mix with another number of clients. */
     Mix of(int some) {
         return new Mix(says, limit, some, habits, rate);
     }

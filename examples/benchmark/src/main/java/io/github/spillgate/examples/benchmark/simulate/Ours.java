@@ -5,8 +5,8 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 
 /**
- * Our own limiter on our own local store, as anybody uses them. The store says what the scripts in Redis say, to the
- * last field: the tests of the core hold them to it.
+ * Our limiter on the local store, through the public API. The tests of the core show that this store returns the same
+ * decisions as the scripts in Redis, to the last field.
  */
 final class Ours {
 
@@ -21,7 +21,7 @@ final class Ours {
                 .build();
     }
 
-    /** The client's own view of the limiter, in which time is what it is asked at. */
+    /** Returns the admission of one client, at the time of each request. */
     Admission of(String client) {
         return now -> {
             clock.set(now);

@@ -5,9 +5,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 
-/**
- * A page with tables on it: what is between a table's marks is written anew; a table without marks is added at the end.
- */
+/** A page with generated tables. Replaces the text between the marks of a table, and appends a table without marks. */
 record Page(Path file) {
 
     void put(String name, List<String> table) throws IOException {

@@ -14,15 +14,15 @@ import java.util.stream.LongStream;
 import java.util.stream.Stream;
 
 /**
- * One client, what it asks, and what each algorithm lets through of it.
+ * The requests of one client, and what each algorithm admits of them.
  *
- * @param name what the picture's file is called
- * @param title what the picture is called
+ * @param name the name of the file of the picture
+ * @param title the title of the picture
  * @param says what the client does
- * @param asks when it asks, in milliseconds from the beginning
- * @param marks the same, for the picture
- * @param seconds how long it is looked at
- * @param contenders who decides
+ * @param asks the instants of requests, in milliseconds from the start
+ * @param marks the same requests, marked in the picture
+ * @param seconds the duration of the picture
+ * @param contenders the algorithms that decide
  */
 record Scene(
         String name,
@@ -33,18 +33,18 @@ record Scene(
         int seconds,
         List<Contender> contenders) {
 
-    /** What every client may do here. */
+    /** The limit of every client. */
     static final Limit LIMIT = Limit.perMinute(100);
 
     private static final int BURST = (int) LIMIT.permits();
     private static final long WINDOW = LIMIT.window().toMillis();
 
     /**
-     * Who decides.
+     * An algorithm.
      *
-     * @param says who it is, in the words of the picture
-     * @param limit what the client may do
-     * @param ours whether it is ours, or the bad example
+     * @param says the name in the picture
+     * @param limit the limit
+     * @param ours whether the algorithm is ours or the bad example
      */
     record Contender(String says, Limit limit, boolean ours) {
 
@@ -82,8 +82,8 @@ record Scene(
     }
 
     /**
-     * The worst for a counter: a full burst at the end of a window, and then what was taken then fades as if it had
-     * come evenly.
+     * The worst case of a counter: a full burst at the end of a window, which then fades as if it had been spread
+     * evenly.
      */
     static Scene goingOn() {
         return new Scene(
@@ -116,7 +116,7 @@ record Scene(
         return Stream.of(asks).flatMap(LongStream::boxed).toList();
     }
 
-    /** The times at which a contender let the client through, in milliseconds from the beginning. */
+    /** Returns the instants at which a contender admitted a request, in milliseconds from the start. */
     List<Long> admitted(Contender contender) {
         Admission admission = contender.admission();
         return asks.stream()
@@ -124,7 +124,7 @@ record Scene(
                 .toList();
     }
 
-    /** The most that a contender let through in any time of this length. */
+    /** Returns the most requests that a contender admitted in any window of this length. */
     int most(Contender contender, long millis) {
         Lately lately = new Lately(millis);
         return admitted(contender).stream().mapToInt(lately::add).max().orElse(0);
@@ -142,7 +142,7 @@ record Scene(
     }
 
     private Row row(Contender contender) {
-        // What is let through counts from then on, and no longer when it is older than a window.
+        // An admitted request counts until it is older than a window.
         TreeMap<Long, Integer> changes = new TreeMap<>();
         for (long at : admitted(contender)) {
             changes.merge(at, 1, Integer::sum);

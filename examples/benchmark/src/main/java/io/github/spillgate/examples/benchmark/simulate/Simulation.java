@@ -11,8 +11,8 @@ import java.util.Locale;
 import java.util.Map;
 
 /**
- * What the algorithms let through, on virtual time: pictures of single clients, and tables of many. The same each time,
- * on whatever machine. Ours is what anybody uses, without Redis.
+ * Simulates what the algorithms admit, in virtual time: pictures of single clients, and tables of many. Reproducible on
+ * every machine. Uses our limiter through its public API, without Redis.
  */
 public final class Simulation {
 
@@ -21,10 +21,10 @@ public final class Simulation {
     private Simulation() {}
 
     /**
-     * Writes a page and its pictures; of a page that is there, only the tables.
+     * Writes the tables of a page and its pictures; the rest of an existing page is kept.
      *
-     * @param directory where {@code algorithms.md} is, or is made, and beside it a directory with the pictures
-     * @param quick one client of 200
+     * @param directory the directory of {@code algorithms.md}, and of the directory of its pictures
+     * @param quick whether to simulate only one client in 200
      */
     public static void write(Path directory, boolean quick, PrintStream out) throws IOException {
         long begin = System.nanoTime();
@@ -47,7 +47,7 @@ public final class Simulation {
         }
         out.printf(
                 Locale.ROOT,
-                "%n%,d requests in %,d s. All of it is in %s%n",
+                "%n%,d requests in %,d s. Written to %s%n",
                 tables.requests(),
                 Duration.ofNanos(System.nanoTime() - begin).toSeconds(),
                 directory.toAbsolutePath());

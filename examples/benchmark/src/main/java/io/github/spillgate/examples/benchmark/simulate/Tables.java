@@ -9,10 +9,10 @@ import java.util.Locale;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 
-/** How far a counter is from a log, on simulated traffic: what is simulated, and the tables that come of it. */
+/** The differences between a counter and a log on simulated traffic: the mixes, and their tables. */
 final class Tables {
 
-    /** How long everybody is there. */
+    /** The number of windows in which each client sends requests. */
     private static final int WINDOWS = 60;
 
     private static final double[] TIMES = {0.5, 0.8, 1, 1.25, 2, 5};
@@ -22,12 +22,12 @@ final class Tables {
     private final int part;
     private long requests;
 
-    /** Tables for one of so many clients. */
+    /** Creates tables of one client in {@code part}. */
     Tables(int part) {
         this.part = part;
     }
 
-    /** How many requests have been decided for these tables. */
+    /** Returns the number of requests that were decided for these tables. */
     long requests() {
         return requests;
     }
@@ -56,8 +56,8 @@ final class Tables {
     }
 
     /**
-     * Two tables of the same crowds: what counters would tell if they only counted, and what they do as limits, beside
-     * the log.
+     * Returns two tables of the same crowds: the estimates of counters that count all requests, and the decisions of
+     * counters compared with the log.
      */
     List<List<String>> ofMixes() {
         List<Decided> all = mixes().stream().map(this::decide).toList();
@@ -124,7 +124,7 @@ final class Tables {
                 number(counter.mostInAWindow));
     }
 
-    /** How the errors depend on how near a client is to its limit, and on how its requests follow one another. */
+    /** Returns the errors by the rate of a client, relative to its limit, and by its habit. */
     List<String> near() {
         List<String> head = new ArrayList<>(List.of("asks, × the limit"));
         for (Habit habit : Habit.values()) {
@@ -141,7 +141,7 @@ final class Tables {
         return cells;
     }
 
-    /** What there is to tell of those who ask so many times as often as their limit allows, and in this way. */
+    /** Returns the cells of clients with this multiple of the limit and this habit. */
     List<String> near(double times, Habit habit) {
         Limit limit = Limit.perMinute(100);
         int clients = (int) Math.ceil(REQUESTS_OF_ONE_KIND / (times * limit.permits() * WINDOWS));

@@ -1,21 +1,21 @@
 package io.github.spillgate.examples.benchmark.simulate;
 
-/** What has come of the decisions on one client, or on many. */
+/** The counts of decisions on one client or on many. */
 final class Tally {
 
-    /** All that were asked for. */
+    /** All requests. */
     long asked;
 
-    /** Those that the log denied. */
+    /** The requests that the log denied. */
     long denied;
 
-    /** Those that the log decided in another way than the count by brute force. */
+    /** The requests on which the log and brute force differ. */
     long wrongOfLog;
 
-    /** What a counter made of the same requests. */
+    /** The counter with windows from the first hit. */
     final OfCounter fromFirstHit = new OfCounter();
 
-    /** What a counter with its windows on the clock made of them. */
+    /** The counter with windows aligned to the clock. */
     final OfCounter aligned = new OfCounter();
 
     void add(Tally other) {
@@ -26,27 +26,27 @@ final class Tally {
         aligned.add(other.aligned);
     }
 
-    /** One counter, beside the log. */
+    /** The counts of one counter, compared with the log. */
     static final class OfCounter {
 
         long allowed;
 
-        /** Those that the log denied. */
+        /** Allowed requests that the log denied. */
         long wronglyAllowed;
 
-        /** Those that the log allowed. */
+        /** Denied requests that the log allowed. */
         long wronglyDenied;
 
-        /** The most that it let through in any window. */
+        /** The most requests allowed in any window. */
         long mostInAWindow;
 
-        /** Requests at which the client was told to be over its limit and was not, where all requests are counted. */
+        /** Requests with an estimate above the limit and a true number below, if all requests are counted. */
         long wronglyOver;
 
-        /** Requests at which it was over its limit and was not told to be. */
+        /** Requests with an estimate below the limit and a true number above. */
         long wronglyUnder;
 
-        /** The sum of how far the estimate was off, as a part of the true number. */
+        /** The sum of the relative errors of the estimate. */
         double off;
 
         void add(OfCounter other) {

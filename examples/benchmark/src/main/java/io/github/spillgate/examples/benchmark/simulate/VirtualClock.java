@@ -3,10 +3,10 @@ package io.github.spillgate.examples.benchmark.simulate;
 import java.time.Instant;
 import java.time.InstantSource;
 
-/** A clock that shows what the simulation says: an hour of traffic takes as long as its decisions. */
+/** A clock that the simulation sets, so that an hour of traffic takes only the time of its decisions. */
 final class VirtualClock implements InstantSource {
 
-    /** Some midnight in UTC, so that windows on the clock begin here too. */
+    /** A midnight in UTC, so that windows aligned to the clock start here too. */
     static final long START = 1_789_948_800_000L;
 
     private long millis = START;

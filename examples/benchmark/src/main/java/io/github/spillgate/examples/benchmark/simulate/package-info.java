@@ -1,4 +1,4 @@
-/** What each algorithm admits, and how far a counter is from a log, on virtual time and without Redis. */
+/** Simulates what each algorithm admits, and the error of a counter, in virtual time and without Redis. */
 @NullMarked
 package io.github.spillgate.examples.benchmark.simulate;
 

@@ -6,20 +6,20 @@ import java.time.Duration;
 import java.util.List;
 
 /**
- * What is asked of all who take part in it.
+ * A workload, which is the same for all its contenders.
  *
- * @param kind works of one kind differ in one number, and share a chart
+ * @param kind the kind; workloads of one kind differ in one number, and share a chart
  * @param name its name in the results
- * @param says what it is, for people
- * @param entrants who takes part
- * @param keys how many, each as likely as the others
- * @param rates what every key falls under
- * @param denied whether the limit is used up before, so that all is denied; else nothing ever is
- * @param inFlight how many decisions are under way at a time
- * @param instances how many limiters of the same name share the work, each with a client and a connection of its own
- * @param threads on how many threads the driver asks, where the answers come at once
- * @param after how long a processor is busy after each decision
- * @param yardstick what the results are compared by, and with
+ * @param says the description
+ * @param entrants the contenders
+ * @param keys the number of keys, all equally likely
+ * @param rates the limits of every key
+ * @param denied whether the limit is exhausted before, so that every decision is a denial; else none is
+ * @param inFlight the number of decisions in flight
+ * @param instances how many limiters of the same name share the workload, each with its own client and connection
+ * @param threads the threads of the driver, for contenders that decide synchronously
+ * @param after the processor time after each decision
+ * @param yardstick the measure and the base of the comparison
  */
 public record Work(
         String kind,
@@ -43,13 +43,14 @@ public record Work(
     }
 
     /**
-     * One key with a limit that nobody reaches, 256 decisions at a time on one limiter, compared with the best peer.
+     * Starts with one key, a limit that is never reached, 256 decisions in flight on one limiter, and a comparison with
+     * the best peer.
      */
     static Builder of(String kind, String says, Entrant... entrants) {
         return new Builder(kind, says, List.of(entrants));
     }
 
-    /** What is to be otherwise. */
+    /** Changes the defaults. */
     static final class Builder {
 
         private final String kind;

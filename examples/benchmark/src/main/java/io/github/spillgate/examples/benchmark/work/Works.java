@@ -37,16 +37,15 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * All the works there are.
+ * All workloads.
  *
- * <p>Where all is to be allowed, the limit is the same for everybody, and so large that nobody ever reaches it. A log
- * has to remember each hit of a window, so its limit and its window are part of the work: a hundred permits a second
- * for each of 10,000 keys let a million decisions a second through, and each log holds what its key was hit within a
- * second.
+ * <p>If all decisions allow, the limit is the same for all contenders, and too large to be reached. A log stores each
+ * hit of a window, so the limit and the window are part of the workload: 100 permits a second for each of 10,000 keys
+ * allow a million decisions a second, and each log contains the hits of its key within one second.
  */
 public final class Works {
 
-    private static final Entrant[] EVERYBODY = {
+    private static final Entrant[] ON_REDIS = {
         PING, EVALSHA, BUCKET4J, BUCKET4J_BATCHING, REDISSON, SPRING_GATEWAY, LOG, COUNTER
     };
     private static final Duration SECOND = Duration.ofSeconds(1);
@@ -59,7 +58,7 @@ public final class Works {
     public static List<Work> all() {
         List<Work> works = new ArrayList<>();
         works.add(manyKeys());
-        works.add(Work.of("hot-key", "one key, all allowed", EVERYBODY).build());
+        works.add(Work.of("hot-key", "one key, all allowed", ON_REDIS).build());
         works.add(denied());
         works.add(oneInFlight());
         works.add(threeLimits());
@@ -92,14 +91,14 @@ public final class Works {
     }
 
     private static Work manyKeys() {
-        return Work.of("many-keys", "10,000 keys, all allowed: 100 permits a second each", EVERYBODY)
+        return Work.of("many-keys", "10,000 keys, all allowed: 100 permits a second each", ON_REDIS)
                 .keys(MANY)
                 .rates(A_HUNDRED)
                 .build();
     }
 
     private static Work denied() {
-        return Work.of("denied", "one key, all denied: 10 permits an hour, used up before", EVERYBODY)
+        return Work.of("denied", "one key, all denied: 10 permits an hour, used up before", ON_REDIS)
                 .rates(new Rate(10, Duration.ofHours(1)))
                 .allDenied()
                 .build();
@@ -148,7 +147,7 @@ public final class Works {
                         COUNTER)
                 .named("keys-" + keys)
                 .keys(keys)
-                // As many as let a million a second through, and no fewer than a hundred.
+                // Allow a million decisions a second in total, and at least 100 for each key.
                 .rates(new Rate(Math.max(100, 1_000_000 / keys), SECOND))
                 .build();
     }

@@ -2,16 +2,16 @@ package io.github.spillgate.examples.benchmark.work;
 
 import io.github.spillgate.examples.benchmark.contender.Entrant;
 
-/** What the results of a work are compared by, and with whose. */
+/** The measure and the base by which the results of a workload are compared. */
 public enum Yardstick {
-    /** With the peer who is best in that work. */
+    /** The best peer in the workload. */
     BEST_PEER(Measure.DECISIONS),
     EVALSHA(Measure.DECISIONS),
     BATCHING(Measure.DECISIONS),
     PING(Measure.P50),
-    /** With ours in a cluster of one primary. */
+    /** Ours in a cluster of one primary. */
     ONE_PRIMARY(Measure.DECISIONS),
-    /** With the server that has nothing before its handler. */
+    /** The server without a limiter. */
     UNFILTERED(Measure.DECISIONS),
     UNFILTERED_TIME(Measure.P50);
 
@@ -31,7 +31,7 @@ public enum Yardstick {
         return measure;
     }
 
-    /** Whether this one's result may be the one that others are compared with; of several, the best is. */
+    /** Returns whether this contender may be the base of the comparison; the best of several is. */
     public boolean isBase(Entrant entrant) {
         return switch (this) {
             case BEST_PEER -> entrant.isPeer();

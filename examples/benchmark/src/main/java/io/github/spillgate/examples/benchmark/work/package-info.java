@@ -1,4 +1,4 @@
-/** What is asked of those who take part, and how they are compared. */
+/** The workloads, and how contenders are compared. */
 @NullMarked
 package io.github.spillgate.examples.benchmark.work;
 

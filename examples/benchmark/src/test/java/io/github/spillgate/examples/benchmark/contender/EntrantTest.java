@@ -18,7 +18,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.EnumSource.Mode;
 
-/** Everybody is set up so that he limits: a contender who does not is quick, and proves nothing. */
+/**
+ * The configuration of every contender: each must deny, because a limiter that never denies is fast and proves nothing.
+ */
 @Tag("thorough")
 final class EntrantTest {
 
@@ -54,8 +56,8 @@ final class EntrantTest {
     }
 
     /**
-     * Four decisions on one key, and one on another, all by the contender itself. It has its ordinary deadline, which
-     * it may miss on a busy machine; what its fallback decides is not what is tested.
+     * Makes four decisions on one key and one on another, all by the contender itself. On a busy machine it may miss
+     * its deadline; decisions by the fallback are repeated.
      */
     private static List<Boolean> decide(Entrant entrant, Rate... rates) {
         return await().ignoreExceptionsMatching(EntrantTest::isOfTheFallback)

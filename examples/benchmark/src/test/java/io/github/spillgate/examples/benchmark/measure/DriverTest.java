@@ -27,9 +27,9 @@ final class DriverTest {
     private final LongAdder asked = new LongAdder();
 
     @Test
-    void answersThatComeAtOnceKeepAllThreadsBusyAndNoStackGrows() {
+    void synchronousDecisionsKeepAllThreadsBusyWithoutStackOverflow() {
         Set<Thread> threads = ConcurrentHashMap.newKeySet();
-        // One of the threads may get no processor within a slice.
+        // A thread may get no processor within a slice.
         await().untilAsserted(() -> {
             threads.clear();
             Slice slice = drive((key, answer) -> {
@@ -43,7 +43,7 @@ final class DriverTest {
     }
 
     @Test
-    void answersThatComeLaterAreCountedOnce() {
+    void asynchronousDecisionsAreCountedOnce() {
         ExecutorService elsewhere = Executors.newSingleThreadExecutor();
         try {
             Slice slice = drive((key, answer) -> elsewhere.execute(() -> answer.decided(false)));
@@ -55,7 +55,7 @@ final class DriverTest {
     }
 
     @Test
-    void everyKeyHasItsTurn() {
+    void everyKeyIsUsedInTurn() {
         Set<String> keys = ConcurrentHashMap.newKeySet();
         Slice slice = drive(load((key, answer) -> {
                     keys.add(key);
@@ -67,7 +67,7 @@ final class DriverTest {
     }
 
     @Test
-    void failuresAndFallbacksAreToldApart() {
+    void failuresAndFallbacksAreCountedSeparately() {
         Slice failed = drive((key, answer) -> {
             throw new IllegalArgumentException("no such key");
         });
@@ -78,7 +78,7 @@ final class DriverTest {
     }
 
     @Test
-    void whoNeverAnswersEndsTheSliceWithAnError() {
+    void aContenderThatNeverDecidesEndsTheSliceWithAnError() {
         assertThatThrownBy(() -> drive(load((key, answer) -> {}), ENOUGH, SHORT))
                 .isInstanceOf(IllegalStateException.class)
                 .hasMessageContaining(SLOTS + " of " + SLOTS + " decisions in flight were not answered");
@@ -88,7 +88,9 @@ final class DriverTest {
         return drive(load(decide));
     }
 
-    /** Returns a slice in which each slot has asked: on a busy machine a thread may get no processor in all of it. */
+    /**
+     * Returns a slice in which each slot has decided: on a busy machine a thread may get no processor during a slice.
+     */
     private Slice drive(Load load) {
         return await().until(
                         () -> {

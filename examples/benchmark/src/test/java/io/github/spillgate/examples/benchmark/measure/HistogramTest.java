@@ -8,7 +8,7 @@ import org.junit.jupiter.api.Test;
 final class HistogramTest {
 
     @Test
-    void everyTimeComesBackWithinAThirtySecond() {
+    void everyTimeIsAccurateToOneThirtySecond() {
         for (long nanos = 1; nanos < 1L << 39; nanos += 1 + nanos / 7) {
             Histogram one = new Histogram();
             one.record(nanos);
@@ -17,7 +17,7 @@ final class HistogramTest {
     }
 
     @Test
-    void aShareOfTheTimesIsBelow() {
+    void nanosAtReturnsTheQuantile() {
         Histogram thousand = new Histogram();
         for (int i = 1; i <= 1_000; i++) {
             thousand.record(i * 1_000L);
@@ -27,7 +27,7 @@ final class HistogramTest {
     }
 
     @Test
-    void whatIsOutOfRangeIsAtItsEnd() {
+    void timesOutOfRangeAreClamped() {
         Histogram two = new Histogram();
         two.record(-1);
         two.record(Long.MAX_VALUE);
@@ -36,7 +36,7 @@ final class HistogramTest {
     }
 
     @Test
-    void sumsHaveAll() {
+    void addSumsAllCounts() {
         Histogram sum = new Histogram();
         Histogram other = new Histogram();
         sum.record(10);

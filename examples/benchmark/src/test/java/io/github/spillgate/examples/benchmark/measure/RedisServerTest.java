@@ -15,7 +15,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** The commands that are counted are those that were sent, as MONITOR shows them, and not those that scripts call. */
+/** The counted commands, which must be those that MONITOR shows as sent, without those that scripts call. */
 final class RedisServerTest {
 
     private static final int DECISIONS = 10;
@@ -40,17 +40,17 @@ final class RedisServerTest {
             CommandCalls.Sum sent = contender.sent(used(redis, contender).calls());
             assertThat(sent.calls()).isEqualTo((long) DECISIONS * each);
             if (entrant != Entrant.PING) {
-                // Ten of those may take less than Redis counts.
+                // Ten of these may take less than Redis can measure.
                 assertThat(sent.micros()).isPositive();
             }
         }
     }
 
-    /** What ten decisions take; anew where the machine was so busy that a fallback has made one of them. */
+    /** Returns the cost of ten decisions. Repeats them if a fallback has decided, as on a busy machine. */
     private static Use used(RedisServer redis, Contender contender) throws Exception {
         for (int tries = 1; ; tries++) {
             try {
-                // The first one may have to create something.
+                // The first decision may have to create the key.
                 decide(contender);
                 Use before = redis.use();
                 for (int i = 0; i < DECISIONS; i++) {

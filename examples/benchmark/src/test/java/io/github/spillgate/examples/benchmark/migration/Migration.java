@@ -22,7 +22,7 @@ import java.util.function.BiConsumer;
 import java.util.function.Function;
 import reactor.core.publisher.Mono;
 
-/** What it was with others and what it is here, as docs/migration.md shows it. */
+/** The code with other limiters and with ours that docs/migration.md shows. */
 final class Migration {
 
     private Migration() {}
@@ -59,7 +59,7 @@ final class Migration {
         return key -> limiter.tryAcquire(key).map(Decision::isAllowed);
     }
 
-    /** The old limiter decides; the new one is asked as well, and what it would have said is compared. */
+    /** The old limiter decides. The new one decides too, and the results are compared. */
     static Mono<Boolean> both(
             Mono<Boolean> old, RateLimiter limiter, String key, BiConsumer<Boolean, Decision> compare) {
         return old.flatMap(allowed -> limiter.tryAcquire(key)

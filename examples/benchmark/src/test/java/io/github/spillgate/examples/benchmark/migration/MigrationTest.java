@@ -34,7 +34,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
-/** What docs/migration.md says of others and of us is so, on a real Redis. */
+/** The statements of docs/migration.md about other limiters and ours, on a real Redis. */
 final class MigrationTest {
 
     private static final String KEY = "user:42";
@@ -55,14 +55,14 @@ final class MigrationTest {
     }
 
     @Test
-    void allOfThemLetTenOfFifteenThrough() {
+    void allLimitersAdmitTenOfFifteen() {
         var bucket4j = Migration.withBucket4j(client);
         var rateLimitJ = Migration.withRateLimitJ(client);
         try (RateLimiter limiter = Migration.withSpillgate(client)) {
             var spillgate = Migration.asked(limiter);
             settle(limiter);
             assertThat(allowedOf(15, key -> get(bucket4j.apply(key)))).isEqualTo(10);
-            // It keeps a hash under the very key; Bucket4j has a string there.
+            // It stores a hash under the plain key, where Bucket4j stores a string.
             assertThat(IntStream.range(0, 15)
                             .filter(i -> rateLimitJ.apply("old").block())
                             .count())
@@ -72,7 +72,7 @@ final class MigrationTest {
     }
 
     @Test
-    void theirKeysAndOursDoNotMeet() {
+    void theirKeysAndOursDoNotCollide() {
         get(Migration.withBucket4j(client).apply(KEY));
         Migration.withRateLimitJ(client).apply("old").block();
         try (RateLimiter limiter = Migration.withSpillgate(client);
@@ -87,7 +87,7 @@ final class MigrationTest {
     }
 
     @Test
-    void aBucketGivesMoreThanItsCapacityWithinAWindowAndALogDoesNot() {
+    void aBucketExceedsItsCapacityWithinAWindowAndALogDoesNot() {
         Duration window = Duration.ofSeconds(20);
         AsyncBucketProxy bucket = Bucket4jLettuce.casBasedBuilder(
                         client.connect(RedisCodec.of(StringCodec.UTF8, ByteArrayCodec.INSTANCE)))
@@ -130,7 +130,7 @@ final class MigrationTest {
     }
 
     @Test
-    void whileBothAreAskedTheOldOneDecides() {
+    void theOldLimiterDecidesInTheShadowPhase() {
         List<String> compared = new ArrayList<>();
         try (RateLimiter limiter = Migration.withSpillgate(client)) {
             settle(limiter);
@@ -149,7 +149,7 @@ final class MigrationTest {
     }
 
     @Test
-    void whereTheNewOneFailsTheOldOneHasDecided() {
+    void theOldLimiterDecidesIfTheNewOneFails() {
         RateLimiter closed = Migration.withSpillgate(client);
         closed.close();
         assertThat(Migration.both(Mono.just(true), closed, KEY, (old, decision) -> {})
@@ -160,7 +160,7 @@ final class MigrationTest {
                 .isFalse();
     }
 
-    /** Ten questions in the last second of a minute, and ten in the first of the next. */
+    /** Returns how many are allowed of ten requests in the last second of a minute and ten in the first of the next. */
     private long aroundTheMinute(RequestLimitRule rule, String key, AtomicLong second) {
         StatefulRedisConnection<String, String> connection = client.connect();
         RedisSlidingWindowRequestRateLimiter limiter = new RedisSlidingWindowRequestRateLimiter(
@@ -171,7 +171,7 @@ final class MigrationTest {
                     }
 
                     @Override
-                    @SuppressWarnings("deprecation") // of the interface, and nobody calls it
+                    @SuppressWarnings("deprecation") // of the interface, and never called
                     public CompletableFuture<Long> getAsync() {
                         return CompletableFuture.completedFuture(second.get());
                     }
@@ -191,9 +191,9 @@ final class MigrationTest {
                         any -> !limiter.overLimitWhenIncrementedReactive(key).block());
     }
 
-    /** Until it has its connection, a limiter decides by itself; of that one charge takes nothing. */
+    /** Waits until Redis decides, with a charge of 0: until it is connected, a limiter decides locally. */
     private static void settle(RateLimiter limiter) {
-        while (limiter.tryAcquire("nobody", 0).block().source() != Source.REDIS) {
+        while (limiter.tryAcquire("probe", 0).block().source() != Source.REDIS) {
             Mono.delay(Duration.ofMillis(20)).block();
         }
     }

@@ -1,3 +1,3 @@
-/** What docs/migration.md shows and says. */
+/** The code and the statements of docs/migration.md. */
 @org.jspecify.annotations.NullMarked
 package io.github.spillgate.examples.benchmark.migration;

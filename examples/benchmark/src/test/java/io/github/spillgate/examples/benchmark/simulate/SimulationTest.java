@@ -23,7 +23,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.w3c.dom.Document;
 
-/** What the page of choice says of the algorithms is so, and is what the simulation makes. */
+/** The statements, pictures and tables of the page on algorithms, compared with the simulation. */
 class SimulationTest {
 
     private static final Path DOCS =
@@ -34,13 +34,13 @@ class SimulationTest {
     Path temp;
 
     @Test
-    void aFixedWindowLetsTwiceItsLimitThroughWithinASecond() {
+    void aFixedWindowAdmitsTwiceItsLimitWithinASecond() {
         assertThat(Scene.twoBursts().most(Contender.FIXED_WINDOW, 1_000)).isEqualTo(199);
         assertThat(Scene.twoBursts().most(Contender.FIXED_WINDOW, MINUTE)).isEqualTo(200);
     }
 
     @Test
-    void aLogNeverLetsMoreThanItsLimitThrough() {
+    void aLogNeverExceedsItsLimit() {
         for (Scene scene : List.of(Scene.twoBursts(), Scene.goingOn())) {
             assertThat(scene.most(Contender.LOG, MINUTE)).isEqualTo(100);
             assertThat(scene.most(Contender.LOG_COUNTING_DENIED, MINUTE)).isEqualTo(100);
@@ -48,13 +48,13 @@ class SimulationTest {
     }
 
     @Test
-    void twoBurstsDoNotDeceiveACounter() {
+    void aCounterHoldsForTwoBursts() {
         assertThat(Scene.twoBursts().most(Contender.COUNTER, MINUTE)).isEqualTo(100);
         assertThat(Scene.twoBursts().most(Contender.COUNTER_ALIGNED, MINUTE)).isEqualTo(100);
     }
 
     @Test
-    void aCounterAtItsWorstLetsAlmostTwiceItsLimitThroughButNeverAtOnce() {
+    void aCounterAdmitsAlmostTwiceItsLimitInTheWorstCaseButNeverAtOnce() {
         for (Contender counter : List.of(Contender.COUNTER, Contender.COUNTER_ALIGNED)) {
             assertThat(Scene.goingOn().most(counter, MINUTE)).isBetween(190, 199);
             assertThat(Scene.goingOn().most(counter, 1_000)).isLessThanOrEqualTo(100);
@@ -62,21 +62,21 @@ class SimulationTest {
     }
 
     @Test
-    void whoDoesNotLetUpStaysOutWhereDeniedRequestsCount() {
+    void countingDeniedKeepsDenyingAClientThatContinues() {
         assertThat(Scene.goingOn().admitted(Contender.LOG_COUNTING_DENIED)).allMatch(at -> at < MINUTE);
         assertThat(Scene.goingOn().admitted(Contender.LOG)).anyMatch(at -> at > MINUTE);
     }
 
     @ParameterizedTest
     @EnumSource
-    void aLogDecidesAsACountByBruteForceDoes(Habit habit) {
+    void aLogDecidesLikeBruteForce(Habit habit) {
         Tally tally = new Crowd(Mix.alike(1, habit, Limit.perMinute(100), 10), 20).decide();
         assertThat(tally.denied).isPositive();
         assertThat(tally.wrongOfLog).isZero();
     }
 
     @Test
-    void aLogThatIsOffByAMillisecondIsFoundOut() {
+    void bruteForceDetectsALogThatIsOffByAMillisecond() {
         Limit limit = Limit.of(2, Duration.ofMillis(10));
         Admission exact = new BruteForce(limit);
         assertThat(LongStream.of(0, 4, 10, 11, 14, 15, 16).filter(exact::admits))
@@ -84,7 +84,7 @@ class SimulationTest {
     }
 
     @Test
-    void aCounterDeniesOthersThanALogButLetsAsMuchThrough() {
+    void aCounterDeniesOtherRequestsThanALogButAdmitsAsMany() {
         Tally tally = new Crowd(Mix.heavyTailed(100, Limit.perMinute(100), 240), 60).decide();
         assertThat(tally.asked).isGreaterThan(50_000);
         for (OfCounter counter : List.of(tally.fromFirstHit, tally.aligned)) {
@@ -99,7 +99,7 @@ class SimulationTest {
 
     @ParameterizedTest
     @EnumSource
-    void everyHabitComesToTheSameNumberOfRequests(Habit habit) {
+    void everyHabitHasTheSameRate(Habit habit) {
         Limit limit = Limit.perMinute(100);
         long requests = LongStream.range(0, 100)
                 .map(client -> {
@@ -114,7 +114,7 @@ class SimulationTest {
 
     @ParameterizedTest
     @ValueSource(ints = {10, 1_000})
-    void asManyClientsAreAboveTheLimitAsIsSaid(int oneIn) {
+    void theStatedShareOfClientsIsAboveTheLimit(int oneIn) {
         Mix mix = Mix.heavyTailed(oneIn, Limit.perMinute(100), 1);
         long above = LongStream.range(0, 100_000)
                 .filter(seed -> mix.rate().applyAsDouble(new Chance(seed)) > 100)
@@ -123,7 +123,7 @@ class SimulationTest {
     }
 
     @Test
-    void thePicturesOfThePageAreWhatTheSimulationDraws() throws Exception {
+    void thePicturesOfThePageMatchTheSimulation() throws Exception {
         for (Scene scene : List.of(Scene.twoBursts(), Scene.goingOn())) {
             Path picture = DOCS.resolve("algorithms").resolve(scene.name() + ".svg");
             assertThat(picture).content().isEqualTo(scene.svg());
@@ -136,9 +136,9 @@ class SimulationTest {
         }
     }
 
-    /** The decisions on a million requests; all of them would take a minute. */
+    /** Checks one table of a million requests, because all tables would take a minute. */
     @Test
-    void whatThePageTellsIsWhatTheSimulationCounts() throws Exception {
+    void theFiguresOfThePageMatchTheSimulation() throws Exception {
         List<String> bursts = new Tables(1).near(2, Habit.IN_BURSTS);
         assertThat(Files.readAllLines(DOCS.resolve("algorithms.md")))
                 .anyMatch(
@@ -146,7 +146,7 @@ class SimulationTest {
     }
 
     @Test
-    void tablesAreWrittenAnewWhereTheyStand() throws Exception {
+    void tablesAreReplacedInPlace() throws Exception {
         Path file = temp.resolve("algorithms.md");
         Files.writeString(file, "Before.\n\n<!-- simulated: near -->\n| old |\n<!-- end -->\n\nAfter.\n");
         ByteArrayOutputStream out = new ByteArrayOutputStream();
