@@ -234,7 +234,7 @@ function newsOf(told, away) {
     return away ? 'Redis is stopped. The local store decides.' : 'Redis is stopped. The next request will detect it.';
   }
   if (away) {
-    return 'Redis is back and is being probed. Until it succeeds, the local store decides.';
+    return 'Redis is back and is being probed. The local store decides until a probe succeeds.';
   }
   if (fell === null) {
     return 'Redis responds.';

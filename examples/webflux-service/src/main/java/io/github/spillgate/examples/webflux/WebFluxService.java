@@ -52,7 +52,7 @@ public final class WebFluxService {
                     The usage of each limit. Reading it takes no permit.
 
               curl localhost:%1$s/actuator/spillgate
-                    The rules and the deciding store. See also /actuator/health and /actuator/metrics.
+                    The rules and the deciding store. More: /actuator/health and /actuator/metrics/spillgate.decisions.
 
             Ctrl-C ends it.
             %n""", port, redis);
