@@ -40,8 +40,7 @@ final class RedisSwitch {
         return Mono.defer(() -> turning.compareAndSet(false, true)
                 ? Mono.fromFuture(begin(turn), true)
                 : Mono.error(new ResponseStatusException(
-                        HttpStatus.CONFLICT,
-                        "Redis is being stopped or started: expected one change at a time")));
+                        HttpStatus.CONFLICT, "Redis is being stopped or started: expected one change at a time")));
     }
 
     /**

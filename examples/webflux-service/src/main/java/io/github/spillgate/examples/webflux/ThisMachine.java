@@ -52,8 +52,8 @@ final class ThisMachine {
         checkIsNear(address == null ? null : address.getHostAddress());
         // Behind a proxy, the peer is the proxy and not the client.
         OF_PROXIES.stream().filter(headers::containsHeader).findFirst().ifPresent(name -> {
-            throw refused("This request came through a proxy, according to " + name
-                    + ": expected one from this machine");
+            throw refused(
+                    "This request came through a proxy, according to " + name + ": expected one from this machine");
         });
         List<String> hosts = headers.getOrEmpty(HttpHeaders.HOST);
         if (hosts.size() != 1 || !OURS.matcher(hosts.get(0)).matches()) {

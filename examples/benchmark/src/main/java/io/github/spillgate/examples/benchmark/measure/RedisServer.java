@@ -132,8 +132,8 @@ public final class RedisServer implements AutoCloseable {
             } catch (RuntimeException e) {
                 if (!process.isAlive() || System.nanoTime() > giveUp) {
                     throw new IllegalStateException(
-                            "Redis on port " + port + " did not start: expected a response within "
-                                    + START.toSeconds() + " s, on a free port",
+                            "Redis on port " + port + " did not start: expected a response within " + START.toSeconds()
+                                    + " s, on a free port",
                             e);
                 }
                 pause();
