@@ -1,9 +1,9 @@
-// The load on the service, for k6: who is let in, and whether that is what the limits say.
+// A load on the service, for k6. It checks that the number of allowed requests is what the limits say.
 //
 //     k6 run load.js
 //     k6 run -e SERVICES=http://localhost:8080,http://localhost:8081 load.js
 //
-// The service has to be fresh, because the thresholds are exact: nobody may have used these keys within a day. All instances that are
+// The service has to be fresh, because the thresholds are exact: these keys must not have been used within a day. All instances that are
 // named have to share one Redis. The same load in Java, which needs no k6: README.md beside this file.
 
 import http from 'k6/http';
