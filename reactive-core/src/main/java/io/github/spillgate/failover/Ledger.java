@@ -8,7 +8,6 @@ import io.github.spillgate.Settlement;
 import io.github.spillgate.Settlement.Hits;
 import io.github.spillgate.local.Count;
 import java.util.List;
-import java.util.function.DoubleSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -31,12 +30,13 @@ final class Ledger extends Count {
     // check, with the new request included, that their sum is at most the limit. Each method below is one step under
     // the monitor of this count: of a grant and a reply at the same time, the later one sees the earlier one.
     //
-    //   fits()      A grant of the fallback must fit with all three. It ignores requests to the primary store that are
+    //   fits()      A grant of the fallback must fit with all three; confirmed permits count by the share, and the
+    //               table reserves the shares of other instances. It ignores requests to the primary store that are
     //               in flight, because their replies go through confirm().
     //   confirm()   A reply of the primary store is recorded first, and may be passed on only if it fits with the
     //               other two then.
     //
-    // A permit that moves from one number to another is in both for a moment, and in none never: reconciled grants are
+    // A permit that moves from one number to another is in both for a moment, and always in one: reconciled grants are
     // confirmed before they leave "in flight" (Reconciler), and so is a late reply before its grant is cancelled
     // (GrantPair). A reply may already include what is in flight. A request that does not fit only because of that is
     // checked again when the result is known (Fit.IF_RECONCILED).
@@ -63,7 +63,6 @@ final class Ledger extends Count {
     private static final long NEVER = Long.MAX_VALUE;
 
     private final ReconciliationQueue queue;
-    private final DoubleSupplier share;
     private final Count granted;
     private final ConfirmedUsage confirmed = new ConfirmedUsage();
 
@@ -92,23 +91,21 @@ final class Ledger extends Count {
      *
      * @param claim a claim on the count
      * @param queue gets this ledger when it has something to reconcile
-     * @param share has the share of this instance
      */
-    Ledger(Claim claim, ReconciliationQueue queue, DoubleSupplier share) {
+    Ledger(Claim claim, ReconciliationQueue queue) {
         this.claim = claim;
         this.queue = queue;
-        this.share = share;
         this.granted = Count.of(claim.limit());
     }
 
     @Override
-    public void advance(Claim claim, long now) {
+    public void advance(Claim claim, double share, long now) {
         if (!claim.limit().equals(this.claim.limit())) {
             this.claim = claim;
         }
         this.now = now;
-        localShare = share.getAsDouble();
-        granted.advance(claim, now);
+        localShare = share;
+        granted.advance(claim, share, now);
         long latest = now + claim.limit().reach().toMillis();
         confirmed.limitTo(latest, now);
         inFlightUntil = Math.min(inFlightUntil, latest);
@@ -135,6 +132,9 @@ final class Ledger extends Count {
     }
 
     private void grantedMore(long permits) {
+        if (!queue.isOpen()) {
+            return;
+        }
         if (isEvicted()) {
             queue.lost(permits);
         } else if (permits > 0) {
@@ -349,10 +349,15 @@ final class Ledger extends Count {
         queue.remove(this);
     }
 
+    /** Moves to a time outside a decision. */
+    void advanceTo(long now) {
+        advance(claim, localShare, now);
+    }
+
     /** Notes that the table has evicted this count, and what it was to reconcile is lost. */
     void evicted(long now) {
         if (toReconcile > 0) {
-            advance(claim, now);
+            advanceTo(now);
             queue.lost(Math.min(toReconcile, granted.recorded()));
         }
         forgetGrants();

@@ -41,10 +41,7 @@ public final class LocalFallback implements LimitStore {
     LocalFallback(int maximumCounts, InstantSource clock) {
         queue = new ReconciliationQueue(clock);
         ledgers = new CountTable<>(
-                maximumCounts,
-                clock,
-                claim -> new Ledger(claim, queue, this::share),
-                ledger -> ledger.evicted(clock.millis()));
+                maximumCounts, clock, claim -> new Ledger(claim, queue), ledger -> ledger.evicted(clock.millis()));
     }
 
     /**
@@ -138,6 +135,7 @@ public final class LocalFallback implements LimitStore {
                     + ": expected another one, for example Fallback.local(100_000), or one ResilientStore that"
                     + " several limiters share");
         }
+        queue.open();
     }
 
     /**

@@ -12,11 +12,12 @@ import reactor.core.publisher.Mono;
 
 /**
  * What the fallback has granted in place of the primary store, and its reconciliation. If the fallback is no {@link
- * LocalFallback}, its grants are only counted: all of them are lost to the primary store.
+ * LocalFallback}, its grants are only counted, as lost to the primary store.
  */
 final class LocalGrants {
 
     private final LimitStore primary;
+    private final LimitStore decidesInstead;
     private final @Nullable LocalFallback fallback;
     private final @Nullable Reconcilers reconcilers;
     private final DenialCache denials;
@@ -27,6 +28,7 @@ final class LocalGrants {
 
     LocalGrants(LimitStore primary, LimitStore fallback, CircuitGates gates, DenialCache denials) {
         this.primary = primary;
+        this.decidesInstead = fallback;
         this.denials = denials;
         if (fallback instanceof LocalFallback local) {
             local.bindTo(primary);
@@ -123,7 +125,7 @@ final class LocalGrants {
     }
 
     StoreState addTo(StoreState state) {
-        StoreState local = fallback == null ? state : fallback.state();
+        StoreState local = decidesInstead.state();
         return state.reconciling(local.toReconcile(), local.reconciled(), local.lost() + lost.sum(), unknown.sum());
     }
 

@@ -34,8 +34,19 @@ final class ReconciliationQueue {
     private final AtomicLong reconciled = new AtomicLong();
     private final AtomicLong lost = new AtomicLong();
 
+    /** Whether there is a primary store in which grants can be charged. */
+    private volatile boolean open;
+
     ReconciliationQueue(InstantSource clock) {
         this.clock = clock;
+    }
+
+    void open() {
+        open = true;
+    }
+
+    boolean isOpen() {
+        return open;
     }
 
     void add(Ledger ledger, long permits) {
@@ -107,7 +118,7 @@ final class ReconciliationQueue {
         if (ledger.isInFlight() || skip.test(claim)) {
             return null;
         }
-        ledger.advance(claim, clock.millis());
+        ledger.advanceTo(clock.millis());
         long before = ledger.toReconcile();
         List<Hits> hits = ledger.hits();
         if (hits.isEmpty()) {

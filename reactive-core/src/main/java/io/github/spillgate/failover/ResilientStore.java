@@ -41,7 +41,7 @@ import reactor.core.publisher.Mono;
  *       decides again. A deadline that was missed because this process stalled is not a failure of the store, if the
  *       store answers soon after. If a store has parts that fail independently, such as the nodes of a cluster, each
  *       part has its own breaker and is reconciled separately.
- *   <li><b>Reconciliation.</b> A local store as the fallback starts from the last known usage of each count, and
+ *   <li><b>Reconciliation.</b> A local fallback starts from the last known usage of each count, and
  *       records what it grants. These grants are charged in the store when it is back: in small batches, and only
  *       once, even if a reply is lost. Until the grants of a count are sent, the fallback keeps deciding on it;
  *       otherwise the store would grant permits that are already used.
@@ -184,7 +184,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
     public static final class Builder {
 
         private static final int COUNTS = 100_000;
-        private static final int MOST_OPEN = 1_000_000;
+        private static final int MOST_IN_FLIGHT = 1_000_000;
 
         private final LimitStore primary;
         private @Nullable LimitStore fallback;
@@ -206,7 +206,8 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         /**
          * Sets the store that decides if the primary store does not; {@code Fallback.local(100_000)} by default.
          *
-         * @param fallback a local store, which can then be the fallback of this store only; {@link Fallback#allow()}
+         * @param fallback {@link Fallback#local(int)}, which can then be the fallback of this store only; {@link
+         *     Fallback#allow()}
          *     (fail open), {@link Fallback#deny()} (fail closed) or {@link Fallback#error()}; or a store of your own
          *     that never stalls
          * @return this builder
@@ -264,16 +265,16 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
          * decides. A request is in flight until the store has answered it, whether its caller is still waiting or not.
          * In a cluster the bound applies to each node.
          *
-         * @param questions the highest number of requests in flight, 1 to 1,000,000
+         * @param maxInFlight the highest number of requests in flight, 1 to 1,000,000
          * @return this builder
          * @throws IllegalArgumentException if the number is out of range
          */
-        public Builder maxInFlight(int questions) {
-            if (questions < 1 || questions > MOST_OPEN) {
-                throw new IllegalArgumentException("maxInFlight " + questions + " is out of range: expected 1 to "
-                        + MOST_OPEN + ", for example 10_000");
+        public Builder maxInFlight(int maxInFlight) {
+            if (maxInFlight < 1 || maxInFlight > MOST_IN_FLIGHT) {
+                throw new IllegalArgumentException("maxInFlight " + maxInFlight + " is out of range: expected 1 to "
+                        + MOST_IN_FLIGHT + ", for example 10_000");
             }
-            this.maxInFlight = questions;
+            this.maxInFlight = maxInFlight;
             return this;
         }
 
@@ -295,7 +296,7 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
          * Returns the store, and makes the primary store connect in the background.
          *
          * @return the resilient store
-         * @throws IllegalArgumentException if the fallback is a local store that is already the fallback of another
+         * @throws IllegalArgumentException if the fallback is a local one that is already the fallback of another
          *     store
          */
         public ResilientStore build() {

@@ -12,9 +12,9 @@ import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
  *
  * <p>Not thread-safe: a thread holds the monitor of the count while it uses it, and the table sees to that.
  *
- * <p>Each step begins with {@link #advance}; the other methods refer to the time that it was given. Advancing writes
- * nothing that a later step depends on: a denied request leaves no trace, and the scripts in Redis, which write only
- * when something changes, return the same.
+ * <p>Each step begins with {@link #advance}; the other methods refer to the time that it was given. As long as the
+ * clock does not go back, advancing changes nothing that a later step depends on: a denied request leaves no trace,
+ * and the scripts in Redis, which write only when something changes, return the same.
  */
 public abstract class Count {
 
@@ -79,9 +79,10 @@ public abstract class Count {
      * Moves to a time. If the clock was set back, permits with a later time are moved to the new time.
      *
      * @param claim the claim to handle, with the limit in its present form
+     * @param share the share of the limit that the table may grant; the same for all steps of one decision
      * @param now the time, in milliseconds
      */
-    public abstract void advance(Claim claim, long now);
+    public abstract void advance(Claim claim, double share, long now);
 
     /**
      * Returns how many permits are in use.

@@ -190,7 +190,7 @@ public final class CountTable<C extends Count> {
             }
             synchronized (count) {
                 if (!count.isEvicted() || attempt == ATTEMPTS) {
-                    count.advance(claim, clock.millis());
+                    count.advance(claim, share, clock.millis());
                     return function.apply(count);
                 }
             }
@@ -334,7 +334,7 @@ public final class CountTable<C extends Count> {
     }
 
     private static boolean fits(Claim claim, Count count, double share, long now) {
-        count.advance(claim, now);
+        count.advance(claim, share, now);
         return count.fits(claim.limit(), claim.permits() + ofOthers(claim.limit(), share));
     }
 

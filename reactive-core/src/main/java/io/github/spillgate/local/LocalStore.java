@@ -100,6 +100,10 @@ public final class LocalStore implements LimitStore {
 
     @Override
     public Mono<Void> refund(Decision decision) {
+        if (decision.source() != Source.LOCAL) {
+            // Of another store, for which this one decides during an outage: nothing was taken here.
+            return Mono.empty();
+        }
         return Mono.fromRunnable(() -> {
             long takenAt = decision.at().toEpochMilli();
             for (Usage usage : decision.limits()) {
