@@ -191,15 +191,15 @@ final class DenialCache {
     /**
      * What the store has said of a count when it denied.
      *
-     * @param handle stands for the name of the count
+     * @param handle the identity of the count
      * @param room a claim with at most this room is denied
-     * @param sentAt when the store was asked, in nanoseconds
-     * @param repliedAt when it had answered
-     * @param until when this may be true no more
-     * @param storeAt when it answered, in milliseconds of its clock
-     * @param fitsAt when so much fits, by that clock
-     * @param used how much was used
-     * @param wholeAt when nothing is used any more, by that clock
+     * @param sentAt the time at which the request was sent, in nanoseconds
+     * @param repliedAt the time at which the reply arrived, in nanoseconds
+     * @param until the time at which the denial expires, in nanoseconds
+     * @param storeAt the time of the decision, in milliseconds of the store's clock
+     * @param fitsAt the time at which the cost fits, by that clock
+     * @param used the permits in use
+     * @param wholeAt the time at which no permits are in use any more, by that clock
      */
     private record CachedDenial(
             Object handle,

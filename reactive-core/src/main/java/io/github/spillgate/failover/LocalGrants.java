@@ -78,7 +78,7 @@ final class LocalGrants {
         return true;
     }
 
-    /** Returns whether the result of everything handed over on these counts is known soon, because it is sent. */
+    /** Returns whether nothing that was handed over on these counts waits to be sent, so results are known soon. */
     boolean isBeingReconciled(List<Claim> claims) {
         return reconcilers != null && !reconcilers.hold(claims);
     }

@@ -116,7 +116,7 @@ final class Reconciler {
                         TimeUnit.NANOSECONDS);
     }
 
-    /** Runs soon, because a request must be reconciled before the store can decide on it. */
+    /** Runs soon, because a request waits: its counts must be reconciled before the store can decide on them. */
     void expedite() {
         if (!running.get()
                 && Deadlines.now() - pausedSince > SHORTEST_PAUSE_IF_EXPEDITED
