@@ -138,14 +138,14 @@ final class CountChanges {
         }
         Mono<Void> onPrimary = call(claims, () -> primary.reset(claims), store -> Mono.empty());
         return denials.freeing(claims, Mono.defer(() -> {
-            grants.reset(claims);
+            grants.noteReset(claims);
             return ledgers.reset(claims)
                     .then(onPrimary)
                     .onErrorResume(
                             LimitStoreRefusedException.class,
                             refused -> failover.peek(claims).then(Mono.error(refused)))
-                    .doOnTerminate(() -> grants.reset(claims))
-                    .doOnCancel(() -> grants.reset(claims));
+                    .doOnTerminate(() -> grants.noteReset(claims))
+                    .doOnCancel(() -> grants.noteReset(claims));
         }));
     }
 

@@ -94,13 +94,13 @@ final class GrantPair {
             return;
         }
         try {
-            settle(byFallback ? result : other, byFallback ? other : result);
+            resolve(byFallback ? result : other, byFallback ? other : result);
         } finally {
             grants.unanswered().end(claims);
         }
     }
 
-    private void settle(Object local, Object remote) {
+    private void resolve(Object local, Object remote) {
         Decision allowed = local instanceof Decision decision && decision.isAllowed() ? decision : null;
         if (remote instanceof Decision charged && charged.isCharged()) {
             if (allowed == null) {

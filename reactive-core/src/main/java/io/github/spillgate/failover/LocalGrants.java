@@ -99,7 +99,7 @@ final class LocalGrants {
     }
 
     /** Notes that these counts are being reset, or have just been. */
-    void reset(List<Claim> claims) {
+    void noteReset(List<Claim> claims) {
         resets.note(claims);
     }
 
