@@ -21,7 +21,8 @@ final class Ledger extends Count {
     //
     //   confirmed   permits in use by all instances, as the primary store has replied
     //   granted     permits that this instance granted itself and has not handed over for reconciliation
-    //   in flight   permits that were handed over, and whose charge in the primary store is not known yet
+    //   in flight   permits that were handed over, and whose charge in the primary store is not known yet, without
+    //               those refunded since
     //
     // Invariant: a request is reported as allowed, by the primary store or by the fallback, only if it fits into the
     // limit together with all requests that this instance has reported as allowed before and that still count.
@@ -42,6 +43,8 @@ final class Ledger extends Count {
     // checked again when the result is known (Fit.IF_RECONCILED).
     //
     // Refunds are subtracted before the primary store is asked, because its next reply may be without them already.
+    // A refund of permits in flight is sent when the primary store has charged them: before that, it would remove
+    // permits that other instances use.
     //
     // Not covered: permits that the primary store has lost, evicted counts, and grants of other instances.
 
@@ -69,6 +72,9 @@ final class Ledger extends Count {
     private @Nullable Settlement inFlight;
     private long inFlightPermits;
     private long inFlightUntil;
+
+    /** How many permits were refunded while they were in flight: to be refunded in the primary store once charged. */
+    private long refundedInFlight;
 
     // The times of the grants that were handed over and not reported as lost.
     private long handedOverFrom = Long.MAX_VALUE;
@@ -267,10 +273,17 @@ final class Ledger extends Count {
     /**
      * Refunds permits that were granted at a time.
      *
-     * @return how many of them must be refunded in the primary store, because they were handed over and still count
+     * @return how many of them must be refunded in the primary store now, because it has charged them and they still
+     *     count; those in flight are returned by {@link #reconciled}
      */
     long refundGrant(long takenAt, long permits) {
         long missing = permits - refundGranted(takenAt, permits);
+        if (inFlight != null && takenAt >= inFlight.firstMillis() && takenAt <= inFlight.lastMillis()) {
+            long refunded = Math.min(inFlightPermits, missing);
+            inFlightPermits -= refunded;
+            refundedInFlight += refunded;
+            return 0;
+        }
         boolean counts = takenAt + claim.limit().reach().toMillis() > now;
         return counts && takenAt >= handedOverFrom && takenAt <= handedOverTo ? missing : 0;
     }
@@ -298,6 +311,7 @@ final class Ledger extends Count {
         granted.clear();
         confirmed.reset(now);
         inFlight = null;
+        refundedInFlight = 0;
         handedOverFrom = Long.MAX_VALUE;
         handedOverTo = Long.MIN_VALUE;
         refundedUnnamed = 0;
@@ -332,15 +346,25 @@ final class Ledger extends Count {
         queue.remove(this);
     }
 
-    /** Notes the result of a reconciliation. */
-    void reconciled(Settlement settlement, boolean charged) {
-        if (inFlight == settlement) {
-            inFlight = null;
-            if (!charged) {
-                handedOverFrom = Long.MAX_VALUE;
-                handedOverTo = Long.MIN_VALUE;
-            }
+    /**
+     * Notes the result of a reconciliation.
+     *
+     * @return how many permits must be refunded in the primary store, because they were refunded while in flight
+     */
+    long reconciled(Settlement settlement, boolean charged) {
+        if (inFlight != settlement) {
+            return 0;
         }
+        long refunded = refundedInFlight;
+        inFlight = null;
+        refundedInFlight = 0;
+        if (!charged) {
+            handedOverFrom = Long.MAX_VALUE;
+            handedOverTo = Long.MIN_VALUE;
+            return 0;
+        }
+        confirmed.subtract(refunded, now);
+        return refunded;
     }
 
     /** Drops what is to be reconciled: there is nothing left that counts, or a reset has removed it. */

@@ -168,8 +168,8 @@ public final class LocalFallback implements LimitStore {
     /**
      * Refunds a decision of this store.
      *
-     * @return a claim for each count with the permits that must be refunded in the primary store, because they were
-     *     handed over and still count
+     * @return a claim for each count with the permits that must be refunded in the primary store now, because it has
+     *     charged them and they still count; those in flight are returned by {@link #reconciled}
      */
     List<Claim> refundGrants(Decision decision) {
         long takenAt = decision.at().toEpochMilli();
@@ -249,10 +249,12 @@ public final class LocalFallback implements LimitStore {
      * Reports the result of a reconciliation.
      *
      * @param charged whether the primary store has charged it; if not, permits that still count are lost
+     * @return how many of the permits must be refunded in the primary store, because they were refunded while in flight
      */
-    void reconciled(Settlement settlement, boolean charged) {
+    long reconciled(Settlement settlement, boolean charged) {
         queue.reconciled(settlement, charged);
-        ledgers.update(settlement.claim(), ledger -> ledger.reconciled(settlement, charged));
+        Long refunded = ledgers.apply(settlement.claim(), false, ledger -> ledger.reconciled(settlement, charged));
+        return refunded == null ? 0 : refunded;
     }
 
     /** Returns the ledgers, for tests. */

@@ -33,7 +33,7 @@ final class LocalGrants {
         if (fallback instanceof LocalFallback local) {
             local.bindTo(primary);
             this.fallback = local;
-            this.reconcilers = new Reconcilers(primary, local, gates, unanswered);
+            this.reconcilers = new Reconcilers(primary, local, gates, unanswered, this::refundLater);
         } else {
             this.fallback = null;
             this.reconcilers = null;
@@ -111,10 +111,14 @@ final class LocalGrants {
         if (fallback != null && !resets.isAnySince(claims, askedAt)) {
             List<Claim> refunded = fallback.cancelGrants(granted);
             if (!refunded.isEmpty()) {
-                denials.freeing(refunded, Mono.defer(() -> primary.refund(refunded)))
-                        .subscribe(null, error -> {});
+                refundLater(refunded);
             }
         }
+    }
+
+    /** Refunds permits in the primary store for which no caller waits. If this fails, that errs towards denying. */
+    private void refundLater(List<Claim> claims) {
+        denials.freeing(claims, Mono.defer(() -> primary.refund(claims))).subscribe(null, error -> {});
     }
 
     /** Refunds a charge of the primary store that no request uses. If the refund fails, that errs towards denying. */

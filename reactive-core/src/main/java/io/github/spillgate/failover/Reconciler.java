@@ -16,6 +16,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -51,6 +52,7 @@ final class Reconciler {
     private final Supplier<CircuitGate> gate;
     private final Predicate<Claim> isOurs;
     private final UnansweredCalls unanswered;
+    private final Consumer<List<Claim>> refunds;
     private final AtomicBoolean scheduled = new AtomicBoolean();
     private final AtomicLong timers = new AtomicLong();
     private final AtomicBoolean expedited = new AtomicBoolean();
@@ -79,6 +81,7 @@ final class Reconciler {
      * @param gate has the gate to that part
      * @param isOurs selects the counts of that part
      * @param unanswered the counts on which a call is unanswered
+     * @param refunds refunds permits in the primary store that were refunded before they were charged
      */
     Reconciler(
             LimitStore primary,
@@ -86,13 +89,15 @@ final class Reconciler {
             String part,
             Supplier<CircuitGate> gate,
             Predicate<Claim> isOurs,
-            UnansweredCalls unanswered) {
+            UnansweredCalls unanswered,
+            Consumer<List<Claim>> refunds) {
         this.primary = primary;
         this.fallback = fallback;
         this.part = part;
         this.gate = gate;
         this.isOurs = isOurs;
         this.unanswered = unanswered;
+        this.refunds = refunds;
     }
 
     /** Starts if nothing is scheduled: there is something to reconcile. */
@@ -281,7 +286,11 @@ final class Reconciler {
                     .toList());
         }
         for (Settlement one : finished) {
-            fallback.reconciled(one, charged.contains(one.claim().identity()));
+            Claim claim = one.claim();
+            long refunded = fallback.reconciled(one, charged.contains(claim.identity()));
+            if (refunded > 0) {
+                refunds.accept(List.of(claim.asking(refunded)));
+            }
         }
         held.removeAll(identities(finished));
         batch = List.of();

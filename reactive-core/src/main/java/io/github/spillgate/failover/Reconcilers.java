@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.util.Logger;
@@ -26,17 +27,24 @@ final class Reconcilers {
     private final LocalFallback fallback;
     private final CircuitGates gates;
     private final UnansweredCalls unanswered;
+    private final Consumer<List<Claim>> refunds;
     private final ConcurrentMap<String, Reconciler> byPart = new ConcurrentHashMap<>();
     private final Reconciler rest;
 
     private boolean closing;
     private @Nullable Mono<Void> end;
 
-    Reconcilers(LimitStore primary, LocalFallback fallback, CircuitGates gates, UnansweredCalls unanswered) {
+    Reconcilers(
+            LimitStore primary,
+            LocalFallback fallback,
+            CircuitGates gates,
+            UnansweredCalls unanswered,
+            Consumer<List<Claim>> refunds) {
         this.primary = primary;
         this.fallback = fallback;
         this.gates = gates;
         this.unanswered = unanswered;
+        this.refunds = refunds;
         this.rest = reconciler(REST);
     }
 
@@ -47,7 +55,8 @@ final class Reconcilers {
                 part,
                 () -> part.equals(REST) ? gates.whole() : gates.to(part),
                 claim -> isOf(claim, part),
-                unanswered);
+                unanswered,
+                refunds);
     }
 
     /** If the slot of a count has moved, it belongs to another reconciler, which may have to be started. */

@@ -118,15 +118,41 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatIsTakenBackHereIsNotGivenBackElsewhereToo() {
+    void aRefundIsMadeHereOrInThePrimaryStoreButNotInBoth() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Decision first = now(limiter.tryAcquire("a", 2));
-        store.handOver(10, claim -> false);
+        Settlement settlement = store.handOver(10, claim -> false).get(0);
+        clock.advanceMillis(1);
         Decision second = now(limiter.tryAcquire("a", 3));
         assertThat(store.refundGrants(second)).isEmpty();
+        assertThat(store.reconciled(settlement, true)).isZero();
         assertThat(store.refundGrants(first)).extracting(Claim::permits).containsExactly(2L);
-        now(limiter.tryAcquire("a"));
-        assertThat(store.refundGrants(first)).extracting(Claim::permits).containsExactly(1L);
+    }
+
+    @Test
+    void aRefundOfGrantsInFlightWaitsForTheResult() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Decision decision = now(limiter.tryAcquire("a", 2));
+        Decision other = now(limiter.tryAcquire("a", 5));
+        Settlement settlement = store.handOver(10, claim -> false).get(0);
+        assertThat(store.refundGrants(decision)).isEmpty();
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
+        assertThat(store.reconciled(settlement, true)).isEqualTo(2);
+        assertThat(store.reconciled(settlement, true)).isZero();
+        assertThat(store.refundGrants(other)).extracting(Claim::permits).containsExactly(5L);
+    }
+
+    @Test
+    void aResetForgetsRefundsOfGrantsInFlight() {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Decision decision = now(limiter.tryAcquire("a", 2));
+        Settlement settlement = store.handOver(10, claim -> false).get(0);
+        store.refundGrants(decision);
+        limiter.reset("a").block();
+        assertThat(store.reconciled(settlement, true)).isZero();
+        now(limiter.tryAcquire("a", 2));
+        Settlement next = store.handOver(10, claim -> false).get(0);
+        assertThat(store.reconciled(next, true)).isZero();
     }
 
     @Test
@@ -432,12 +458,12 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aSettlementThatIsLostWasNeverChargedAndIsNotGivenBackElsewhere() {
+    void grantsThatWereNotChargedAreNotRefundedInThePrimaryStore() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Decision decision = now(limiter.tryAcquire("a", 2));
         Settlement settlement = store.handOver(10, claim -> false).get(0);
-        assertThat(store.refundGrants(decision)).hasSize(1);
-        store.reconciled(settlement, false);
+        assertThat(store.refundGrants(decision)).isEmpty();
+        assertThat(store.reconciled(settlement, false)).isZero();
         assertThat(store.refundGrants(decision)).isEmpty();
         assertThat(store.state().lost()).isEqualTo(2);
     }

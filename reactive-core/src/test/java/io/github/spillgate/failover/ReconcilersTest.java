@@ -53,7 +53,8 @@ class ReconcilersTest {
                     store,
                     local,
                     new CircuitGates(store, local, 1_000, 100_000_000, UnaryOperator.identity()),
-                    new UnansweredCalls());
+                    new UnansweredCalls(),
+                    refunded -> {});
             List<Decision> granted = new ArrayList<>();
             RateLimiter limiter = RateLimiter.builder("api")
                     .store(new Unprotected(local))

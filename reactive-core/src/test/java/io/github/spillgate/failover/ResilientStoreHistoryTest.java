@@ -88,6 +88,30 @@ class ResilientStoreHistoryTest {
         assertThat(history.used()).isEqualTo(100);
     }
 
+    /** Before its charge, the refund would remove the permits of the other instance, and let it take two more. */
+    @ParameterizedTest
+    @EnumSource(Algorithm.class)
+    void aGrantInFlightIsRefundedOnceItIsCharged(Algorithm algorithm) {
+        Limit log = Limit.perHour(2);
+        History history = new History(algorithm == Algorithm.LOG ? log : log.counter(), new Random(1), 2);
+        Instance first = history.instances.get(0);
+        Instance second = history.instances.get(1);
+        first.link.mode = Mode.DOWN;
+        first.acquire(2);
+        // The grant is handed over, and cannot be charged.
+        time.passMillis(1_100);
+        second.acquire(2);
+        first.refundOne(new Random(1));
+        time.passMillis(1_000);
+        first.link.mode = Mode.UP;
+        time.passMillis(10);
+        second.acquire(2);
+        history.end();
+        second.acquire(1);
+        assertThat(history.granted()).isEqualTo(2);
+        assertThat(history.used()).isEqualTo(2);
+    }
+
     private void run(Algorithm algorithm, int histories) {
         for (int i = 0; i < histories; i++) {
             long seed = new Random().nextLong();
