@@ -45,6 +45,7 @@ final class Reconciler {
     private static final long SHORTEST_PAUSE_IF_EXPEDITED = TimeUnit.MILLISECONDS.toNanos(20);
     private static final Duration TIMEOUT = Duration.ofSeconds(1);
     private static final Duration LAST_ATTEMPT = Duration.ofSeconds(1);
+    private static final long LAST_ATTEMPT_PAUSE = TimeUnit.MILLISECONDS.toNanos(10);
 
     private final LimitStore primary;
     private final LocalFallback fallback;
@@ -69,6 +70,9 @@ final class Reconciler {
 
     /** Whether the store can charge a batch without loading a script first. Used by one run at a time. */
     private volatile boolean ready;
+
+    /** Whether a count was left out because a call on it is unanswered. Used by one run at a time. */
+    private volatile boolean waitsForAnswer;
 
     private volatile long pausedSince = Deadlines.now() - SHORTEST_PAUSE_IF_EXPEDITED;
 
@@ -173,12 +177,18 @@ final class Reconciler {
     private void send(CircuitGate gate, CircuitGate.Passage passage) {
         List<Settlement> unfinished = new ArrayList<>(batch);
         unfinished.removeIf(this::dropIfExpired);
+        waitsForAnswer = false;
         List<Settlement> sending = unfinished.isEmpty() ? fallback.handOver(BATCH, this::isSkipped) : unfinished;
         batch = sending;
         held.retainAll(identities(sending));
         if (sending.isEmpty()) {
             gate.turnBack(passage);
-            pause();
+            if (closing.get() && waitsForAnswer) {
+                running.set(false);
+                schedule(LAST_ATTEMPT_PAUSE);
+            } else {
+                pause();
+            }
             return;
         }
         Reply<Decision> reply = new Reply<>(gate, passage) {
@@ -223,7 +233,11 @@ final class Reconciler {
 
     /** Returns whether a count must not be handed over now. Otherwise it is held from now on, until it is sent. */
     private boolean isSkipped(Claim claim) {
-        if (!isOurs.test(claim) || unanswered.on(claim.identity())) {
+        if (!isOurs.test(claim)) {
+            return true;
+        }
+        if (unanswered.on(claim.identity())) {
+            waitsForAnswer = true;
             return true;
         }
         held.add(claim.identity());
@@ -260,7 +274,10 @@ final class Reconciler {
         }
     }
 
-    /** Makes a last attempt, and ends. */
+    /**
+     * Makes a last attempt, and ends. If calls are unanswered, the attempt waits up to a second: their counts can only
+     * be reconciled afterwards.
+     */
     Mono<Void> end() {
         if (closing.compareAndSet(false, true)) {
             Schedulers.parallel().schedule(this::close, LAST_ATTEMPT.toNanos(), TimeUnit.NANOSECONDS);

@@ -2,15 +2,17 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
 import java.time.Duration;
 import org.junit.jupiter.api.Test;
 
-/** The last settlement, and the end, when a limiter is closed. */
+/** The last reconciliation when a limiter is closed. */
 class ResilientStoreCloseTest extends ResilientStoreFixture {
 
     @Test
-    void whatIsLeftHasALastChanceWhenTheLimiterCloses() {
+    void aLastAttemptIsMadeWhenTheLimiterCloses() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         now(limiter.tryAcquire("a", 4));
@@ -21,8 +23,26 @@ class ResilientStoreCloseTest extends ResilientStoreFixture {
         assertThat(used("a")).isEqualTo(4);
     }
 
+    /** As after a stall: the store resumes, and the service stops before the store has replied to what it had read. */
     @Test
-    void theLastChanceIsShort() {
+    void theLastAttemptWaitsForUnansweredCalls() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.refusesLate(Duration.ofMillis(400), new LimitStoreDeadlineException("too late"));
+        listen(limiter.tryAcquire("a", 4));
+        time.passMillis(150);
+        assertThat(sources()).containsExactly(Source.LOCAL);
+        signals.clear();
+        remote.answers();
+        listen(limiter.closeLater().thenReturn("closed"));
+        time.passMillis(200);
+        assertThat(signals).isEmpty();
+        time.passMillis(100);
+        assertThat(signals).containsExactly("closed");
+        assertThat(used("a")).isEqualTo(4);
+    }
+
+    @Test
+    void theLastAttemptEndsAfterASecond() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         now(limiter.tryAcquire("a", 4));
@@ -38,7 +58,7 @@ class ResilientStoreCloseTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatHasEndedDoesNotGoOn() {
+    void nothingIsSentAfterTheEnd() {
         RateLimiter limiter = limiter(LIMIT);
         remote.isNotThere();
         for (int i = 0; i < 900; i++) {
@@ -56,7 +76,7 @@ class ResilientStoreCloseTest extends ResilientStoreFixture {
     }
 
     @Test
-    void closingTwiceIsClosingOnce() {
+    void closingTwiceHasNoFurtherEffect() {
         RateLimiter limiter = limiter(LIMIT);
         limiter.close();
         listen(limiter.closeLater().thenReturn("closed"));
