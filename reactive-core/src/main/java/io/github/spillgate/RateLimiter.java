@@ -1,7 +1,7 @@
 package io.github.spillgate;
 
 import io.github.spillgate.Claims.FoundClaims;
-import io.github.spillgate.StoreProtection.ProtectedStore;
+import io.github.spillgate.failover.ResilientStore;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.ArrayList;
@@ -10,7 +10,6 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.ServiceLoader;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.function.LongFunction;
@@ -68,7 +67,7 @@ public final class RateLimiter implements AutoCloseable {
 
     private final String name;
     private final LimitStore store;
-    private final @Nullable ProtectedStore ownProtection;
+    private final @Nullable ResilientStore ownStore;
     private final List<Limit> limits;
     private final InstantSource clock;
     private final Claims claims;
@@ -78,8 +77,8 @@ public final class RateLimiter implements AutoCloseable {
     private RateLimiter(Builder builder, LimitStore store) {
         this.name = builder.name;
         this.limits = Charge.distinct(builder.limits);
-        this.ownProtection = builder.protection(store);
-        this.store = ownProtection == null ? store : ownProtection;
+        this.ownStore = builder.resilient(store);
+        this.store = ownStore == null ? store : ownStore;
         this.clock = builder.clock;
         this.claims = new Claims(this.store, name, limits, builder.lookup);
         this.queues = new WaitQueues(this.store, clock, builder.maxPerQueue, builder.maxInTotal);
@@ -476,7 +475,7 @@ public final class RateLimiter implements AutoCloseable {
         return Mono.defer(() -> {
             closed = true;
             queues.close(this::closedException);
-            return ownProtection == null ? Mono.empty() : ownProtection.closeLater();
+            return ownStore == null ? Mono.empty() : ownStore.closeLater();
         });
     }
 
@@ -719,16 +718,21 @@ public final class RateLimiter implements AutoCloseable {
             return this;
         }
 
-        /** Returns a wrapper that protects the store, or null if the store has a deadline of its own. */
-        private @Nullable ProtectedStore protection(LimitStore unprotected) {
+        /** Returns a resilient store around the store, or null if that has a deadline of its own. */
+        private @Nullable ResilientStore resilient(LimitStore unprotected) {
             Optional<Duration> ownDeadline = unprotected.deadline();
             if (ownDeadline.isEmpty()) {
-                return protector()
-                        .protect(
-                                unprotected,
-                                Optional.ofNullable(fallback),
-                                Optional.ofNullable(deadline),
-                                Optional.ofNullable(cacheDenials));
+                ResilientStore.Builder resilient = ResilientStore.builder(unprotected);
+                if (fallback != null) {
+                    resilient.fallback(fallback);
+                }
+                if (deadline != null) {
+                    resilient.deadline(deadline);
+                }
+                if (cacheDenials != null) {
+                    resilient.cacheDenials(cacheDenials);
+                }
+                return resilient.build();
             }
             if (!ownDeadline.get().isZero() && (fallback != null || deadline != null || cacheDenials != null)) {
                 throw new IllegalStateException(
@@ -737,14 +741,6 @@ public final class RateLimiter implements AutoCloseable {
                                 + "ResilientStore.builder(redisStore)");
             }
             return null;
-        }
-
-        private StoreProtection protector() {
-            return ServiceLoader.load(StoreProtection.class, StoreProtection.class.getClassLoader())
-                    .findFirst()
-                    .orElseThrow(() -> new IllegalStateException("the store of limiter "
-                            + name + " cannot be protected: expected a complete jar, with META-INF/services/"
-                            + StoreProtection.class.getName()));
         }
 
         /**

@@ -1,8 +1,12 @@
 package io.github.spillgate;
 
+import static com.tngtech.archunit.base.DescribedPredicate.not;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.assignableTo;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAPackage;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 
+import io.github.spillgate.failover.ResilientStore;
 import org.junit.jupiter.api.Test;
 
 /** The dependencies between the packages, as in the picture of the architecture. */
@@ -20,6 +24,10 @@ class ArchitectureTest {
         classes()
                 .that()
                 .resideInAPackage(API)
+                .and()
+                .areNotAssignableTo(RateLimiter.class)
+                .and()
+                .areNotAssignableTo(RateLimiter.Builder.class)
                 .should()
                 .onlyDependOnClassesThat()
                 .resideInAnyPackage(
@@ -29,6 +37,22 @@ class ArchitectureTest {
                         "reactor.util.context",
                         "org.reactivestreams",
                         "org.jspecify..")
+                .check(OurClasses.ALL);
+    }
+
+    /** It makes a store without a deadline resilient. No other dependency points up. */
+    @Test
+    void theLimiterDependsOnNothingInOtherPackagesButTheResilientStore() {
+        noClasses()
+                .that()
+                .areAssignableTo(RateLimiter.class)
+                .or()
+                .areAssignableTo(RateLimiter.Builder.class)
+                .should()
+                .dependOnClassesThat(resideInAPackage(API + "..")
+                        .and(not(resideInAPackage(API)))
+                        .and(not(assignableTo(ResilientStore.class)))
+                        .and(not(assignableTo(ResilientStore.Builder.class))))
                 .check(OurClasses.ALL);
     }
 
@@ -88,6 +112,10 @@ class ArchitectureTest {
         noClasses()
                 .that()
                 .resideOutsideOfPackage(FAILOVER)
+                .and()
+                .areNotAssignableTo(RateLimiter.class)
+                .and()
+                .areNotAssignableTo(RateLimiter.Builder.class)
                 .should()
                 .dependOnClassesThat()
                 .resideInAnyPackage(FAILOVER, "io.github.resilience4j..")

@@ -5,7 +5,6 @@ import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.Source;
-import io.github.spillgate.StoreProtection.ProtectedStore;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
 import java.time.Duration;
@@ -57,7 +56,8 @@ import reactor.core.publisher.Mono;
  * <p>A refund that does not reach the store is not retried: this errs towards denying. A reset that does not reach the
  * store is in effect in this process until the store decides again.
  */
-public final class ResilientStore implements ProtectedStore, AutoCloseable {
+public final class ResilientStore implements LimitStore, AutoCloseable {
+
     private static final Duration LONGEST = Duration.ofMinutes(1);
 
     private final LimitStore primary;
@@ -164,7 +164,12 @@ public final class ResilientStore implements ProtectedStore, AutoCloseable {
         closeLater().subscribe();
     }
 
-    @Override
+    /**
+     * Makes a last attempt to reconcile, for at most 1 second, and stops the background work. Closes neither of the two
+     * stores. Starts when it is called, with or without a subscriber, and runs once.
+     *
+     * @return completes when that is done; never an error
+     */
     public Mono<Void> closeLater() {
         return grants.end();
     }
