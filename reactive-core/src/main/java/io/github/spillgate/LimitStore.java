@@ -89,15 +89,15 @@ public interface LimitStore {
     Mono<Void> reset(List<Claim> claims);
 
     /**
-     * Charges what another store granted on behalf of this one: each settlement at its time, and even above the limit.
-     * Permits that no longer count are not charged. Idempotent: a settlement that is sent twice is charged once.
-     * Settlements are independent: one that cannot be charged does not prevent the others.
+     * Charges what another store granted on behalf of this one, at the times of the grants, and even above the limit.
+     * Permits that no longer count are not charged. Idempotent: a reconciliation that is sent twice is charged once.
+     * Reconciliations are independent: one that cannot be charged does not prevent the others.
      *
-     * @param settlements the settlements, no two with the same identity
-     * @return the usage of each count afterwards, in the order of the settlements, without those that cannot be
+     * @param reconciliations the reconciliations, no two with the same identity
+     * @return the usage of each count afterwards, in the order of the reconciliations, without those that cannot be
      *     charged; empty, by default, if this store cannot reconcile
      */
-    default Mono<Decision> settle(List<Settlement> settlements) {
+    default Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
         return Mono.empty();
     }
 

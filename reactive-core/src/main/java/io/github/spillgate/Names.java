@@ -3,7 +3,7 @@ package io.github.spillgate;
 import java.util.regex.Pattern;
 
 /**
- * The syntax of the names of limiters, limits and settlements. Names become parts of Redis keys, HTTP headers and
+ * The syntax of the names of limiters, limits and reconciliations. Names become parts of Redis keys, HTTP headers and
  * metrics; with this syntax none of them needs escaping.
  */
 final class Names {

@@ -4,8 +4,8 @@ import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
-import io.github.spillgate.Settlement;
-import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Reconciliation;
+import io.github.spillgate.Reconciliation.Hits;
 import io.github.spillgate.local.Count;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -69,7 +69,7 @@ final class Ledger extends Count {
     private final Count granted;
     private final ConfirmedUsage confirmed = new ConfirmedUsage();
 
-    private @Nullable Settlement inFlight;
+    private @Nullable Reconciliation inFlight;
     private long inFlightPermits;
     private long inFlightUntil;
 
@@ -334,12 +334,12 @@ final class Ledger extends Count {
     }
 
     /** Hands over all grants, which must not be empty. */
-    void handOver(Settlement settlement) {
-        inFlight = settlement;
-        inFlightPermits = settlement.permits();
+    void handOver(Reconciliation reconciliation) {
+        inFlight = reconciliation;
+        inFlightPermits = reconciliation.permits();
         inFlightUntil = granted.wholeAt();
-        handedOverFrom = Math.min(handedOverFrom, settlement.firstMillis());
-        handedOverTo = settlement.lastMillis();
+        handedOverFrom = Math.min(handedOverFrom, reconciliation.firstMillis());
+        handedOverTo = reconciliation.lastMillis();
         toReconcile = 0;
         refundedUnnamed = 0;
         granted.clear();
@@ -351,8 +351,8 @@ final class Ledger extends Count {
      *
      * @return how many permits must be refunded in the primary store, because they were refunded while in flight
      */
-    long reconciled(Settlement settlement, boolean charged) {
-        if (inFlight != settlement) {
+    long reconciled(Reconciliation reconciliation, boolean charged) {
+        if (inFlight != reconciliation) {
             return 0;
         }
         long refunded = refundedInFlight;

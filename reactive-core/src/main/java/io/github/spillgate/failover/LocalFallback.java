@@ -4,7 +4,7 @@ import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.LimitStore;
-import io.github.spillgate.Settlement;
+import io.github.spillgate.Reconciliation;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.Ledger.Fit;
@@ -241,7 +241,7 @@ public final class LocalFallback implements LimitStore {
      * @param most the highest number of counts
      * @param skip selects counts to leave for now, by a claim on each
      */
-    List<Settlement> handOver(int most, Predicate<Claim> skip) {
+    List<Reconciliation> handOver(int most, Predicate<Claim> skip) {
         return queue.handOver(most, skip);
     }
 
@@ -251,9 +251,10 @@ public final class LocalFallback implements LimitStore {
      * @param charged whether the primary store has charged it; if not, permits that still count are lost
      * @return how many of the permits must be refunded in the primary store, because they were refunded while in flight
      */
-    long reconciled(Settlement settlement, boolean charged) {
-        queue.reconciled(settlement, charged);
-        Long refunded = ledgers.apply(settlement.claim(), false, ledger -> ledger.reconciled(settlement, charged));
+    long reconciled(Reconciliation reconciliation, boolean charged) {
+        queue.reconciled(reconciliation, charged);
+        Long refunded =
+                ledgers.apply(reconciliation.claim(), false, ledger -> ledger.reconciled(reconciliation, charged));
         return refunded == null ? 0 : refunded;
     }
 

@@ -6,7 +6,7 @@ import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.Settlement;
+import io.github.spillgate.Reconciliation;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -66,7 +66,7 @@ final class Reconciler {
     private final Set<String> held = ConcurrentHashMap.newKeySet();
 
     /** The batch whose result is not known. Used by one run at a time. */
-    private volatile List<Settlement> batch = List.of();
+    private volatile List<Reconciliation> batch = List.of();
 
     /** Whether the store can charge a batch without loading a script first. Used by one run at a time. */
     private volatile boolean ready;
@@ -175,10 +175,10 @@ final class Reconciler {
     }
 
     private void send(CircuitGate gate, CircuitGate.Passage passage) {
-        List<Settlement> unfinished = new ArrayList<>(batch);
+        List<Reconciliation> unfinished = new ArrayList<>(batch);
         unfinished.removeIf(this::dropIfExpired);
         waitsForAnswer = false;
-        List<Settlement> sending = unfinished.isEmpty() ? fallback.handOver(BATCH, this::isSkipped) : unfinished;
+        List<Reconciliation> sending = unfinished.isEmpty() ? fallback.handOver(BATCH, this::isSkipped) : unfinished;
         batch = sending;
         held.retainAll(identities(sending));
         if (sending.isEmpty()) {
@@ -221,7 +221,7 @@ final class Reconciler {
                 }
             }
         };
-        ask(() -> primary.settle(sending), reply);
+        ask(() -> primary.reconcile(sending), reply);
         reply.sent(sending);
     }
 
@@ -250,11 +250,11 @@ final class Reconciler {
     }
 
     /** Drops permits that no longer count. */
-    private boolean dropIfExpired(Settlement settlement) {
-        if (settlement.counts()) {
+    private boolean dropIfExpired(Reconciliation reconciliation) {
+        if (reconciliation.counts()) {
             return false;
         }
-        fallback.reconciled(settlement, false);
+        fallback.reconciled(reconciliation, false);
         return true;
     }
 
@@ -294,7 +294,7 @@ final class Reconciler {
 
     /** Ends a batch: those in the reply are charged, the others cannot be. */
     private void finish(@Nullable Decision known) {
-        List<Settlement> finished = batch;
+        List<Reconciliation> finished = batch;
         Set<String> charged = new HashSet<>();
         if (known != null) {
             fallback.confirm(known);
@@ -302,7 +302,7 @@ final class Reconciler {
                     .map(usage -> usage.claim().identity())
                     .toList());
         }
-        for (Settlement one : finished) {
+        for (Reconciliation one : finished) {
             Claim claim = one.claim();
             long refunded = fallback.reconciled(one, charged.contains(claim.identity()));
             if (refunded > 0) {
@@ -313,8 +313,8 @@ final class Reconciler {
         batch = List.of();
     }
 
-    private static List<String> identities(List<Settlement> settlements) {
-        return settlements.stream().map(one -> one.claim().identity()).toList();
+    private static List<String> identities(List<Reconciliation> reconciliations) {
+        return reconciliations.stream().map(one -> one.claim().identity()).toList();
     }
 
     /** The reply to a request of this reconciler. Reports failures to the gate. */
@@ -340,7 +340,7 @@ final class Reconciler {
         }
 
         /** Notes that a batch was sent, unless its reply has already arrived. */
-        final void sent(List<Settlement> sending) {
+        final void sent(List<Reconciliation> sending) {
             List<String> identities = identities(sending);
             synchronized (ends) {
                 if (!ends.get()) {

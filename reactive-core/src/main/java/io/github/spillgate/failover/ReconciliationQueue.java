@@ -1,8 +1,8 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.Claim;
-import io.github.spillgate.Settlement;
-import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Reconciliation;
+import io.github.spillgate.Reconciliation.Hits;
 import io.github.spillgate.StoreState;
 import java.time.InstantSource;
 import java.util.ArrayList;
@@ -90,26 +90,26 @@ final class ReconciliationQueue {
      * @param most the highest number of ledgers
      * @param skip selects those to leave for now, by a claim on each
      */
-    List<Settlement> handOver(int most, Predicate<Claim> skip) {
-        List<Settlement> batch = new ArrayList<>();
+    List<Reconciliation> handOver(int most, Predicate<Claim> skip) {
+        List<Reconciliation> batch = new ArrayList<>();
         handOver(urgent, most, skip, batch);
         handOver(waiting, most, skip, batch);
         return batch;
     }
 
-    private void handOver(Set<Ledger> from, int most, Predicate<Claim> skip, List<Settlement> batch) {
+    private void handOver(Set<Ledger> from, int most, Predicate<Claim> skip, List<Reconciliation> batch) {
         for (Iterator<Ledger> all = from.iterator(); all.hasNext() && batch.size() < most; ) {
             Ledger ledger = all.next();
             synchronized (ledger) {
-                Settlement settlement = handOver(ledger, skip);
-                if (settlement != null) {
-                    batch.add(settlement);
+                Reconciliation reconciliation = handOver(ledger, skip);
+                if (reconciliation != null) {
+                    batch.add(reconciliation);
                 }
             }
         }
     }
 
-    private @Nullable Settlement handOver(Ledger ledger, Predicate<Claim> skip) {
+    private @Nullable Reconciliation handOver(Ledger ledger, Predicate<Claim> skip) {
         Claim claim = ledger.claim();
         if (ledger.toReconcile() == 0) {
             remove(ledger);
@@ -125,19 +125,20 @@ final class ReconciliationQueue {
             ledger.forgetGrants();
             return null;
         }
-        Settlement settlement = Settlement.of(process + "-" + handedOver.incrementAndGet(), claim, hits, clock);
-        toReconcile.addAndGet(settlement.permits() - before);
-        ledger.handOver(settlement);
-        return settlement;
+        Reconciliation reconciliation =
+                Reconciliation.of(process + "-" + handedOver.incrementAndGet(), claim, hits, clock);
+        toReconcile.addAndGet(reconciliation.permits() - before);
+        ledger.handOver(reconciliation);
+        return reconciliation;
     }
 
     /** Notes the result of a reconciliation. */
-    void reconciled(Settlement settlement, boolean charged) {
-        long permits = settlement.permits();
+    void reconciled(Reconciliation reconciliation, boolean charged) {
+        long permits = reconciliation.permits();
         toReconcile.addAndGet(-permits);
         if (charged) {
             reconciled.addAndGet(permits);
-        } else if (settlement.counts()) {
+        } else if (reconciliation.counts()) {
             lost.addAndGet(permits);
         }
     }

@@ -1,4 +1,4 @@
-/** Decisions that end in time whatever breaks: a deadline, a circuit breaker, a fallback, and settling afterwards. */
+/** Everything that wraps a store: deadline, circuit breaker, fallback, cached denials, and reconciliation. */
 @NullMarked
 package io.github.spillgate.failover;
 

@@ -3,7 +3,7 @@ package io.github.spillgate.local;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Limit;
-import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Reconciliation.Hits;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 

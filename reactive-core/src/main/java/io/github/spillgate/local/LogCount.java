@@ -2,7 +2,7 @@ package io.github.spillgate.local;
 
 import io.github.spillgate.Claim;
 import io.github.spillgate.Limit;
-import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Reconciliation.Hits;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

@@ -1,7 +1,7 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.Claim;
-import io.github.spillgate.Settlement;
+import io.github.spillgate.Reconciliation;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 
@@ -14,7 +14,7 @@ final class CountKeys {
      */
     private static final String FORMAT = "2";
 
-    /** The separator between the key of a count and the id of a settlement, or nothing. Neither contains it. */
+    /** The separator between the key of a count and the id of a reconciliation, or nothing. Neither contains it. */
     private static final String MARK = "!";
 
     private final String prefix;
@@ -54,13 +54,13 @@ final class CountKeys {
         return keys;
     }
 
-    /** Returns two keys for each settlement: that of its count, and that of the mark that it has been charged. */
-    byte[][] countsAndSettlementMarks(List<Settlement> settlements) {
-        byte[][] keys = new byte[2 * settlements.size()][];
+    /** Returns two keys for each reconciliation: that of its count, and that of the mark that it has been charged. */
+    byte[][] countsAndReconciliationMarks(List<Reconciliation> reconciliations) {
+        byte[][] keys = new byte[2 * reconciliations.size()][];
         int k = 0;
-        for (Settlement settlement : settlements) {
-            keys[k++] = count(settlement.claim());
-            keys[k++] = key(settlement.claim(), MARK + settlement.id());
+        for (Reconciliation reconciliation : reconciliations) {
+            keys[k++] = count(reconciliation.claim());
+            keys[k++] = key(reconciliation.claim(), MARK + reconciliation.id());
         }
         return keys;
     }

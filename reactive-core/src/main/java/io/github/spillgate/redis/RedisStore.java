@@ -6,7 +6,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.Settlement;
+import io.github.spillgate.Reconciliation;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.lettuce.core.AbstractRedisClient;
@@ -303,37 +303,40 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     /**
      * {@inheritDoc}
      *
-     * <p>A settlement cannot be charged if the key of its count holds a value that this library has not written.
+     * <p>A reconciliation cannot be charged if the key of its count holds a value that this library has not written.
      */
     @Override
-    public Mono<Decision> settle(List<Settlement> settlements) {
-        if (settlements.isEmpty()) {
-            return settle(0, settlements);
+    public Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
+        if (reconciliations.isEmpty()) {
+            return reconcile(0, reconciliations);
         }
-        return router.inEachSlot(settlements, Settlement::claim, this::settle)
+        return router.inEachSlot(reconciliations, Reconciliation::claim, this::reconcile)
                 .collectList()
                 .map(parts -> parts.size() == 1
                         ? parts.get(0)
                         : Decision.ofParts(
-                                settlements.stream().map(Settlement::claim).toList(), parts));
+                                reconciliations.stream()
+                                        .map(Reconciliation::claim)
+                                        .toList(),
+                                parts));
     }
 
-    private Mono<Decision> settle(int slot, List<Settlement> settlements) {
-        byte[][] names = keys.countsAndSettlementMarks(settlements);
+    private Mono<Decision> reconcile(int slot, List<Reconciliation> reconciliations) {
+        byte[][] names = keys.countsAndReconciliationMarks(reconciliations);
         return router.send(
                         slot,
                         names,
                         // The request is made when it is sent, because it has the ages of the hits at that time.
-                        (server, first, then) ->
-                                server.settle().run(first, then, names, clock -> ScriptRequest.settle(settlements)))
-                .map(reply -> settled(settlements, new ScriptReply((byte[]) reply)));
+                        (server, first, then) -> server.reconcile()
+                                .run(first, then, names, clock -> ScriptRequest.reconcile(reconciliations)))
+                .map(reply -> reconciled(reconciliations, new ScriptReply((byte[]) reply)));
     }
 
-    private static Decision settled(List<Settlement> settlements, ScriptReply reply) {
-        List<Usage> usages = new ArrayList<>(settlements.size());
-        for (int i = 0; i < settlements.size(); i++) {
+    private static Decision reconciled(List<Reconciliation> reconciliations, ScriptReply reply) {
+        List<Usage> usages = new ArrayList<>(reconciliations.size());
+        for (int i = 0; i < reconciliations.size(); i++) {
             if (reply.status(i) != ScriptReply.Status.FOREIGN) {
-                usages.add(reply.usage(i, settlements.get(i).claim()));
+                usages.add(reply.usage(i, reconciliations.get(i).claim()));
             }
         }
         return Decision.ofPeek(Source.REDIS, reply.millis(), usages);

@@ -7,7 +7,7 @@ import io.github.spillgate.Decision.Usage;
 import java.nio.charset.StandardCharsets;
 
 /**
- * Decoder of the reply of {@code decide.lua} or {@code settle.lua}: the time of the server, and one usage for each
+ * Decoder of the reply of {@code decide.lua} or {@code reconcile.lua}: the time of the server, and one usage for each
  * count. {@code wire.lua} describes the format.
  */
 final class ScriptReply {
@@ -44,7 +44,7 @@ final class ScriptReply {
         return micros / 1_000;
     }
 
-    /** Returns how many of a group of equal requests are granted, or whether a settlement was charged now. */
+    /** Returns how many of a group of equal requests are granted, or whether a reconciliation was charged now. */
     long granted(int usage) {
         return number(start(usage), 4);
     }

@@ -4,8 +4,8 @@ import io.github.spillgate.Algorithm;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.Settlement;
-import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Reconciliation;
+import io.github.spillgate.Reconciliation.Hits;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -88,12 +88,12 @@ final class ScriptRequest {
         return request.toBytes();
     }
 
-    /** Returns a request to settle, with the current ages of the hits. */
-    static byte[] settle(List<Settlement> settlements) {
-        ScriptRequest request = new ScriptRequest((2 + 4 + HITS_LENGTH) * settlements.size());
-        for (Settlement settlement : settlements) {
-            List<Hits> ages = settlement.ages();
-            request.addLimit(settlement.claim().limit()).add(ages.size(), 4);
+    /** Returns a request to reconcile, with the current ages of the hits. */
+    static byte[] reconcile(List<Reconciliation> reconciliations) {
+        ScriptRequest request = new ScriptRequest((2 + 4 + HITS_LENGTH) * reconciliations.size());
+        for (Reconciliation reconciliation : reconciliations) {
+            List<Hits> ages = reconciliation.ages();
+            request.addLimit(reconciliation.claim().limit()).add(ages.size(), 4);
             for (Hits hits : ages) {
                 request.addExact(hits.fromMillis()).addExact(hits.toMillis()).addExact(hits.permits());
             }

@@ -28,7 +28,7 @@ final class Server {
     private final ScriptRunner decide;
     private final ScriptRunner refund;
     private final ScriptRunner reset;
-    private final ScriptRunner settle;
+    private final ScriptRunner reconcile;
     private final AtomicInteger waiting = new AtomicInteger();
     private final AtomicReference<@Nullable Coalescer> coalescer = new AtomicReference<>();
 
@@ -55,7 +55,7 @@ final class Server {
         this.decide = new ScriptRunner(connection, settings.scripts().decide());
         this.refund = new ScriptRunner(connection, settings.scripts().refund());
         this.reset = new ScriptRunner(connection, settings.scripts().reset());
-        this.settle = new ScriptRunner(connection, settings.scripts().settle());
+        this.reconcile = new ScriptRunner(connection, settings.scripts().reconcile());
     }
 
     String name() {
@@ -74,8 +74,8 @@ final class Server {
         return reset;
     }
 
-    ScriptRunner settle() {
-        return settle;
+    ScriptRunner reconcile() {
+        return reconcile;
     }
 
     /** Decides, batched with other decisions. */
@@ -154,7 +154,7 @@ final class Server {
 
     /** Connects and loads the scripts. */
     Mono<Void> prepare() {
-        return Mono.when(decide.load(), refund.load(), reset.load(), settle.load());
+        return Mono.when(decide.load(), refund.load(), reset.load(), reconcile.load());
     }
 
     /** Begins to close the connection; the result completes once it is closed. */
@@ -203,9 +203,9 @@ final class Server {
      * @param decide decides a batch
      * @param refund refunds permits
      * @param reset deletes counts
-     * @param settle charges permits that were granted elsewhere
+     * @param reconcile charges permits that were granted elsewhere
      */
-    record Scripts(Script decide, Script refund, Script reset, Script settle) {
+    record Scripts(Script decide, Script refund, Script reset, Script reconcile) {
 
         /**
          * Reads the scripts.
@@ -242,7 +242,7 @@ final class Server {
                             "counter.lua",
                             "log.lua",
                             "codec.lua",
-                            "settle.lua"));
+                            "reconcile.lua"));
         }
     }
 }

@@ -169,7 +169,7 @@ local function addToLog(log, cost)
   if log.used == 0 then
     log.newest, log.count = slot, cost
   elseif log.newest == slot or log.last - log.first + 1 >= MOST_ENTRIES then
-    -- A log is full only if a settlement raised it above its permits and it counts denied requests. Then the newest
+    -- A log is full only if a reconciliation raised it above its permits and it counts denied requests. Then the newest
     -- hits are kept longer.
     log.newest, log.count = slot, log.count + cost
   else

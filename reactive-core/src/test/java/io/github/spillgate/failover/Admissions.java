@@ -181,23 +181,24 @@ final class Admissions {
     }
 
     /**
-     * Its share, until something of it has been settled: from then on that counts by the share only, like what others
-     * have used; for it is then known to them as well. What has been settled is lost with the Redis in which it was,
+     * Its share, until some of it has been reconciled: from then on that counts by the share only, like what others
+     * have used; for it is then known to them as well. What has been reconciled is lost with the Redis in which it was,
      * and the local store takes a new one at its word that nothing is used.
      */
-    void assertTheLocalStoreHasNeverGrantedTooMuch(double share, long settledFrom) {
+    void assertTheLocalStoreHasNeverGrantedTooMuch(double share, long reconciledFrom) {
         for (Page page : pages.values()) {
             List<Grant> granted = page.grants(Source.LOCAL);
-            assertTheLocalStoreGrantedItsShare(page, filter(granted, this::isToldWithoutNewRedis), share, settledFrom);
             assertTheLocalStoreGrantedItsShare(
-                    page, filter(granted, grant -> !isToldWithoutNewRedis(grant)), share, settledFrom);
+                    page, filter(granted, this::isToldWithoutNewRedis), share, reconciledFrom);
+            assertTheLocalStoreGrantedItsShare(
+                    page, filter(granted, grant -> !isToldWithoutNewRedis(grant)), share, reconciledFrom);
         }
     }
 
     private static void assertTheLocalStoreGrantedItsShare(
-            Page page, List<Grant> granted, double share, long settledFrom) {
+            Page page, List<Grant> granted, double share, long reconciledFrom) {
         long most = Math.max(1, (long) Math.floor(page.permits() * share));
-        assertNoWindowHoldsMore(page, filter(granted, grant -> grant.told < settledFrom), most);
+        assertNoWindowHoldsMore(page, filter(granted, grant -> grant.told < reconciledFrom), most);
         assertNoWindowHoldsMore(page, granted, page.permits());
     }
 
@@ -207,7 +208,7 @@ final class Admissions {
 
     /**
      * Whatever a caller had been granted before somebody asked, the local store knew of it: of Redis's grants it counts
-     * its share, of its own all, until they are settled, and then its share of them too.
+     * its share, of its own all, until they are reconciled, and then its share of them too.
      */
     void assertTheLocalStoreHasForgottenNothing(double share) {
         lasting().forEach(page -> assertHasForgottenNothing(page, share));

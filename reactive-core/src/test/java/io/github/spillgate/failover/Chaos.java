@@ -180,10 +180,10 @@ final class Chaos implements AutoCloseable {
     }
 
     /** Waits until Redis has been charged with all that was granted in its place. */
-    void awaitNothingToSettle() {
+    void awaitNothingToReconcile() {
         await().atMost(PATIENCE)
-                .untilAsserted(
-                        () -> assertThat(state().toReconcile()).as("to settle").isZero());
+                .untilAsserted(() ->
+                        assertThat(state().toReconcile()).as("to reconcile").isZero());
     }
 
     /** Over a connection of the test's own; whoever pauses Redis or makes it refuse should think of that. */
@@ -204,7 +204,7 @@ final class Chaos implements AutoCloseable {
                 .untilAsserted(
                         () -> assertThat(openQuestions()).as("open questions").isZero());
         tell("state", state());
-        awaitNothingToSettle();
+        awaitNothingToReconcile();
         tell("state", state());
         return this;
     }

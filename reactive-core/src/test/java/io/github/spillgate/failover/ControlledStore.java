@@ -10,7 +10,7 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Settlement;
+import io.github.spillgate.Reconciliation;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
@@ -35,13 +35,13 @@ final class ControlledStore implements LimitStore {
 
     private final LocalStore counts;
     private final List<Held<?>> held = new ArrayList<>();
-    private final Set<String> settled = new HashSet<>();
-    private final List<List<Settlement>> batches = new ArrayList<>();
+    private final Set<String> reconciled = new HashSet<>();
+    private final List<List<Reconciliation>> batches = new ArrayList<>();
     private Function<Supplier<Mono<?>>, Mono<?>> mood = ControlledStore::atOnce;
-    private boolean settles = true;
+    private boolean reconciles = true;
     private int questions;
     private int refusals;
-    private UnaryOperator<Mono<Decision>> settlesHow = UnaryOperator.identity();
+    private UnaryOperator<Mono<Decision>> reconcilesHow = UnaryOperator.identity();
 
     ControlledStore(InstantSource clock) {
         this.counts = LocalStore.bounded(10_000, clock);
@@ -98,18 +98,18 @@ final class ControlledStore implements LimitStore {
         mood = asked -> asked.get().then(Mono.error(error));
     }
 
-    /** Changes the replies to settlements, whatever the other operations answer. */
-    void settles(UnaryOperator<Mono<Decision>> how) {
-        settlesHow = how;
+    /** Changes the replies to reconciliations, whatever the other operations answer. */
+    void reconciles(UnaryOperator<Mono<Decision>> how) {
+        reconcilesHow = how;
     }
 
-    /** Rejects the next batches of settlements; a retry would not help. */
-    void refusesToSettle(int batches) {
+    /** Rejects the next batches of reconciliations; a retry would not help. */
+    void refusesToReconcile(int batches) {
         refusals = batches;
     }
 
-    void cannotSettle() {
-        settles = false;
+    void cannotReconcile() {
+        reconciles = false;
     }
 
     /** Emits all answers that are held. */
@@ -130,12 +130,12 @@ final class ControlledStore implements LimitStore {
         return held.size();
     }
 
-    /** Returns the number of operations so far, settlements included. */
+    /** Returns the number of operations so far, reconciliations included. */
     int questions() {
         return questions;
     }
 
-    List<List<Settlement>> batches() {
+    List<List<Reconciliation>> batches() {
         return batches;
     }
 
@@ -178,33 +178,34 @@ final class ControlledStore implements LimitStore {
     }
 
     @Override
-    public Mono<Decision> settle(List<Settlement> settlements) {
+    public Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
         return ask(() -> {
-            batches.add(settlements);
-            if (!settles) {
+            batches.add(reconciliations);
+            if (!reconciles) {
                 return Mono.<Decision>empty();
             }
             if (refusals > 0) {
                 refusals--;
                 return Mono.<Decision>error(new LimitStoreException("told to refuse", null));
             }
-            return settlesHow.apply(Mono.defer(() -> charge(settlements)));
+            return reconcilesHow.apply(Mono.defer(() -> charge(reconciliations)));
         });
     }
 
-    private Mono<Decision> charge(List<Settlement> settlements) {
-        for (Settlement one : settlements) {
-            if (settled.add(one.id())) {
+    private Mono<Decision> charge(List<Reconciliation> reconciliations) {
+        for (Reconciliation one : reconciliations) {
+            if (reconciled.add(one.id())) {
                 charge(one);
             }
         }
-        return counts.peek(
-                        settlements.stream().map(one -> one.claim().asking(0)).toList())
+        return counts.peek(reconciliations.stream()
+                        .map(one -> one.claim().asking(0))
+                        .toList())
                 .map(decision -> remade(decision, false));
     }
 
     /** Charges even above the limit: the count does not depend on the number of permits. */
-    private void charge(Settlement one) {
+    private void charge(Reconciliation one) {
         Limit limit = one.claim().limit();
         Limit higher = Limit.of(Math.max(limit.permits(), 10_000), limit.window());
         if (limit.algorithm() == Algorithm.COUNTER) {

@@ -7,7 +7,7 @@ import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Settlement;
+import io.github.spillgate.Reconciliation;
 import io.github.spillgate.local.CountTables;
 import io.github.spillgate.testkit.Unprotected;
 import java.lang.ref.WeakReference;
@@ -88,16 +88,16 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.parse(text));
         now(limiter.tryAcquire("a", 2));
         clock.advanceMillis(-5_000);
-        Settlement settlement = store.handOver(10, claim -> false).get(0);
+        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         clock.advanceMillis(10_000);
-        assertThat(settlement.ages()).containsExactly(new Settlement.Hits(10_000, 10_000, 2));
+        assertThat(reconciliation.ages()).containsExactly(new Reconciliation.Hits(10_000, 10_000, 2));
     }
 
     @Test
     void aCounterIsHandedOverAsTheWindowsThatHoldSomething() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
         now(limiter.tryAcquire("current", 4));
-        assertThat(store.handOver(10, claim -> false).get(0).ages()).containsExactly(new Settlement.Hits(0, 0, 4));
+        assertThat(store.handOver(10, claim -> false).get(0).ages()).containsExactly(new Reconciliation.Hits(0, 0, 4));
         now(limiter.tryAcquire("before", 4));
         clock.advanceMillis(WINDOW);
         assertThat(store.handOver(10, claim -> false).get(0).ages()).hasSize(1);
@@ -113,7 +113,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertThat(store.state().toReconcile()).isEqualTo(3);
         assertThat(store.handOver(10, claim -> false).get(0).ages())
                 .last()
-                .extracting(Settlement.Hits::toMillis)
+                .extracting(Reconciliation.Hits::toMillis)
                 .isEqualTo(0L);
     }
 
@@ -121,11 +121,11 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void aRefundIsMadeHereOrInThePrimaryStoreButNotInBoth() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Decision first = now(limiter.tryAcquire("a", 2));
-        Settlement settlement = store.handOver(10, claim -> false).get(0);
+        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         clock.advanceMillis(1);
         Decision second = now(limiter.tryAcquire("a", 3));
         assertThat(store.refundGrants(second)).isEmpty();
-        assertThat(store.reconciled(settlement, true)).isZero();
+        assertThat(store.reconciled(reconciliation, true)).isZero();
         assertThat(store.refundGrants(first)).extracting(Claim::permits).containsExactly(2L);
     }
 
@@ -134,11 +134,11 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Decision decision = now(limiter.tryAcquire("a", 2));
         Decision other = now(limiter.tryAcquire("a", 5));
-        Settlement settlement = store.handOver(10, claim -> false).get(0);
+        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         assertThat(store.refundGrants(decision)).isEmpty();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
-        assertThat(store.reconciled(settlement, true)).isEqualTo(2);
-        assertThat(store.reconciled(settlement, true)).isZero();
+        assertThat(store.reconciled(reconciliation, true)).isEqualTo(2);
+        assertThat(store.reconciled(reconciliation, true)).isZero();
         assertThat(store.refundGrants(other)).extracting(Claim::permits).containsExactly(5L);
     }
 
@@ -146,12 +146,12 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void aResetForgetsRefundsOfGrantsInFlight() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Decision decision = now(limiter.tryAcquire("a", 2));
-        Settlement settlement = store.handOver(10, claim -> false).get(0);
+        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         store.refundGrants(decision);
         limiter.reset("a").block();
-        assertThat(store.reconciled(settlement, true)).isZero();
+        assertThat(store.reconciled(reconciliation, true)).isZero();
         now(limiter.tryAcquire("a", 2));
-        Settlement next = store.handOver(10, claim -> false).get(0);
+        Reconciliation next = store.handOver(10, claim -> false).get(0);
         assertThat(store.reconciled(next, true)).isZero();
     }
 
@@ -173,13 +173,13 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(1_000);
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(500);
-        List<Settlement> settlements = store.handOver(10, claim -> false);
-        assertThat(settlements).hasSize(1);
-        assertThat(settlements.get(0).permits()).isEqualTo(5);
-        assertThat(settlements.get(0).ages())
-                .containsExactly(new Settlement.Hits(1_500, 1_500, 2), new Settlement.Hits(500, 500, 3));
+        List<Reconciliation> reconciliations = store.handOver(10, claim -> false);
+        assertThat(reconciliations).hasSize(1);
+        assertThat(reconciliations.get(0).permits()).isEqualTo(5);
+        assertThat(reconciliations.get(0).ages())
+                .containsExactly(new Reconciliation.Hits(1_500, 1_500, 2), new Reconciliation.Hits(500, 500, 3));
         clock.advanceMillis(100);
-        assertThat(settlements.get(0).ages().get(1).toMillis()).isEqualTo(600);
+        assertThat(reconciliations.get(0).ages().get(1).toMillis()).isEqualTo(600);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
         assertThat(store.state().toReconcile()).isEqualTo(5);
     }
@@ -188,13 +188,13 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void aCountIsHandedOverOnceUntilItsFateIsKnown() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
-        Settlement first = store.handOver(10, claim -> false).get(0);
+        Reconciliation first = store.handOver(10, claim -> false).get(0);
         now(limiter.tryAcquire("a", 3));
         assertThat(store.handOver(10, claim -> false)).isEmpty();
         remember(limiter, "a", 2, WINDOW);
         store.reconciled(first, true);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
-        Settlement second = store.handOver(10, claim -> false).get(0);
+        Reconciliation second = store.handOver(10, claim -> false).get(0);
         assertThat(second.permits()).isEqualTo(3);
         assertThat(second.id()).isNotEqualTo(first.id());
         store.reconciled(second, true);
@@ -208,9 +208,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
         now(limiter.tryAcquire("b", 3));
-        List<Settlement> settlements =
+        List<Reconciliation> reconciliations =
                 store.handOver(10, claim -> claim.identity().contains("{a}"));
-        assertThat(settlements.stream().map(Settlement::permits)).containsExactly(3L);
+        assertThat(reconciliations.stream().map(Reconciliation::permits)).containsExactly(3L);
     }
 
     @Test
@@ -221,9 +221,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         }
         List<String> ids = new ArrayList<>();
         for (int batch = 0; batch < 5; batch++) {
-            List<Settlement> settlements = store.handOver(10, claim -> false);
-            assertThat(settlements).hasSize(10);
-            settlements.forEach(one -> {
+            List<Reconciliation> reconciliations = store.handOver(10, claim -> false);
+            assertThat(reconciliations).hasSize(10);
+            reconciliations.forEach(one -> {
                 ids.add(one.id());
                 store.reconciled(one, true);
             });
@@ -262,7 +262,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(1_000);
         assertThat(store.handOver(10, claim -> false).get(0).ages())
                 .containsExactly(
-                        new Settlement.Hits(WINDOW + 31_000, 31_001, 4), new Settlement.Hits(31_000, 1_000, 3));
+                        new Reconciliation.Hits(WINDOW + 31_000, 31_001, 4), new Reconciliation.Hits(31_000, 1_000, 3));
     }
 
     @Test
@@ -272,11 +272,11 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
             now(limiter.tryAcquire("a"));
             clock.advanceMillis(3);
         }
-        Settlement settlement = store.handOver(10, claim -> false).get(0);
-        assertThat(settlement.permits()).isEqualTo(1_000);
-        assertThat(settlement.ages()).hasSizeLessThanOrEqualTo(64);
+        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
+        assertThat(reconciliation.permits()).isEqualTo(1_000);
+        assertThat(reconciliation.ages()).hasSizeLessThanOrEqualTo(64);
         long seenSoFar = 0;
-        for (Settlement.Hits hits : settlement.ages()) {
+        for (Reconciliation.Hits hits : reconciliation.ages()) {
             seenSoFar += hits.permits();
             assertThat(hits.toMillis()).as("the age of the last of them").isEqualTo(3_000 - 3 * (seenSoFar - 1));
         }
@@ -314,7 +314,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(1_600);
         // At 7,000, of the slots from 0 to 999 and from 5,000 to 5,999.
         assertThat(store.handOver(10, claim -> false).get(0).ages())
-                .containsExactly(new Settlement.Hits(7_000, 6_001, 5), new Settlement.Hits(2_000, 1_001, 1));
+                .containsExactly(new Reconciliation.Hits(7_000, 6_001, 5), new Reconciliation.Hits(2_000, 1_001, 1));
     }
 
     @Test
@@ -332,7 +332,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertThat(small.state().lost()).isGreaterThan(900);
         assertThat(small.state().lost() + small.state().toReconcile()).isEqualTo(1_000);
         long handedOver = small.handOver(1_000, claim -> false).stream()
-                .mapToLong(Settlement::permits)
+                .mapToLong(Reconciliation::permits)
                 .sum();
         assertThat(handedOver).isEqualTo(small.state().toReconcile());
     }
@@ -376,7 +376,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         CountTables.unprotected(small.ledgers());
         assertThat(small.state().lost()).isZero();
         assertThat(small.handOver(10, claim -> false))
-                .extracting(Settlement::permits)
+                .extracting(Reconciliation::permits)
                 .containsExactly(10L);
     }
 
@@ -461,15 +461,15 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void grantsThatWereNotChargedAreNotRefundedInThePrimaryStore() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Decision decision = now(limiter.tryAcquire("a", 2));
-        Settlement settlement = store.handOver(10, claim -> false).get(0);
+        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         assertThat(store.refundGrants(decision)).isEmpty();
-        assertThat(store.reconciled(settlement, false)).isZero();
+        assertThat(store.reconciled(reconciliation, false)).isZero();
         assertThat(store.refundGrants(decision)).isEmpty();
         assertThat(store.state().lost()).isEqualTo(2);
     }
 
     @Test
-    void whatIsTakenBackOfASettledDecisionIsToBeGivenBackElsewhereOnlyAsLongAsItCounts() {
+    void whatIsTakenBackOfAReconciledDecisionIsToBeGivenBackElsewhereOnlyAsLongAsItCounts() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Decision decision = now(limiter.tryAcquire("a", 2));
         store.reconciled(store.handOver(10, claim -> false).get(0), true);
@@ -481,7 +481,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatWasSettledFirstIsToBeGivenBackElsewhereAlsoAfterTheNextSettlement() {
+    void whatWasReconciledFirstIsToBeGivenBackElsewhereAlsoAfterTheNextReconciliation() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Decision first = now(limiter.tryAcquire("a", 2));
         store.reconciled(store.handOver(10, claim -> false).get(0), true);
@@ -498,20 +498,20 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(10_000);
         assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
-        Settlement settlement = store.handOver(10, claim -> false).get(0);
-        assertThat(settlement.permits()).isEqualTo(3);
+        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
+        assertThat(reconciliation.permits()).isEqualTo(3);
         assertThat(store.state().toReconcile()).isEqualTo(3);
-        assertThat(settlement.ages().get(1)).isEqualTo(new Settlement.Hits(0, 0, 2));
+        assertThat(reconciliation.ages().get(1)).isEqualTo(new Reconciliation.Hits(0, 0, 2));
     }
 
     @Test
-    void permitsAreOwedOrSettledOrLostAndNeverAnythingElse() {
+    void permitsAreOwedOrReconciledOrLostAndNeverAnythingElse() {
         Random random = new Random(11);
         RateLimiter limiter = limiter(
                 Limit.of(6, Duration.ofMillis(200)),
                 Limit.of(9, Duration.ofMillis(300)).counter());
         List<Decision> decisions = new ArrayList<>();
-        List<Settlement> open = new ArrayList<>();
+        List<Reconciliation> open = new ArrayList<>();
         for (int step = 0; step < 20_000; step++) {
             String key = "key-" + random.nextInt(8);
             switch (random.nextInt(10)) {

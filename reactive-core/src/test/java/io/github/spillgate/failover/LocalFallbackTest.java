@@ -9,7 +9,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Settlement;
+import io.github.spillgate.Reconciliation;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTables;
@@ -99,7 +99,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     /**
-     * What was settled may be more than the limit; it has left by then, and whoever asks all the time is not to wait
+     * What was reconciled may be more than the limit; it has left by then, and whoever asks all the time is not to wait
      * for the clock.
      */
     @Test
@@ -172,14 +172,14 @@ class LocalFallbackTest extends LocalFallbackFixture {
     void whatIsHandedOverMayBeAmongWhatTheOtherStoreTellsOf() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 4));
-        Settlement settlement = store.handOver(10, claim -> false).get(0);
+        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         now(limiter.tryAcquire("a", 1));
         assertThat(remember(limiter, "a", 5, WINDOW)).isEqualTo(Fit.YES);
         assertThat(remember(limiter, "a", 6, WINDOW)).isEqualTo(Fit.IF_RECONCILED);
         assertThat(remember(limiter, "a", 9, WINDOW)).isEqualTo(Fit.IF_RECONCILED);
         assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.NO);
         clock.advanceMillis(1);
-        store.reconciled(settlement, true);
+        store.reconciled(reconciliation, true);
         assertThat(remember(limiter, "a", 9, WINDOW)).isEqualTo(Fit.YES);
         assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.NO);
     }
@@ -194,7 +194,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatWasSettledOnTopOfTheLimitLeavesNothingForWhoeverWasUnderWay() {
+    void whatWasReconciledOnTopOfTheLimitLeavesNothingForWhoeverWasUnderWay() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         remember(limiter, "a", 11, WINDOW);
         clock.advanceMillis(-1);

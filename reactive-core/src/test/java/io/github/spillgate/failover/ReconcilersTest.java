@@ -9,7 +9,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Settlement;
+import io.github.spillgate.Reconciliation;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.testkit.Unprotected;
@@ -33,7 +33,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Mono;
 
-/** What settles the parts of a store: each for itself; and they end together. */
+/** What reconciles the parts of a store: each for itself; and they end together. */
 class ReconcilersTest {
 
     private static final int ROUNDS = 30;
@@ -42,14 +42,14 @@ class ReconcilersTest {
 
     /** Whoever asks again once a second until it is charged would do so for ever, after its limiter has been closed. */
     @Test
-    void nobodySettlesAnyMoreWhenAllHaveEndedAlsoIfSomebodyCameToBeMeanwhile() throws InterruptedException {
+    void nobodyReconcilesAnyMoreWhenAllHaveEndedAlsoIfSomebodyCameToBeMeanwhile() throws InterruptedException {
         List<Parts> stores = new ArrayList<>();
         for (int i = 0; i < ROUNDS; i++) {
             Parts store = new Parts();
             stores.add(store);
             LocalFallback local = Fallback.local(10_000);
             local.bindTo(store);
-            Reconcilers settlers = new Reconcilers(
+            Reconcilers reconcilers = new Reconcilers(
                     store,
                     local,
                     new CircuitGates(store, local, 1_000, 100_000_000, UnaryOperator.identity()),
@@ -66,12 +66,12 @@ class ReconcilersTest {
             assertThat(local.state().toReconcile()).isEqualTo(KEYS);
             CountDownLatch halfway = new CountDownLatch(KEYS / 2);
             Thread waking = new Thread(() -> granted.forEach(decision -> {
-                settlers.start(decision);
+                reconcilers.start(decision);
                 halfway.countDown();
             }));
             waking.start();
             halfway.await();
-            Mono<Void> end = settlers.end();
+            Mono<Void> end = reconcilers.end();
             waking.join();
             end.block(LONG);
             store.hasEnded = true;
@@ -84,7 +84,7 @@ class ReconcilersTest {
 
     /** In a time that passes when it is told to. */
     @Nested
-    class PartsOfWhichEachHasASettler {
+    class PartsOfWhichEachHasAReconciler {
 
         private final VirtualTime time = new VirtualTime();
         private final ControlledStore remote = new ControlledStore(time);
@@ -103,7 +103,7 @@ class ReconcilersTest {
         }
 
         @Test
-        void eachIsSettledByItself() {
+        void eachIsReconciledByItself() {
             parts.putAll(Map.of("a", "one", "b", "one", "c", "other", "d", ""));
             remote.fails();
             for (String key : List.of("a", "b", "c", "d")) {
@@ -120,7 +120,7 @@ class ReconcilersTest {
 
         @ParameterizedTest
         @ValueSource(strings = {"other", ""})
-        void whatHasMovedIsSettledByThePartThatHasItNow(String to) {
+        void whatHasMovedIsReconciledByThePartThatHasItNow(String to) {
             parts.put("a", "one");
             remote.fails();
             take("a");
@@ -132,12 +132,12 @@ class ReconcilersTest {
         }
 
         @Test
-        void aPartThatHasNotGotTheSettlementDoesNotDecide() {
+        void aPartThatHasNotGotTheReconciliationDoesNotDecide() {
             parts.putAll(Map.of("a", "one", "b", "other"));
             remote.fails();
             take("a");
             remote.answers();
-            remote.settles(charged -> Mono.error(new LimitStoreUnavailableException("not yet", null)));
+            remote.reconciles(charged -> Mono.error(new LimitStoreUnavailableException("not yet", null)));
             time.passMillis(1_010);
             assertThat(remote.batches()).hasSize(1);
             assertThat(take("a").source()).isEqualTo(Source.LOCAL);
@@ -145,7 +145,7 @@ class ReconcilersTest {
         }
 
         @Test
-        void thoseThatAreMoreThanAThousandAreSettledTogether() {
+        void thoseThatAreMoreThanAThousandAreReconciledTogether() {
             remote.fails();
             for (int i = 0; i < 1_005; i++) {
                 parts.put("key-" + i, "part-" + i);
@@ -186,7 +186,7 @@ class ReconcilersTest {
         }
     }
 
-    private static Set<String> keys(List<Settlement> batch) {
+    private static Set<String> keys(List<Reconciliation> batch) {
         return batch.stream().map(one -> one.claim().key()).collect(Collectors.toSet());
     }
 
@@ -241,7 +241,7 @@ class ReconcilersTest {
         }
 
         @Override
-        public Mono<Decision> settle(List<Settlement> settlements) {
+        public Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
             return gone();
         }
 

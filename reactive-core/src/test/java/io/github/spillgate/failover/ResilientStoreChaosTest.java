@@ -77,7 +77,7 @@ class ResilientStoreChaosTest {
         redis.restart();
         chaos.repaired();
         chaos.awaitRedisDecides();
-        chaos.awaitNothingToSettle();
+        chaos.awaitNothingToReconcile();
         chaos.kill();
         chaos.awaitOutage(Duration.ZERO);
         chaos.restart();

@@ -65,7 +65,7 @@ class ResilientStoreCloseTest extends ResilientStoreFixture {
             now(limiter.tryAcquire("key-" + i));
         }
         remote.answers();
-        remote.settles(charged -> charged.delayElement(Duration.ofMillis(100)));
+        remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(100)));
         time.passMillis(2_500);
         listen(limiter.closeLater().thenReturn("closed"));
         time.passMillis(1_000);

@@ -92,7 +92,7 @@ class ResilientStoreClusterOutageTest {
     }
 
     @Test
-    void aNodeThatHasGoneForGoodKeepsNoOthersFromBeingSettledAndDecidingAgain() {
+    void aNodeThatHasGoneForGoodKeepsNoOthersFromBeingReconciledAndDecidingAgain() {
         RateLimiter limiter =
                 limiter(RedisClusterForTests.start(RedisBinary.first(), 3, 0, "--cluster-require-full-coverage", "no"));
         List<String> keys = keys();

@@ -4,7 +4,7 @@ import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.Settlement;
+import io.github.spillgate.Reconciliation;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.LimitStoreContract;
 import io.github.spillgate.testkit.ManualClock;
@@ -138,7 +138,7 @@ class ResilientStoreContractTest {
         }
 
         @Override
-        public Mono<Decision> settle(List<Settlement> settlements) {
+        public Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
             return Mono.never();
         }
     }

@@ -80,7 +80,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aFallbackOfTheUsersOwnDecidesButNothingOfItIsSettled() {
+    void aFallbackOfTheUsersOwnDecidesButNothingOfItIsReconciled() {
         RateLimiter limiter = limiterWith(new Unprotected(local));
         remote.isNotThere();
         assertThat(now(limiter.tryAcquire("a", 4)).source()).isEqualTo(Source.LOCAL);
@@ -258,7 +258,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatIsGivenBackAfterItWasSettledIsForgottenOnceAlsoIfTheAnswerIsLost() {
+    void whatIsGivenBackAfterItWasReconciledIsForgottenOnceAlsoIfTheAnswerIsLost() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         Decision granted = now(limiter.tryAcquire("a", 8));

@@ -67,8 +67,8 @@ abstract class ResilientStoreFixture {
                 .build();
     }
 
-    /** Sends the settlement at once, by a peek that the fallback answers. */
-    void sendTheSettlement(RateLimiter limiter) {
+    /** Sends the reconciliation at once, by a peek that the fallback answers. */
+    void sendTheReconciliation(RateLimiter limiter) {
         time.passMillis(25);
         assertThat(now(limiter.peek("a")).source()).isEqualTo(Source.LOCAL);
         time.passMillis(1);

@@ -13,7 +13,7 @@ import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Settlement;
+import io.github.spillgate.Reconciliation;
 import io.github.spillgate.Source;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.VirtualTime;
@@ -408,8 +408,8 @@ class ResilientStoreHistoryTest {
         }
 
         @Override
-        public Mono<Decision> settle(List<Settlement> settlements) {
-            return ask(() -> history.remote.settle(settlements));
+        public Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
+            return ask(() -> history.remote.reconcile(reconciliations));
         }
 
         private <T> Mono<T> ask(Supplier<Mono<T>> request) {

@@ -30,7 +30,7 @@ import reactor.core.publisher.Mono;
 class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
 
     @Test
-    void aLateAnswerThatAllowsCancelsTheSettlement() {
+    void aLateAnswerThatAllowsCancelsTheReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
         remote.hangs();
         listen(limiter.tryAcquire("a", 3));
@@ -38,7 +38,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         assertThat(sources()).containsExactly(Source.LOCAL);
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
         time.pass(Duration.ofSeconds(20));
-        assertThat(remote.batches()).as("what is in doubt is not settled").isEmpty();
+        assertThat(remote.batches()).as("what is in doubt is not reconciled").isEmpty();
         remote.goOn();
         remote.answers();
         assertThat(limiter.state().toReconcile()).isZero();
@@ -138,15 +138,15 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(5);
     }
 
-    /** Whether the settlement has been charged becomes known with its reply only. */
+    /** Whether the reconciliation has been charged becomes known with its reply only. */
     @Test
-    void whoIsAnsweredWhileASettlementIsOnItsWayWaitsUntilItsFateIsKnown() {
+    void whoIsAnsweredWhileAReconciliationIsOnItsWayWaitsUntilItsFateIsKnown() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         now(limiter.tryAcquire("a", 6));
         remote.answers();
-        remote.settles(charged -> charged.delayElement(Duration.ofMillis(30)));
-        sendTheSettlement(limiter);
+        remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(30)));
+        sendTheReconciliation(limiter);
         listen(limiter.tryAcquire("a", 4));
         assertThat(signals).isEmpty();
         time.passMillis(25);
@@ -160,13 +160,13 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whoIsAnsweredWhileASettlementIsOnItsWayWaitsNoLongerThanToTheDeadline() {
+    void whoIsAnsweredWhileAReconciliationIsOnItsWayWaitsNoLongerThanToTheDeadline() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         now(limiter.tryAcquire("a", 6));
         remote.answers();
-        remote.settles(charged -> charged.delayElement(Duration.ofMillis(500)));
-        sendTheSettlement(limiter);
+        remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(500)));
+        sendTheReconciliation(limiter);
         listen(limiter.tryAcquire("a", 4));
         time.passMillis(99);
         assertThat(signals).isEmpty();
@@ -181,15 +181,15 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void nobodyWaitsForTheFateOfASettlementThatIsNotOnItsWay() {
+    void nobodyWaitsForTheFateOfAReconciliationThatIsNotOnItsWay() {
         RateLimiter limiter = limiter(LIMIT);
         remote.hangs();
         listen(limiter.tryAcquire("a", 5));
         remote.fails();
         now(limiter.tryAcquire("a", 6));
         remote.answers();
-        remote.settles(charged -> charged.then(Mono.error(new LimitStoreUnansweredException("lost", null))));
-        sendTheSettlement(limiter);
+        remote.reconciles(charged -> charged.then(Mono.error(new LimitStoreUnansweredException("lost", null))));
+        sendTheReconciliation(limiter);
         remote.goOn();
         assertThat(decisions()).singleElement().satisfies(decision -> {
             assertThat(decision.isAllowed()).isFalse();
@@ -198,14 +198,14 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aSettlementThatComesBetweenTheStoresAnswerAndItsAskerIsNotOverlooked() {
+    void aReconciliationThatComesBetweenTheStoresAnswerAndItsAskerIsNotOverlooked() {
         RateLimiter limiter = limiter(LIMIT);
         remote.hangs();
         listen(limiter.tryAcquire("a", 5));
         remote.fails();
         now(limiter.tryAcquire("a", 6));
         remote.answers();
-        sendTheSettlement(limiter);
+        sendTheReconciliation(limiter);
         assertThat(limiter.state().toReconcile()).isZero();
         assertThat(used("a")).isEqualTo(11);
         remote.goOn();
@@ -230,7 +230,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aLateAnswerThatDeniesLeavesItToBeSettled() {
+    void aLateAnswerThatDeniesLeavesItToBeReconciled() {
         RateLimiter limiter = limiter(LIMIT);
         now(remote.asItIs("api").limit(LIMIT).build().tryAcquire("a", 9));
         remote.hangs();
@@ -246,7 +246,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
 
     /** The reset has deleted the store's charge, so only the fallback knows of the grant. */
     @Test
-    void aLateAnswerOfBeforeAResetCancelsNoSettlement() {
+    void aLateAnswerOfBeforeAResetCancelsNoReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
         remote.hangs();
         listen(limiter.tryAcquire("a", 3));
@@ -310,7 +310,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aLateAnswerOfAfterAResetCancelsTheSettlement() {
+    void aLateAnswerOfAfterAResetCancelsTheReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
         limiter.reset("a").block();
         time.passMillis(1);
@@ -368,7 +368,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatFailsLateIsSettled() {
+    void whatFailsLateIsReconciled() {
         ResilientStore store = ResilientStore.builder(remote).fallback(local).build();
         RateLimiter limiter = on(store);
         remote.hangs();
@@ -383,7 +383,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatIsNeverAnsweredIsSettledAndToldAsUnknown() {
+    void whatIsNeverAnsweredIsReconciledAndToldAsUnknown() {
         RateLimiter limiter = limiter(Limit.of(10, Duration.ofMinutes(5)));
         remote.isDeaf();
         listen(limiter.tryAcquire("a", 3));

@@ -156,7 +156,7 @@ class ResilientStoreLogTest {
     }
 
     @Test
-    void whatCannotBeSettledAtTheEndIsALine() {
+    void whatCannotBeReconciledAtTheEndIsALine() {
         remote.isNotThere();
         ask(4);
         limiter.close();
@@ -167,7 +167,7 @@ class ResilientStoreLogTest {
     }
 
     @Test
-    void whereAllIsSettledTheEndIsNoLine() {
+    void whereAllIsReconciledTheEndIsNoLine() {
         remote.isNotThere();
         ask(4);
         remote.answers();

@@ -62,7 +62,7 @@ class ResilientStoreProcessPauseTest {
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
         assertThat(limiter.state().problem()).isEmpty();
         await().until(() -> limiter.tryAcquire("b").block().source() == Source.REDIS);
-        // All are charged, once: late answers stand for what the fallback has granted, and the rest is settled.
+        // All are charged, once: late answers stand for what the fallback has granted, and the rest is reconciled.
         await().until(() -> limiter.state().toReconcile() == 0);
         await().until(() -> limiter.peek("a").block().limits().get(0).used() == ASKED);
     }

@@ -93,7 +93,7 @@ class ResilientStoreStallTest {
         for (int round = 0; round < FEW_ROUNDS || (round < ROUNDS && !sources.contains(Source.LOCAL)); round++) {
             stopAndGo(round, round % 2 == 0 ? 1 : 4);
         }
-        assertAllIsSettledAndCharged();
+        assertAllIsReconciledAndCharged();
     }
 
     /** Decisions over one permit are batched on their way to Redis; decisions over several permits are not. */
@@ -104,7 +104,7 @@ class ResilientStoreStallTest {
         for (int round = 0; round < ROUNDS; round++) {
             stopAndGo(round, mostPermits);
         }
-        assertAllIsSettledAndCharged();
+        assertAllIsReconciledAndCharged();
     }
 
     private void stopAndGo(int round, int mostPermits) throws InterruptedException {
@@ -118,16 +118,16 @@ class ResilientStoreStallTest {
         }
     }
 
-    private void assertAllIsSettledAndCharged() {
+    private void assertAllIsReconciledAndCharged() {
         assertThat(sources).contains(Source.REDIS, Source.LOCAL);
-        awaitThatAllIsSettled();
+        awaitThatAllIsReconciled();
         assertThat(limiter.state().lost()).isZero();
         assertThat(limiter.state().unknown()).isZero();
         assertRedisHoldsExactlyWhatWasGranted();
     }
 
-    /** An operation that Redis never answers holds up its settlement for a minute; then it is reported as unknown. */
-    private void awaitThatAllIsSettled() {
+    /** An operation that Redis never answers holds up its reconciliation for a minute; then it is reported as unknown. */
+    private void awaitThatAllIsReconciled() {
         await().atMost(PATIENCE.plusSeconds(15))
                 .untilAsserted(() -> assertThat(limiter.state().toReconcile())
                         .as(

@@ -131,7 +131,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whoFallsBackForWhatIsToBeSettledLeavesHisPlace() {
+    void whoFallsBackForWhatIsToBeReconciledLeavesHisPlace() {
         ResilientStore store =
                 ResilientStore.builder(remote).fallback(local).maxInFlight(1).build();
         RateLimiter limiter = on(store);

@@ -2,7 +2,7 @@ package io.github.spillgate.model;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
-import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Reconciliation.Hits;
 import java.util.List;
 
 /**
@@ -33,7 +33,7 @@ public abstract class CountModel {
     abstract void refundOldest(Limit limit, long permits, long now);
 
     /** Records hits as if each had been taken as late as it can have been; returns whether any of them counts still. */
-    abstract boolean settle(Limit limit, List<Hits> times, long now);
+    abstract boolean reconcile(Limit limit, List<Hits> times, long now);
 
     abstract void reset();
 

@@ -1,7 +1,7 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Reconciliation.Hits;
 import java.math.BigInteger;
 import java.util.List;
 
@@ -107,27 +107,27 @@ final class CounterModel extends CountModel {
     }
 
     @Override
-    boolean settle(Limit limit, List<Hits> times, long now) {
+    boolean reconcile(Limit limit, List<Hits> times, long now) {
         CounterModel then = at(limit, now);
-        CounterModel settled = then.known ? then.with(limit, times, now) : replayed(limit, times, now);
-        if (settled.previous == then.previous && settled.current == then.current) {
+        CounterModel reconciled = then.known ? then.with(limit, times, now) : replayed(limit, times, now);
+        if (reconciled.previous == then.previous && reconciled.current == then.current) {
             return false;
         }
-        become(settled);
+        become(reconciled);
         return true;
     }
 
     private CounterModel with(Limit limit, List<Hits> times, long now) {
-        CounterModel settled = at(limit, now);
+        CounterModel reconciled = at(limit, now);
         for (Hits some : times) {
             long time = Math.min(some.toMillis(), now);
-            if (time >= settled.start) {
-                settled.current += some.permits();
-            } else if (time >= settled.start - limit.window().toMillis()) {
-                settled.previous += some.permits();
+            if (time >= reconciled.start) {
+                reconciled.current += some.permits();
+            } else if (time >= reconciled.start - limit.window().toMillis()) {
+                reconciled.previous += some.permits();
             }
         }
-        return settled;
+        return reconciled;
     }
 
     private static CounterModel replayed(Limit limit, List<Hits> times, long now) {

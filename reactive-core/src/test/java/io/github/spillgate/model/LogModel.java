@@ -1,7 +1,7 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Reconciliation.Hits;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -73,19 +73,19 @@ final class LogModel extends CountModel {
     }
 
     @Override
-    boolean settle(Limit limit, List<Hits> times, long now) {
-        List<Long> settled = new ArrayList<>();
+    boolean reconcile(Limit limit, List<Hits> times, long now) {
+        List<Long> reconciled = new ArrayList<>();
         for (Hits some : times) {
             for (long i = 0; i < some.permits(); i++) {
-                settled.add(slot(limit, Math.min(some.toMillis(), now)));
+                reconciled.add(slot(limit, Math.min(some.toMillis(), now)));
             }
         }
-        settled = live(settled, limit, now);
-        if (settled.isEmpty()) {
+        reconciled = live(reconciled, limit, now);
+        if (reconciled.isEmpty()) {
             return false;
         }
         forgetWhatHasLeft(limit, now);
-        hits.addAll(settled);
+        hits.addAll(reconciled);
         hits.sort(null);
         return true;
     }

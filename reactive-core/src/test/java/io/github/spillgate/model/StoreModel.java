@@ -5,8 +5,8 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStore;
-import io.github.spillgate.Settlement;
-import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Reconciliation;
+import io.github.spillgate.Reconciliation.Hits;
 import io.github.spillgate.Source;
 import java.time.Duration;
 import java.time.InstantSource;
@@ -24,7 +24,7 @@ public final class StoreModel implements LimitStore {
 
     private final Map<String, CountModel> counts = new HashMap<>();
     private final Map<String, Integer> resets = new HashMap<>();
-    private final Set<String> settled = new HashSet<>();
+    private final Set<String> reconciled = new HashSet<>();
     private final InstantSource clock;
     private int steps;
 
@@ -114,17 +114,18 @@ public final class StoreModel implements LimitStore {
     }
 
     @Override
-    public Mono<Decision> settle(List<Settlement> settlements) {
+    public Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
         return Mono.fromCallable(() -> {
             long now = clock.millis();
             List<Usage> usages = new ArrayList<>();
-            for (Settlement settlement : settlements) {
-                Claim claim = settlement.claim();
+            for (Reconciliation reconciliation : reconciliations) {
+                Claim claim = reconciliation.claim();
                 Limit limit = claim.limit();
                 CountModel count = count(claim);
                 count.pull(limit, now);
-                if (!settled.contains(settlement.id()) && count.settle(limit, times(settlement, now), now)) {
-                    settled.add(settlement.id());
+                if (!reconciled.contains(reconciliation.id())
+                        && count.reconcile(limit, times(reconciliation, now), now)) {
+                    reconciled.add(reconciliation.id());
                 }
                 usages.add(Usage.of(claim, count.used(limit, now), false, now, count.wholeAt(limit, now)));
             }
@@ -132,8 +133,8 @@ public final class StoreModel implements LimitStore {
         });
     }
 
-    private static List<Hits> times(Settlement settlement, long now) {
-        return settlement.ages().stream()
+    private static List<Hits> times(Reconciliation reconciliation, long now) {
+        return reconciliation.ages().stream()
                 .map(age -> new Hits(now - age.fromMillis(), now - age.toMillis(), age.permits()))
                 .toList();
     }

@@ -12,8 +12,8 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Settlement;
-import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Reconciliation;
+import io.github.spillgate.Reconciliation.Hits;
 import io.github.spillgate.Source;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Snippets;
@@ -222,8 +222,8 @@ class AclTest {
                 for (String id : List.of("1", "2")) {
                     collect(
                             failures,
-                            store.settle(claims.stream()
-                                    .map(claim -> Settlement.of(id, claim, List.of(new Hits(980, 990, 2)), NOW))
+                            store.reconcile(claims.stream()
+                                    .map(claim -> Reconciliation.of(id, claim, List.of(new Hits(980, 990, 2)), NOW))
                                     .toList()));
                 }
                 collect(failures, store.reset(claims));

@@ -140,8 +140,8 @@ class OtherServersTest {
     @Nested
     @ParameterizedClass(allowZeroInvocations = true)
     @MethodSource(ALL)
-    class Settlements extends SettleTest {
-        Settlements(RedisForTests redis) {
+    class Reconciliations extends ReconcileTest {
+        Reconciliations(RedisForTests redis) {
             this.redis = redis;
         }
     }
@@ -149,16 +149,16 @@ class OtherServersTest {
     @Nested
     @ParameterizedClass(allowZeroInvocations = true)
     @MethodSource(ALL)
-    class SettlementOracle extends SettleOracleTest {
-        SettlementOracle(RedisForTests redis) {
+    class ReconciliationOracle extends ReconcileOracleTest {
+        ReconciliationOracle(RedisForTests redis) {
             this.redis = redis;
             histories = 50;
         }
     }
 
     @Nested
-    class SettlementOracleInManyRuns extends SettleOracleTest {
-        SettlementOracleInManyRuns() {
+    class ReconciliationOracleInManyRuns extends ReconcileOracleTest {
+        ReconciliationOracleInManyRuns() {
             histories = 50;
         }
     }

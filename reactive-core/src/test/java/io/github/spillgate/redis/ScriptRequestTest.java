@@ -8,8 +8,8 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Settlement;
-import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Reconciliation;
+import io.github.spillgate.Reconciliation.Hits;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.ManualClock;
@@ -133,12 +133,12 @@ class ScriptRequestTest {
     }
 
     @Test
-    void aSettlementHasTheAgesOfItsHits() {
+    void aReconciliationHasTheAgesOfItsHits() {
         long now = clock.millis();
-        Settlement one = Settlement.of(
+        Reconciliation one = Reconciliation.of(
                 "1", aligned, List.of(new Hits(now - 900, now - 800, 3), new Hits(now - 70, now - 60, 258)), clock);
-        Settlement other = Settlement.of("2", aligned, List.of(new Hits(now, now, 1)), clock);
-        assertThat(ScriptRequest.settle(List.of(one, other)))
+        Reconciliation other = Reconciliation.of("2", aligned, List.of(new Hits(now, now, 1)), clock);
+        assertThat(ScriptRequest.reconcile(List.of(one, other)))
                 .isEqualTo(new Bytes()
                         .put(1, 2)
                         .put(3, 1)

@@ -3,7 +3,7 @@ package io.github.spillgate.testkit;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStore;
-import io.github.spillgate.Settlement;
+import io.github.spillgate.Reconciliation;
 import io.github.spillgate.StoreState;
 import java.time.Duration;
 import java.util.List;
@@ -49,8 +49,8 @@ public class Unprotected implements LimitStore {
     }
 
     @Override
-    public Mono<Decision> settle(List<Settlement> settlements) {
-        return store.settle(settlements);
+    public Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
+        return store.reconcile(reconciliations);
     }
 
     @Override

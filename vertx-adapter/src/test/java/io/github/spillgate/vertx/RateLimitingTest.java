@@ -192,7 +192,7 @@ class RateLimitingTest {
     }
 
     @Test
-    void itStopsWithWhatItHasGrantedSettled() throws Exception {
+    void closeReconcilesWhatWasGrantedLocally() throws Exception {
         try (RedisForTests redis = RedisForTests.startOwn()) {
             RateLimitOptions options = options(redis);
             RateLimiting limiting = RateLimiting.of(vertx, options).start();

@@ -3,8 +3,8 @@ package io.github.spillgate.examples.benchmark;
 import io.github.spillgate.Claim;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Settlement;
-import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Reconciliation;
+import io.github.spillgate.Reconciliation.Hits;
 import io.github.spillgate.Source;
 import io.github.spillgate.examples.benchmark.contender.Home;
 import io.github.spillgate.examples.benchmark.measure.RedisServer;
@@ -32,7 +32,7 @@ final class Memory {
 
     private static final Duration PATIENCE = Duration.ofSeconds(30);
     private static final int IN_FLIGHT = 256;
-    private static final int SETTLED_AT_ONCE = 64;
+    private static final int RECONCILED_AT_ONCE = 64;
 
     /**
      * With fewer keys, the memory of connections, which varies by about ten thousand bytes, would distort the figures.
@@ -72,8 +72,12 @@ final class Memory {
             show("log, 1,000 hits", log, 500, 1_000);
             show("log, 10,000 hits", log, 50, 10_000);
         }
-        int settled = number(100_000);
-        row("the mark of a settlement", settled, marks(Home.ALONE, settled), marks(Home.CLUSTER_OF_ONE, settled));
+        int reconciled = number(100_000);
+        row(
+                "the mark of a reconciliation",
+                reconciled,
+                marks(Home.ALONE, reconciled),
+                marks(Home.CLUSTER_OF_ONE, reconciled));
     }
 
     private void show(String what, Limit limit, int keys, int hits) {
@@ -112,17 +116,18 @@ final class Memory {
             long now = InstantSource.system().millis();
             Flux.range(0, keys)
                     .concatMap(i -> limiter.peek(key(i))
-                            .map(decision ->
-                                    settlement(i, now, decision.limits().get(0).claim())))
-                    .buffer(SETTLED_AT_ONCE)
-                    .concatMap(store::settle)
+                            .map(decision -> reconciliation(
+                                    i, now, decision.limits().get(0).claim())))
+                    .buffer(RECONCILED_AT_ONCE)
+                    .concatMap(store::reconcile)
                     .blockLast();
             return before;
         });
     }
 
-    private static Settlement settlement(int number, long now, Claim claim) {
-        return Settlement.of("1y2p0ij32e8e7-" + number, claim, List.of(new Hits(now, now, 1)), InstantSource.system());
+    private static Reconciliation reconciliation(int number, long now, Claim claim) {
+        return Reconciliation.of(
+                "1y2p0ij32e8e7-" + number, claim, List.of(new Hits(now, now, 1)), InstantSource.system());
     }
 
     /** Fills an empty Redis, and measures its memory. */

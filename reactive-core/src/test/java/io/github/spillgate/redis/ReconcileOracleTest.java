@@ -8,8 +8,8 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Settlement;
-import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Reconciliation;
+import io.github.spillgate.Reconciliation.Hits;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
@@ -28,11 +28,11 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * The brute-force model, for which a settled hit is one that was recorded at its time, and the scripts in Redis are
+ * The brute-force model, for which a reconciled hit is one that was recorded at its time, and the scripts in Redis are
  * driven with the same random traffic, by the same clock, and have to say the same. In the end what is stored is looked
  * at, too.
  */
-class SettleOracleTest {
+class ReconcileOracleTest {
 
     private static final List<String> LIMITS = List.of(
             "5/7ms",
@@ -77,7 +77,7 @@ class SettleOracleTest {
         }
     }
 
-    /** Logs of many entries, which are read in pieces and changed in place between one settlement and the next. */
+    /** Logs of many entries, which are read in pieces and changed in place between one reconciliation and the next. */
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void modelAndLuaSayTheSameOfLongLogs(boolean shortened) {
@@ -99,7 +99,7 @@ class SettleOracleTest {
         private final ManualClock clock = new ManualClock();
         private final Keyspace keyspace = new Keyspace(client);
         private final List<Subject> subjects = new ArrayList<>();
-        private int settlements;
+        private int reconciliations;
 
         History(int seed, Random random, List<Limit> limits, int mostHits, boolean shortened) {
             this.seed = seed;
@@ -146,12 +146,12 @@ class SettleOracleTest {
                 case 0, 1, 2 -> subject -> subject.take(charge);
                 case 3 -> subject -> subject.refund(which);
                 case 4 -> subject -> subject.refundOldest(charge);
-                case 5 -> subject -> subject.settleAgain(which);
-                default -> settle();
+                case 5 -> subject -> subject.reconcileAgain(which);
+                default -> reconcile();
             };
         }
 
-        private Function<Subject, String> settle() {
+        private Function<Subject, String> reconcile() {
             Map<String, List<Hits>> parts = new HashMap<>();
             List<Charge> charges = new ArrayList<>();
             for (int key = 0; key < 2; key++) {
@@ -162,8 +162,8 @@ class SettleOracleTest {
                     }
                 }
             }
-            int number = settlements++;
-            return subject -> subject.settle(charges, parts, number);
+            int number = reconciliations++;
+            return subject -> subject.reconcile(charges, parts, number);
         }
 
         /** Some that count, some that have left; the oldest first. */
@@ -189,7 +189,7 @@ class SettleOracleTest {
             private final LimitStore store;
             private final RateLimiter limiter;
             private final List<Decision> allowed = new ArrayList<>();
-            private final List<List<Settlement>> settled = new ArrayList<>();
+            private final List<List<Reconciliation>> reconciled = new ArrayList<>();
 
             Subject(String name, LimitStore store) {
                 this.store = store;
@@ -217,21 +217,21 @@ class SettleOracleTest {
                 return peek();
             }
 
-            String settle(List<Charge> charges, Map<String, List<Hits>> parts, int number) {
-                List<Settlement> settlements = new ArrayList<>();
+            String reconcile(List<Charge> charges, Map<String, List<Hits>> parts, int number) {
+                List<Reconciliation> reconciliations = new ArrayList<>();
                 for (Claim claim : claims(charges)) {
-                    String id = number + "-" + settlements.size();
+                    String id = number + "-" + reconciliations.size();
                     List<Hits> hits = parts.get(claim.key() + claim.limit());
-                    settlements.add(Settlement.of(id, claim, hits, clock));
+                    reconciliations.add(Reconciliation.of(id, claim, hits, clock));
                 }
-                settled.add(settlements);
-                return describe(store.settle(settlements).block()) + peek();
+                reconciled.add(reconciliations);
+                return describe(store.reconcile(reconciliations).block()) + peek();
             }
 
-            String settleAgain(int which) {
-                return settled.isEmpty()
+            String reconcileAgain(int which) {
+                return reconciled.isEmpty()
                         ? ""
-                        : describe(store.settle(settled.get(which % settled.size()))
+                        : describe(store.reconcile(reconciled.get(which % reconciled.size()))
                                         .block())
                                 + peek();
             }

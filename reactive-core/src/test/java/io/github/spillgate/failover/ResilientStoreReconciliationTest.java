@@ -8,7 +8,7 @@ import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Settlement;
+import io.github.spillgate.Reconciliation;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
 import java.time.Duration;
@@ -20,7 +20,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Mono;
 
 /** What the fallback has granted is charged once when the store is back. */
-class ResilientStoreSettlementTest extends ResilientStoreFixture {
+class ResilientStoreReconciliationTest extends ResilientStoreFixture {
 
     @Test
     void whatWasGrantedInPlaceOfTheStoreIsChargedThereWhenItIsBack() {
@@ -51,7 +51,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
     }
 
     @Test
-    void nothingIsDoneWhereNothingIsToBeSettled() {
+    void nothingIsDoneWhereNothingIsToBeReconciled() {
         RateLimiter limiter = limiter(LIMIT);
         now(limiter.tryAcquire("a"));
         int before = remote.questions();
@@ -81,7 +81,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aSettlementWhoseAnswerIsLostIsSentAgainUnderItsIdAndChargedOnce() {
+    void aReconciliationWhoseAnswerIsLostIsSentAgainUnderItsIdAndChargedOnce() {
         RateLimiter limiter = limiter(LIMIT);
         remote.isNotThere();
         now(limiter.tryAcquire("a", 4));
@@ -91,7 +91,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         assertThat(limiter.state().toReconcile()).isEqualTo(4);
         remote.answers();
         time.pass(Duration.ofSeconds(5));
-        assertThat(remote.batches().stream().flatMap(List::stream).map(Settlement::id))
+        assertThat(remote.batches().stream().flatMap(List::stream).map(Reconciliation::id))
                 .hasSizeGreaterThan(1)
                 .containsOnly(remote.batches().get(0).get(0).id());
         assertThat(used("a")).isEqualTo(4);
@@ -99,7 +99,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatIsOnItsWayToBeSettledStillCountsHere() {
+    void whatIsOnItsWayToBeReconciledStillCountsHere() {
         RateLimiter limiter = limiter(LIMIT);
         remote.isNotThere();
         now(limiter.tryAcquire("a", 10));
@@ -111,7 +111,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatHasLeftItsWindowIsNotSettled() {
+    void whatHasLeftItsWindowIsNotReconciled() {
         RateLimiter limiter = limiter(Limit.of(10, Duration.ofSeconds(10)));
         remote.isNotThere();
         now(limiter.tryAcquire("a", 4));
@@ -124,7 +124,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatWasGivenBackIsNotSettled() {
+    void whatWasGivenBackIsNotReconciled() {
         RateLimiter limiter = limiter(LIMIT);
         remote.isNotThere();
         Decision first = now(limiter.tryAcquire("a", 4));
@@ -137,7 +137,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatIsGivenBackAfterItWasSettledIsGivenBackInTheStore() {
+    void whatIsGivenBackAfterItWasReconciledIsGivenBackInTheStore() {
         RateLimiter limiter = limiter(LIMIT);
         remote.isNotThere();
         Decision first = now(limiter.tryAcquire("a", 4));
@@ -152,11 +152,11 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aStoreThatCannotSettleHasLostIt() {
+    void aStoreThatCannotReconcileHasLostIt() {
         RateLimiter limiter = limiter(LIMIT);
         remote.isNotThere();
         now(limiter.tryAcquire("a", 4));
-        remote.cannotSettle();
+        remote.cannotReconcile();
         remote.answers();
         time.pass(Duration.ofSeconds(3));
         assertThat(limiter.state().toReconcile()).isZero();
@@ -186,7 +186,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatSomebodyAsksForIsSettledFirst() {
+    void whatSomebodyAsksForIsReconciledFirst() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         for (int i = 0; i < 300; i++) {
@@ -211,7 +211,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         for (int i = 0; i < 80; i++) {
             now(limiter.tryAcquire("key-" + i));
         }
-        remote.refusesToSettle(1);
+        remote.refusesToReconcile(1);
         remote.answers();
         time.pass(Duration.ofSeconds(6));
         assertThat(limiter.state().lost()).isEqualTo(64);
@@ -221,18 +221,18 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
 
     @ParameterizedTest
     @ValueSource(ints = {0, 50})
-    void aStoreThatHasNotGotTheSettlementDoesNotDecide(int failsAfter) {
+    void aStoreThatHasNotGotTheReconciliationDoesNotDecide(int failsAfter) {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         now(limiter.tryAcquire("a", 10));
         remote.answers();
         Mono<Decision> lost = Mono.error(new LimitStoreUnansweredException("the connection broke", null));
-        remote.settles(charged -> lost.delaySubscription(Duration.ofMillis(failsAfter)));
+        remote.reconciles(charged -> lost.delaySubscription(Duration.ofMillis(failsAfter)));
         while (remote.batches().isEmpty()) {
             time.passMillis(10);
         }
         time.passMillis(failsAfter + 10);
-        remote.settles(charged -> charged);
+        remote.reconciles(charged -> charged);
         for (int i = 0; i < 40; i++) {
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
             time.passMillis(25);
@@ -242,7 +242,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
     }
 
     @Test
-    void eachOutageIsSettledAlsoWhereNobodyAsks() {
+    void eachOutageIsReconciledAlsoWhereNobodyAsks() {
         RateLimiter limiter = limiter(LIMIT);
         for (int outage = 1; outage <= 3; outage++) {
             remote.fails();
@@ -254,7 +254,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whoAsksHurriesEverySettlement() {
+    void whoAsksHurriesEveryReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
         for (int times = 1; times <= 3; times++) {
             remote.fails();
@@ -309,7 +309,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         remote.fails();
         now(limiter.tryAcquire("a"));
         remote.answers();
-        remote.settles(charged -> Mono.error(new LimitStoreUnavailableException("told to fail", null)));
+        remote.reconciles(charged -> Mono.error(new LimitStoreUnavailableException("told to fail", null)));
         time.passMillis(1_500);
         assertThat(remote.batches()).hasSize(1);
         remote.fails();
@@ -317,7 +317,7 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         now(limiter.tryAcquire("b"));
         time.passMillis(1_000);
         remote.answers();
-        remote.settles(charged -> charged);
+        remote.reconciles(charged -> charged);
         time.pass(Duration.ofSeconds(3));
         assertThat(limiter.state().reconciled()).isEqualTo(1);
         assertThat(remote.batches()).hasSize(2);
@@ -327,29 +327,29 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aSettlementThatFailsLeavesItsPlaceAndKeepsOthersFromNothing() {
+    void aReconciliationThatFailsLeavesItsPlaceAndKeepsOthersFromNothing() {
         ResilientStore store =
                 ResilientStore.builder(remote).fallback(local).maxInFlight(2).build();
         RateLimiter limiter = on(store);
         remote.fails();
         now(limiter.tryAcquire("a"));
         remote.answers();
-        remote.settles(charged -> charged.then(Mono.error(new LimitStoreUnansweredException("lost", null))));
-        sendTheSettlement(limiter);
+        remote.reconciles(charged -> charged.then(Mono.error(new LimitStoreUnansweredException("lost", null))));
+        sendTheReconciliation(limiter);
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
         assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
         assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(2);
     }
 
     @Test
-    void whatIsOwedIsSettledAlsoIfTheBreakerThrows() {
+    void whatIsOwedIsReconciledAlsoIfTheBreakerThrows() {
         ResilientStore store = throwsWhereItOpens(2);
         RateLimiter limiter = on(store);
         int places = store.failover().gates().whole().freePlaces();
         remote.fails();
         now(limiter.tryAcquire("a"));
         remote.answers();
-        remote.settles(charged -> charged.delayElement(Duration.ofMillis(2)));
+        remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(2)));
         time.pass(Duration.ofSeconds(2));
         assertThat(limiter.state().reconciled()).isEqualTo(1);
         assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(places);
@@ -361,11 +361,12 @@ class ResilientStoreSettlementTest extends ResilientStoreFixture {
         remote.fails();
         now(limiter.tryAcquire("a", 4));
         remote.answers();
-        remote.settles(charged -> charged.delayElement(Duration.ofMillis(200)));
+        remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(200)));
         while (remote.batches().isEmpty()) {
             time.passMillis(10);
         }
-        // The first settlement is in flight, so the store may decide; then it fails, and the fallback decides again.
+        // The first reconciliation is in flight, so the store may decide; then it fails, and the fallback decides
+        // again.
         remote.fails();
         now(limiter.tryAcquire("a", 6));
         remote.answers();

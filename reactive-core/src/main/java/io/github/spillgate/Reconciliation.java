@@ -10,14 +10,14 @@ import java.util.List;
  * <p>Times are passed as ages, because the two stores may have different clocks. Each hit has a range of ages, because
  * some counts do not record more precise times.
  */
-public final class Settlement {
+public final class Reconciliation {
 
     private final String id;
     private final Claim claim;
     private final List<Hits> hits;
     private final InstantSource clock;
 
-    private Settlement(String id, Claim claim, List<Hits> hits, InstantSource clock) {
+    private Reconciliation(String id, Claim claim, List<Hits> hits, InstantSource clock) {
         this.id = id;
         this.claim = claim;
         this.hits = hits;
@@ -25,25 +25,25 @@ public final class Settlement {
     }
 
     /**
-     * Creates a settlement. For store implementations.
+     * Creates a reconciliation. For store implementations.
      *
-     * @param id the id, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}; unique among the settlements of all
+     * @param id the id, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}; unique among the reconciliations of all
      *     processes
      * @param claim a claim on the count; its cost is ignored
      * @param hits the hits, at least one, the oldest first
      * @param clock the clock of the hits' times
-     * @return the settlement
+     * @return the reconciliation
      */
-    public static Settlement of(String id, Claim claim, List<Hits> hits, InstantSource clock) {
+    public static Reconciliation of(String id, Claim claim, List<Hits> hits, InstantSource clock) {
         if (hits.isEmpty()) {
-            throw new IllegalArgumentException("settlement " + Text.quote(id)
+            throw new IllegalArgumentException("reconciliation " + Text.quote(id)
                     + " has no hits: expected at least one, for example new Hits(1790000000000, 1790000000000, 3)");
         }
-        return new Settlement(Names.check("settlement id", id, "\"k3x9-17\""), claim, List.copyOf(hits), clock);
+        return new Reconciliation(Names.check("reconciliation id", id, "\"k3x9-17\""), claim, List.copyOf(hits), clock);
     }
 
     /**
-     * Returns the unique id of this settlement.
+     * Returns the unique id of this reconciliation.
      *
      * @return the id
      */
@@ -114,10 +114,10 @@ public final class Settlement {
         return clock.millis() - lastMillis() < claim.limit().reach().toMillis();
     }
 
-    /** Returns the settlement for a log, with the key encoded. */
+    /** Returns the reconciliation for a log, with the key encoded. */
     @Override
     public String toString() {
-        return "Settlement[" + id + ", " + claim.identity() + ", permits=" + permits() + "]";
+        return "Reconciliation[" + id + ", " + claim.identity() + ", permits=" + permits() + "]";
     }
 
     /**

@@ -1,21 +1,21 @@
--- settle.lua: charges permits that were granted elsewhere. Each settlement is independent of the others and is charged
--- once.
+-- reconcile.lua: charges permits that were granted elsewhere. Each reconciliation is independent of the others and is
+-- charged once.
 --
--- KEYS[2i-1]   the key of the count of the i-th settlement
+-- KEYS[2i-1]   the key of the count of the i-th reconciliation
 -- KEYS[2i]     the key of its mark, which exists once it has been charged
--- ARGV[1]      the limits, see wire.lua, and then, to the end, for each settlement
+-- ARGV[1]      the limits, see wire.lua, and then, to the end, for each reconciliation
 --                limit:2      the position of its limit; the charge may exceed it
 --                hits:4, then for each, the oldest first
 --                  from:7     the highest age of its permits in milliseconds
 --                  to:7       the lowest age of its permits in milliseconds
 --                  permits:7
 --
--- Reply: the time, and the usage of each count, see wire.lua. 'granted' is 1 if the settlement has been charged now,
--- and 0 if it was charged before, no longer counts, or the value is foreign.
+-- Reply: the time, and the usage of each count, see wire.lua. 'granted' is 1 if the reconciliation has been charged
+-- now, and 0 if it was charged before, no longer counts, or the value is foreign.
 --
--- The mark is set before the charge, and lives as long as the charge can count: if the settlement is sent again later,
--- none of it counts. A foreign value is a status and not an error, because it must not prevent the other charges. Those
--- that have been made remain if a later one fails.
+-- The mark is set before the charge, and lives as long as the charge can count: if the reconciliation is sent again
+-- later, none of it counts. A foreign value is a status and not an error, because it must not prevent the other
+-- charges. Those that have been made remain if a later one fails.
 
 local MOST_EXACT = 9007199254740991 -- doubles hold all integers up to this one
 local MOST_PERMITS = 4294967295 -- in one log: the sum of its entries fits into four bytes
@@ -181,13 +181,13 @@ local function chargeCounter(counter, hits)
   end
 end
 
--- Returns whether this is the first charge of the settlement.
+-- Returns whether this is the first charge of the reconciliation.
 local function mark(i, life)
   return call('SET', KEYS[2 * i], '', 'NX', 'PX', life)
 end
 
 -- Returns the log and whether it has been charged now.
-local function settleLog(i, log, hits)
+local function reconcileLog(i, log, hits)
   local limit = log.limit
   local slots = slotsOf(hits, limit)
   local isCharged = #slots > 0 and mark(i, (slots[#slots].slot + 1) * limit.resolution + limit.window - now)
@@ -201,7 +201,7 @@ local function settleLog(i, log, hits)
 end
 
 -- Returns the counter and whether it has been charged now.
-local function settleCounter(i, counter, hits)
+local function reconcileCounter(i, counter, hits)
   local charged = chargeCounter(counter, hits)
   local isCharged = charged and mark(i, 2 * counter.limit.window)
   if isCharged then
@@ -234,7 +234,7 @@ for i = 1, #KEYS / 2 do
   if not count then
     reply[i + 1] = usageOf(nil, 0, FOREIGN)
   else
-    count, isCharged = (limit.isLog and settleLog or settleCounter)(i, count, hits)
+    count, isCharged = (limit.isLog and reconcileLog or reconcileCounter)(i, count, hits)
     reply[i + 1] = usageOf(count, isCharged and 1 or 0, 0, now)
   end
 end

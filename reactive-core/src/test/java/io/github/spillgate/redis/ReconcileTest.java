@@ -8,8 +8,8 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Settlement;
-import io.github.spillgate.Settlement.Hits;
+import io.github.spillgate.Reconciliation;
+import io.github.spillgate.Reconciliation.Hits;
 import io.github.spillgate.Source;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
@@ -25,8 +25,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What was admitted elsewhere is charged once, at its time, and each settlement for itself. */
-class SettleTest {
+/** What was admitted elsewhere is charged once, at its time, and each reconciliation for itself. */
+class ReconcileTest {
 
     private static final Limit LOG = Limit.parse("5/1s");
     private static final Limit COUNTER = Limit.parse("5/1s counter");
@@ -58,18 +58,18 @@ class SettleTest {
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
     void whatIsSentTwiceIsChargedOnce(String text) {
-        Settlement settlement = settlement("a-1", Limit.parse(text), ago(0, 3));
-        assertThat(used(settle(settlement))).containsExactly(3L);
-        assertThat(used(settle(settlement))).containsExactly(3L);
-        assertThat(used(settle(settlement("a-2", Limit.parse(text), ago(0, 1)))))
+        Reconciliation reconciliation = reconciliation("a-1", Limit.parse(text), ago(0, 3));
+        assertThat(used(reconcile(reconciliation))).containsExactly(3L);
+        assertThat(used(reconcile(reconciliation))).containsExactly(3L);
+        assertThat(used(reconcile(reconciliation("a-2", Limit.parse(text), ago(0, 1)))))
                 .containsExactly(4L);
     }
 
     /** Otherwise sending it again would charge it again. The scripted clock makes seconds of milliseconds. */
     @Test
     void theMarkLivesUntilTheSlotOfTheYoungestHitHasLeft() {
-        Decision settled = settle(settlement("a-1", Limit.parse("5/1h resolution=10m"), ago(0, 3)));
-        long counts = settled.limits().get(0).wholeAt().toEpochMilli() - clock.millis();
+        Decision reconciled = reconcile(reconciliation("a-1", Limit.parse("5/1h resolution=10m"), ago(0, 3)));
+        long counts = reconciled.limits().get(0).wholeAt().toEpochMilli() - clock.millis();
         assertThat(ttl("!a-1")).isBetween(1_000 + counts - 60, 1_000 + counts);
     }
 
@@ -78,11 +78,11 @@ class SettleTest {
     void itIsChargedAlsoAboveThePermits(String text) {
         Limit limit = Limit.parse(text);
         take(limit, 4);
-        Decision settled = settle(settlement("a-1", limit, ago(0, 7)));
-        assertThat(used(settled)).containsExactly(11L);
-        assertThat(settled.source()).isEqualTo(Source.REDIS);
-        assertThat(settled.isCharged()).isFalse();
-        assertThat(settled.limits()).noneMatch(Usage::isViolated);
+        Decision reconciled = reconcile(reconciliation("a-1", limit, ago(0, 7)));
+        assertThat(used(reconciled)).containsExactly(11L);
+        assertThat(reconciled.source()).isEqualTo(Source.REDIS);
+        assertThat(reconciled.isCharged()).isFalse();
+        assertThat(reconciled.limits()).noneMatch(Usage::isViolated);
         assertThat(limiter.tryAcquire(Charge.of("a", limit)).block().isAllowed())
                 .isFalse();
     }
@@ -90,7 +90,7 @@ class SettleTest {
     @Test
     void hitsLeaveWhenTheyWouldHaveLeftHadTheyBeenRecordedAtTheirTime() {
         take(LOG, 1);
-        settle(settlement("a-1", LOG, ago(900, 2), ago(300, 1)));
+        reconcile(reconciliation("a-1", LOG, ago(900, 2), ago(300, 1)));
         pass(101);
         assertThat(used(LOG)).isEqualTo(2);
         pass(600);
@@ -102,21 +102,21 @@ class SettleTest {
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
     void ofWhatHasLeftNothingIsChargedAndNothingIsWritten(String text) {
-        Decision settled = settle(settlement("a-1", Limit.parse(text), ago(5_000, 2), ago(2_001, 3)));
-        assertThat(used(settled)).containsExactly(0L);
+        Decision reconciled = reconcile(reconciliation("a-1", Limit.parse(text), ago(5_000, 2), ago(2_001, 3)));
+        assertThat(used(reconciled)).containsExactly(0L);
         assertThat(keyspace.keys()).isEmpty();
     }
 
     @Test
     void whatHasLeftOnlyInPartIsChargedInPart() {
-        assertThat(used(settle(settlement("a-1", LOG, ago(1_001, 2), ago(1_000, 3)))))
+        assertThat(used(reconcile(reconciliation("a-1", LOG, ago(1_001, 2), ago(1_000, 3)))))
                 .containsExactly(3L);
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
     void hitsOfNoPermitsAreNoneAndNothingIsWritten(String text) {
-        assertThat(used(settle(settlement("a-1", Limit.parse(text), ago(5, 0), ago(0, 0)))))
+        assertThat(used(reconcile(reconciliation("a-1", Limit.parse(text), ago(5, 0), ago(0, 0)))))
                 .containsExactly(0L);
         assertThat(keyspace.keys()).isEmpty();
     }
@@ -127,17 +127,17 @@ class SettleTest {
     void whatIsStampedLaterThanNowIsPulledToNowThoughNothingIsCharged(String text) {
         Limit limit = Limit.parse(text);
         take(limit, 3);
-        Settlement hasLeft = settlement("a-1", limit, ago(15_000, 1));
+        Reconciliation hasLeft = reconciliation("a-1", limit, ago(15_000, 1));
         pass(-10_000);
-        assertThat(used(settle(hasLeft))).containsExactly(3L);
+        assertThat(used(reconcile(hasLeft))).containsExactly(3L);
         pass(2_000);
         assertThat(used(limit)).isZero();
     }
 
     @Test
     void theMarkLivesAsLongAsWhatItChargedCanCount() {
-        settle(settlement("a-1", LOG, ago(700, 2), ago(300, 1)));
-        settle(settlement("b-1", COUNTER, ago(300, 1)));
+        reconcile(reconciliation("a-1", LOG, ago(700, 2), ago(300, 1)));
+        reconcile(reconciliation("b-1", COUNTER, ago(300, 1)));
         // The scripted clock makes everything live for as many seconds as production does milliseconds, and a thousand
         // more.
         assertThat(ttl("!a-1")).isBetween(1_000L + 600, 1_000L + 701);
@@ -149,7 +149,7 @@ class SettleTest {
 
     @Test
     void theMarkLiesInTheSlotOfItsCount() {
-        settle(settlement("a-1", LOG, ago(0, 1)));
+        reconcile(reconciliation("a-1", LOG, ago(0, 1)));
         assertThat(keyspace.keys().stream().map(SlotHash::getSlot).distinct()).hasSize(1);
     }
 
@@ -166,12 +166,12 @@ class SettleTest {
             keyspace.commands().del(key);
             foreign.run();
             byte[] before = keyspace.commands().dump(key);
-            Settlement one = Settlement.of("f-1", claim("b", limit), List.of(ago(0, 1)), clock);
-            Settlement other = Settlement.of("f-3", claim("c", limit), List.of(ago(0, 2)), clock);
+            Reconciliation one = Reconciliation.of("f-1", claim("b", limit), List.of(ago(0, 1)), clock);
+            Reconciliation other = Reconciliation.of("f-3", claim("c", limit), List.of(ago(0, 2)), clock);
             keyspace.keys().stream().filter(each -> !each.equals(key)).forEach(keyspace.commands()::del);
-            Decision settled = settle(one, foreignClaim("f-2", limit), other);
-            assertThat(settled.limits()).extracting(Usage::key).containsExactly("b", "c");
-            assertThat(used(settled)).containsExactly(1L, 2L);
+            Decision reconciled = reconcile(one, foreignClaim("f-2", limit), other);
+            assertThat(reconciled.limits()).extracting(Usage::key).containsExactly("b", "c");
+            assertThat(used(reconciled)).containsExactly(1L, 2L);
             assertThat(keyspace.commands().dump(key)).isEqualTo(before);
             assertThat(keyspace.keys()).noneMatch(each -> each.endsWith("!f-2"));
         }
@@ -189,7 +189,7 @@ class SettleTest {
         for (long ago = 900; ago > 0; ago -= 3) {
             hits.add(ago(ago, 1));
         }
-        assertThat(used(settle(settlement("a-1", limit, hits.toArray(Hits[]::new)))))
+        assertThat(used(reconcile(reconciliation("a-1", limit, hits.toArray(Hits[]::new)))))
                 .containsExactly(500L);
         StoredLog.checkAll(keyspace);
         assertThat(limiter.tryAcquire(Charge.of("a", limit)).block().isAllowed())
@@ -211,9 +211,9 @@ class SettleTest {
         for (long ago = 20_000; ago > 0; ago -= 2) {
             hits.add(ago(ago + 1, 3));
         }
-        settle(settlement("a-1", limit, hits.toArray(Hits[]::new)));
+        reconcile(reconciliation("a-1", limit, hits.toArray(Hits[]::new)));
         assertThat(log().slots()).hasSize(9_999);
-        settle(settlement("a-2", limit, ago(30_000, 1), ago(20_001, 1), ago(20_000, 1), ago(2, 1), ago(0, 1)));
+        reconcile(reconciliation("a-2", limit, ago(30_000, 1), ago(20_001, 1), ago(20_000, 1), ago(2, 1), ago(0, 1)));
         StoredLog.checkAll(keyspace);
         StoredLog log = log();
         assertThat(log.slots()).hasSize(9_999);
@@ -237,12 +237,12 @@ class SettleTest {
     @Test
     void whatIsMoreThanALogCanHoldIsCutOffAtTheOldEnd() {
         Limit limit = Limit.parse("4294967295/1s resolution=1ms");
-        settle(settlement("a-1", limit, ago(500, 4_000_000_000L), ago(400, 9)));
-        assertThat(used(settle(settlement("a-2", limit, ago(450, 1_000_000_000L), ago(0, 6)))))
+        reconcile(reconciliation("a-1", limit, ago(500, 4_000_000_000L), ago(400, 9)));
+        assertThat(used(reconcile(reconciliation("a-2", limit, ago(450, 1_000_000_000L), ago(0, 6)))))
                 .containsExactly(4_294_967_295L);
         StoredLog.checkAll(keyspace);
         assertThat(log().counts()).containsExactly(4_294_967_295L - 9 - 1_000_000_000L - 6, 1_000_000_000L, 9L);
-        assertThat(used(settle(settlement("a-3", limit, ago(0, 90_000_000_000L)))))
+        assertThat(used(reconcile(reconciliation("a-3", limit, ago(0, 90_000_000_000L)))))
                 .containsExactly(4_294_967_295L);
         assertThat(log().count()).isEqualTo(4_294_967_295L);
     }
@@ -252,16 +252,16 @@ class SettleTest {
         Limit limit = Limit.parse("1000000000000000/1s counter");
         long most = (1L << 53) - 1;
         for (String id : List.of("a-1", "a-2")) {
-            assertThat(used(settle(settlement(id, limit, ago(0, most), ago(0, most)))))
+            assertThat(used(reconcile(reconciliation(id, limit, ago(0, most), ago(0, most)))))
                     .containsExactly(most);
         }
         pass(1_000);
-        assertThat(used(settle(settlement("a-3", limit, ago(1, most))))).containsExactly(most);
+        assertThat(used(reconcile(reconciliation("a-3", limit, ago(1, most))))).containsExactly(most);
     }
 
     @Test
     void aCounterThatWasEmptyOpensWithTheOldestHit() {
-        settle(settlement("a-1", COUNTER, new Hits(clock.millis() - 600, clock.millis() - 200, 4)));
+        reconcile(reconciliation("a-1", COUNTER, new Hits(clock.millis() - 600, clock.millis() - 200, 4)));
         pass(399);
         assertThat(used(COUNTER)).isEqualTo(4);
         pass(1 + 500);
@@ -273,19 +273,19 @@ class SettleTest {
         take(COUNTER, 1);
         pass(1_500);
         take(COUNTER, 1);
-        settle(settlement("a-1", COUNTER, ago(1_501, 3), ago(1_200, 2), ago(500, 1)));
+        reconcile(reconciliation("a-1", COUNTER, ago(1_501, 3), ago(1_200, 2), ago(500, 1)));
         // 3 of the window before, half of which is over; 2 of this one.
         assertThat(used(COUNTER)).isEqualTo(2 + 2);
     }
 
     @Test
-    void nothingToSettleTellsNothing() {
-        assertThat(store.settle(List.of()).block().limits()).isEmpty();
+    void nothingToReconcileTellsNothing() {
+        assertThat(store.reconcile(List.of()).block().limits()).isEmpty();
     }
 
     @Test
     void agesAreThoseOfTheMomentOfAsking() {
-        var later = store.settle(List.of(settlement("a-1", LOG, ago(0, 2))));
+        var later = store.reconcile(List.of(reconciliation("a-1", LOG, ago(0, 2))));
         pass(1_001);
         assertThat(used(later.block())).containsExactly(0L);
     }
@@ -296,24 +296,24 @@ class SettleTest {
         return new Hits(clock.millis() - millis, clock.millis() - millis, permits);
     }
 
-    private Settlement settlement(String id, Limit limit, Hits... hits) {
-        return Settlement.of(id, claim("a", limit), List.of(hits), clock);
+    private Reconciliation reconciliation(String id, Limit limit, Hits... hits) {
+        return Reconciliation.of(id, claim("a", limit), List.of(hits), clock);
     }
 
-    private Settlement foreignClaim(String id, Limit limit) {
+    private Reconciliation foreignClaim(String id, Limit limit) {
         RateLimiter other = RateLimiter.builder("api")
                 .store(scripted.store(client, keyspace.namespace() + "-elsewhere", false))
                 .build();
         Claim claim = other.peek(Charge.of("a", limit)).block().limits().get(0).claim();
-        return Settlement.of(id, claim, List.of(ago(0, 1)), clock);
+        return Reconciliation.of(id, claim, List.of(ago(0, 1)), clock);
     }
 
     private Claim claim(String key, Limit limit) {
         return limiter.peek(Charge.of(key, limit)).block().limits().get(0).claim();
     }
 
-    private Decision settle(Settlement... settlements) {
-        return store.settle(Arrays.asList(settlements)).block();
+    private Decision reconcile(Reconciliation... reconciliations) {
+        return store.reconcile(Arrays.asList(reconciliations)).block();
     }
 
     private void take(Limit limit, long permits) {
