@@ -4,6 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
@@ -152,15 +154,17 @@ class ServerKindTest {
     }
 
     @Test
-    void aStoreForASingleRedisIsToldThatItHasMetAClusterWhicheverWayItNoticesIt() {
+    void aStoreForASingleRedisReportsAClusterHoweverItNoticesIt() {
         RateLimiter limiter = limiter(RedisStore.create(client(cluster.uris().get(0))));
-        List<LimitStoreException> failures = Flux.range(0, 200)
-                .flatMap(i -> limiter.tryAcquire("key-" + i)
-                        .flatMap(decision -> Mono.<LimitStoreException>empty())
-                        .onErrorResume(LimitStoreException.class, Mono::just))
+        Flux<Mono<Decision>> alone = Flux.range(0, 20).map(i -> limiter.tryAcquire("key-" + i));
+        Flux<Mono<Decision>> severalKeys =
+                Flux.range(0, 20).map(i -> limiter.tryAcquire(Charge.of("one-" + i), Charge.of("other-" + i)));
+        Flux<Mono<Decision>> inBatches = Flux.range(0, 200).map(i -> limiter.tryAcquire("key-" + i));
+        List<LimitStoreException> failures = Flux.concat(alone, severalKeys)
+                .concatMap(ServerKindTest::failureOfDecision)
+                .concatWith(inBatches.flatMap(ServerKindTest::failureOfDecision))
                 .collectList()
                 .block(LONG);
-        // Those that have left alone, and those that have left together.
         assertThat(failures)
                 .anyMatch(failure -> failure.getMessage().contains(": MOVED "))
                 .anyMatch(failure -> failure.getMessage().contains(": CROSSSLOT "))
@@ -169,6 +173,11 @@ class ServerKindTest {
                         .hasMessageContaining("it is one node of a cluster")
                         .hasMessageContaining("RedisStore.create(RedisClusterClient.create(uri))")
                         .hasMessageContaining("redis.cluster=true"));
+    }
+
+    private static Mono<LimitStoreException> failureOfDecision(Mono<Decision> decision) {
+        return decision.flatMap(ignored -> Mono.<LimitStoreException>empty())
+                .onErrorResume(LimitStoreException.class, Mono::just);
     }
 
     private static String place(RedisURI uri) {
