@@ -126,7 +126,7 @@ class ResilientStoreStallTest {
         assertRedisHoldsExactlyWhatWasGranted();
     }
 
-    /** An operation that Redis never answers holds up its reconciliation for a minute; then it is reported as unknown. */
+    /** An operation that Redis never answers delays reconciliation by a minute; then it is reported as unknown. */
     private void awaitThatAllIsReconciled() {
         await().atMost(PATIENCE.plusSeconds(15))
                 .untilAsserted(() -> assertThat(limiter.state().toReconcile())
