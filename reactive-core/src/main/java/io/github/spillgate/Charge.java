@@ -1,5 +1,7 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.Text;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashSet;
@@ -161,9 +163,9 @@ public final class Charge {
                         + " its own, for example with .named(\"burst\")");
             }
         }
-        if (list.size() > Claim.MOST_CLAIMS) {
+        if (list.size() > CountClaim.MOST_CLAIMS) {
             throw new IllegalArgumentException(list.size() + " limits on one key are too many: expected at most "
-                    + Claim.MOST_CLAIMS + ", for example Limit.perSecond(10) and Limit.perDay(10_000)");
+                    + CountClaim.MOST_CLAIMS + ", for example Limit.perSecond(10) and Limit.perDay(10_000)");
         }
         return list;
     }

@@ -1,6 +1,8 @@
 package io.github.spillgate;
 
 import io.github.spillgate.CountName.Prefix;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -24,7 +26,7 @@ final class Claims {
         this.store = store;
         this.limiter = limiter;
         this.limits = limits;
-        this.prefixes = Claim.prefixes(limiter, limits);
+        this.prefixes = CountClaim.prefixes(limiter, limits);
         this.lookup = lookup;
     }
 
@@ -40,12 +42,12 @@ final class Claims {
 
     /** Returns the claims of a charge that needs no lookup. */
     List<Claim> of(Charge charge) {
-        return Claim.of(store, limiter, prefixes, charge);
+        return CountClaim.of(store, limiter, prefixes, charge);
     }
 
     /** Returns the claims of charges that need no lookup. */
     List<Claim> of(List<Charge> charges) {
-        return Claim.of(store, limiter, prefixes, charges);
+        return CountClaim.of(store, limiter, prefixes, charges);
     }
 
     /**
@@ -56,13 +58,14 @@ final class Claims {
      */
     Mono<FoundClaims> lookUp(List<Charge> charges) {
         Set<String> keys = keysWithoutLimits(charges);
-        Claim.checkNumber(keys.size());
+        CountClaim.checkNumber(keys.size());
         return find(Objects.requireNonNull(lookup, "lookup"), keys).map(found -> {
             if (found.values().stream().anyMatch(LimitLookup.FoundLimits::isDenied)) {
                 return new FoundClaims(List.of(), true);
             }
             List<Charge> limited = withLimits(charges, found);
-            return new FoundClaims(limited.isEmpty() ? List.of() : Claim.of(store, limiter, List.of(), limited), false);
+            return new FoundClaims(
+                    limited.isEmpty() ? List.of() : CountClaim.of(store, limiter, List.of(), limited), false);
         });
     }
 

@@ -1,5 +1,9 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.Names;
+import io.github.spillgate.internal.Text;
+import io.github.spillgate.spi.Claim;
 import java.time.Duration;
 import java.util.Locale;
 import java.util.Objects;

@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.Checks;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collection;

@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.Text;
 import java.time.Duration;
 import java.util.HashSet;
 import java.util.Set;

@@ -2,6 +2,11 @@ package io.github.spillgate;
 
 import io.github.spillgate.Claims.FoundClaims;
 import io.github.spillgate.failover.ResilientStore;
+import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.Names;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.ArrayList;
@@ -349,16 +354,17 @@ public final class RateLimiter implements AutoCloseable {
     public Mono<Void> refund(Decision decision, Predicate<? super Decision.Usage> given) {
         Checks.present(given, "given", "usage -> usage.limit().name().equals(\"1m\")");
         Checks.present(decision, "decision", "the one that tryAcquire gave");
-        for (Decision.Usage usage : decision.limits()) {
-            if (!usage.claim().isFor(store)) {
-                throw new IllegalArgumentException(decision + " was made by another store than that of limiter " + name
-                        + ": expected a decision of this limiter, for example the one that its tryAcquire gave");
-            }
+        if (!(decision instanceof StoreDecision made) || !made.claims().stream().allMatch(this::isOurs)) {
+            throw new IllegalArgumentException(decision + " was made by another store than that of limiter " + name
+                    + ": expected a decision of this limiter, for example the one that its tryAcquire gave");
         }
-        Decision part = decision.only(given);
-        return unlessClosed(() -> !part.limits().isEmpty() && decision.redeem()
-                ? thenWake(part.claims(), store.refund(part))
-                : Mono.empty());
+        StoreDecision part = made.only(given);
+        return unlessClosed(() ->
+                !part.usages().isEmpty() && made.redeem() ? thenWake(part.claims(), store.refund(part)) : Mono.empty());
+    }
+
+    private boolean isOurs(Claim claim) {
+        return claim instanceof CountClaim ours && ours.isFor(store);
     }
 
     /**
@@ -507,12 +513,17 @@ public final class RateLimiter implements AutoCloseable {
     /** Takes claims. For {@link TakeMono}. */
     Mono<Decision> takeClaims(List<Claim> claims) {
         Mono<Decision> answer = answerWithoutStore(claims);
-        return answer == null ? Objects.requireNonNull(store.take(claims), NO_ANSWER) : answer;
+        return answer == null ? decision(Objects.requireNonNull(store.take(claims), NO_ANSWER)) : answer;
     }
 
     private Mono<Decision> peekClaims(List<Claim> claims) {
         Mono<Decision> answer = answerWithoutStore(claims);
-        return answer == null ? Objects.requireNonNull(store.peek(claims), NO_ANSWER) : answer;
+        return answer == null ? decision(Objects.requireNonNull(store.peek(claims), NO_ANSWER)) : answer;
+    }
+
+    @SuppressWarnings("unchecked") // a Mono only emits
+    private static Mono<Decision> decision(Mono<StoreDecision> made) {
+        return (Mono<Decision>) (Mono<?>) made;
     }
 
     private Mono<Decision> acquireClaims(List<Claim> claims, long longestWait) {
@@ -534,15 +545,17 @@ public final class RateLimiter implements AutoCloseable {
             return Mono.error(closedException());
         }
         List<Limit> tooSmall = Claims.limitsBelowCost(claims);
-        return tooSmall.isEmpty() ? null : Mono.just(Decision.neverFits(clock.millis(), tooSmall));
+        return tooSmall.isEmpty() ? null : Mono.just(LimiterDecisions.neverFits(clock.millis(), tooSmall));
     }
 
     private Mono<Decision> decideLookedUp(List<Charge> charges, Function<List<Claim>, Mono<Decision>> decide) {
         return lookUp(charges, found -> {
             if (found.isDenied()) {
-                return Mono.just(Decision.refused(clock.millis()));
+                return Mono.just(LimiterDecisions.refused(clock.millis()));
             }
-            return found.isUnlimited() ? Mono.just(Decision.unlimited(clock.millis())) : decide.apply(found.claims());
+            return found.isUnlimited()
+                    ? Mono.just(LimiterDecisions.unlimited(clock.millis()))
+                    : decide.apply(found.claims());
         });
     }
 

@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.Checks;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
@@ -36,7 +37,20 @@ public final class StoreState {
     private final long lost;
     private final long unknown;
 
-    private StoreState(
+    /**
+     * Creates a state.
+     *
+     * @param source see {@link #source()}
+     * @param breaker see {@link #breaker()}
+     * @param fallbackActive see {@link #isFallbackActive()}
+     * @param problem see {@link #problem()}; null if there is none
+     * @param fallbacks see {@link #fallbacks()}
+     * @param toReconcile see {@link #toReconcile()}
+     * @param reconciled see {@link #reconciled()}
+     * @param lost see {@link #lost()}
+     * @param unknown see {@link #unknown()}
+     */
+    public StoreState(
             Source source,
             Breaker breaker,
             boolean fallbackActive,
@@ -46,8 +60,8 @@ public final class StoreState {
             long reconciled,
             long lost,
             long unknown) {
-        this.source = source;
-        this.breaker = breaker;
+        this.source = Checks.present(source, "source", "Source.OTHER");
+        this.breaker = Checks.present(breaker, "breaker", "Breaker.NONE");
         this.fallbackActive = fallbackActive;
         this.problem = problem;
         this.fallbacks = fallbacks;
@@ -64,36 +78,7 @@ public final class StoreState {
      * @return the state
      */
     public static StoreState of(Source source) {
-        return new StoreState(
-                Checks.present(source, "source", "Source.OTHER"), Breaker.NONE, false, null, 0, 0, 0, 0, 0);
-    }
-
-    /**
-     * Returns the same state with that of a circuit breaker.
-     *
-     * @param breaker the state of the circuit breaker
-     * @param fallbackActive see {@link #isFallbackActive()}
-     * @param problem the problem of the last request to the store; null if there was none
-     * @param fallbacks see {@link #fallbacks()}
-     * @return a new state
-     */
-    public StoreState behind(Breaker breaker, boolean fallbackActive, @Nullable String problem, long fallbacks) {
-        return new StoreState(
-                source, breaker, fallbackActive, problem, fallbacks, toReconcile, reconciled, lost, unknown);
-    }
-
-    /**
-     * Returns the same state with the numbers of reconciliation.
-     *
-     * @param toReconcile see {@link #toReconcile()}
-     * @param reconciled see {@link #reconciled()}
-     * @param lost see {@link #lost()}
-     * @param unknown see {@link #unknown()}
-     * @return a new state
-     */
-    public StoreState reconciling(long toReconcile, long reconciled, long lost, long unknown) {
-        return new StoreState(
-                source, breaker, fallbackActive, problem, fallbacks, toReconcile, reconciled, lost, unknown);
+        return new StoreState(source, Breaker.NONE, false, null, 0, 0, 0, 0, 0);
     }
 
     /**

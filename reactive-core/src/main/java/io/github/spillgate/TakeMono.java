@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.spi.Claim;
 import java.util.List;
 import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;

@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.spi.Claim;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -377,10 +378,10 @@ final class WaitQueue {
         Decision decision;
         if (known == null) {
             long at = queues.clock().millis();
-            decision = Decision.mustWait(at, at + wait, waiter.claims, null);
+            decision = LimiterDecisions.mustWait(at, at + wait, waiter.claims, null);
         } else {
             long at = known.decision.at().toEpochMilli() + (now - known.receivedAt) / MILLISECOND;
-            decision = Decision.mustWait(at, at + wait, waiter.claims, known.decision);
+            decision = LimiterDecisions.mustWait(at, at + wait, waiter.claims, known.decision);
         }
         tasks.add(() -> waiter.deny(decision));
     }

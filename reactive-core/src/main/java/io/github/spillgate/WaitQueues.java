@@ -1,5 +1,9 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.Checks;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.List;
@@ -97,7 +101,7 @@ final class WaitQueues {
     }
 
     /** Makes one attempt to take the claims. */
-    Mono<Decision> take(List<Claim> claims) {
+    Mono<StoreDecision> take(List<Claim> claims) {
         return Mono.defer(() -> {
             for (Claim claim : claims) {
                 if (claim.limit().isCountingDenied()) {
@@ -112,9 +116,9 @@ final class WaitQueues {
 
     /** Refunds a decision that no caller uses, in the background. */
     void refund(Decision decision) {
-        if (decision.redeem()) {
-            List<Claim> claims = decision.claims();
-            Mono.defer(() -> store.refund(decision))
+        if (decision instanceof StoreDecision made && made.redeem()) {
+            List<Claim> claims = made.claims();
+            Mono.defer(() -> store.refund(made))
                     .doFinally(end -> wake(claims))
                     .subscribe(null, error -> Operators.onErrorDropped(error, Context.empty()));
         }

@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.spi.Claim;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;

@@ -4,6 +4,9 @@ import static io.github.spillgate.LineAssertions.assertNobodyIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
@@ -148,16 +151,16 @@ class AcquireBoundTest {
             Random delays = new Random(disorder);
             return new Unprotected(store) {
                 @Override
-                public Mono<Decision> take(List<Claim> claims) {
+                public Mono<StoreDecision> take(List<Claim> claims) {
                     return late(super.take(claims));
                 }
 
                 @Override
-                public Mono<Decision> peek(List<Claim> claims) {
+                public Mono<StoreDecision> peek(List<Claim> claims) {
                     return late(super.peek(claims));
                 }
 
-                private Mono<Decision> late(Mono<Decision> answer) {
+                private Mono<StoreDecision> late(Mono<StoreDecision> answer) {
                     long delay = disorder == 0 ? back : delays.nextInt((int) back + 5);
                     return Mono.delay(Duration.ofMillis(toStore)).then(answer).delayElement(Duration.ofMillis(delay));
                 }

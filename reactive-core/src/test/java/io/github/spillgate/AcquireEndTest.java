@@ -6,6 +6,9 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -263,7 +266,7 @@ class AcquireEndTest extends AcquireFixture {
         List<String> seen = new ArrayList<>();
         LimitStore watching = new Unprotected(store) {
             @Override
-            public Mono<Decision> take(List<Claim> claims) {
+            public Mono<StoreDecision> take(List<Claim> claims) {
                 return Mono.deferContextual(context -> {
                     seen.add(context.get("name"));
                     return super.take(claims);
@@ -401,7 +404,7 @@ class AcquireEndTest extends AcquireFixture {
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(new Unprotected(held) {
                     @Override
-                    public Mono<Decision> take(List<Claim> claims) {
+                    public Mono<StoreDecision> take(List<Claim> claims) {
                         if (broken[0]) {
                             throw new NoClassDefFoundError("gone");
                         }
@@ -424,11 +427,11 @@ class AcquireEndTest extends AcquireFixture {
 
     @Test
     void aStoreThatReturnsNullOrIsEmptyFailsTheWaiters() {
-        for (Mono<Decision> answer : new ArrayList<>(java.util.Arrays.asList(Mono.<Decision>empty(), null))) {
+        for (Mono<StoreDecision> answer : new ArrayList<>(java.util.Arrays.asList(Mono.<StoreDecision>empty(), null))) {
             RateLimiter limiter = RateLimiter.builder("test")
                     .store(new Unprotected(store) {
                         @Override
-                        public Mono<Decision> take(List<Claim> claims) {
+                        public Mono<StoreDecision> take(List<Claim> claims) {
                             return answer;
                         }
                     })

@@ -1,6 +1,7 @@
 package io.github.spillgate;
 
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -53,10 +54,10 @@ abstract class AcquireFixture {
     }
 
     List<Claim> claims(RateLimiter limiter, String key, long permits) {
-        return Claim.of(
+        return CountClaim.of(
                 store,
                 limiter.name(),
-                Claim.prefixes(limiter.name(), limiter.limits()),
+                CountClaim.prefixes(limiter.name(), limiter.limits()),
                 Charge.of(key).permits(permits));
     }
 

@@ -5,6 +5,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.testkit.Unprotected;
@@ -186,7 +190,7 @@ class AcquireOnRedisTest {
                         protected void hookOnNext(Decision decision) {
                             if (decision.isAllowed()) {
                                 granted.addAndGet(
-                                        (int) decision.limits().get(0).claim().permits());
+                                        (int) DecidedClaims.of(decision).get(0).permits());
                             }
                         }
 
@@ -318,7 +322,7 @@ class AcquireOnRedisTest {
         }
 
         @Override
-        public Mono<Decision> take(List<Claim> claims) {
+        public Mono<StoreDecision> take(List<Claim> claims) {
             return Mono.defer(() -> {
                 takes.incrementAndGet();
                 return super.take(claims).doOnNext(decision -> {
@@ -341,7 +345,7 @@ class AcquireOnRedisTest {
         }
 
         @Override
-        public Mono<Decision> take(List<Claim> claims) {
+        public Mono<StoreDecision> take(List<Claim> claims) {
             return delay.isZero()
                     ? super.take(claims)
                     : Mono.delay(delay).then(super.take(claims)).delayElement(delay);

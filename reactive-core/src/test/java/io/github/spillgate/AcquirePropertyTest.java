@@ -4,6 +4,7 @@ import static io.github.spillgate.LineAssertions.assertNobodyIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -181,7 +182,7 @@ class AcquirePropertyTest {
             return decisions.stream()
                     .filter(Decision::isCharged)
                     .filter(decision -> decision.at().plus(window).plusMillis(1).isAfter(time.instant()))
-                    .mapToLong(decision -> decision.limits().get(0).claim().permits())
+                    .mapToLong(decision -> DecidedClaims.of(decision).get(0).permits())
                     .sum();
         }
 

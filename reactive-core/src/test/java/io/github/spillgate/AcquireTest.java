@@ -5,6 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
@@ -417,8 +420,10 @@ class AcquireTest extends AcquireFixture {
     void aDenialWithoutRetryTimeEndsTheWaitAndTheNextIsServed() {
         HeldStore strict = new HeldStore(new Unprotected(store) {
             @Override
-            public Mono<Decision> take(List<Claim> claims) {
-                return claims.get(0).permits() == 3 ? Mono.just(Decision.refused(time.millis())) : super.take(claims);
+            public Mono<StoreDecision> take(List<Claim> claims) {
+                return claims.get(0).permits() == 3
+                        ? Mono.just(LimiterDecisions.refused(time.millis()))
+                        : super.take(claims);
             }
         });
         RateLimiter limiter = RateLimiter.builder("test")
@@ -574,10 +579,10 @@ class AcquireTest extends AcquireFixture {
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(new Unprotected(store) {
                     @Override
-                    public Mono<Decision> take(List<Claim> claims) {
+                    public Mono<StoreDecision> take(List<Claim> claims) {
                         asked[0]++;
-                        Decision.Usage usage = Decision.Usage.of(claims.get(0), 1, asked[0] < 3, time.millis(), 0);
-                        return Mono.just(Decision.ofTake(Source.OTHER, time.millis(), List.of(usage)));
+                        StoreUsage usage = StoreUsage.of(claims.get(0), 1, asked[0] < 3, time.millis(), 0);
+                        return Mono.just(StoreDecision.ofTake(Source.OTHER, time.millis(), List.of(usage)));
                     }
                 })
                 .limit(Limit.perSecond(1))

@@ -3,6 +3,7 @@ package io.github.spillgate;
 import static com.tngtech.archunit.base.DescribedPredicate.not;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.assignableTo;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAPackage;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAnyPackage;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 
@@ -13,6 +14,8 @@ import org.junit.jupiter.api.Test;
 class ArchitectureTest {
 
     private static final String API = "io.github.spillgate";
+    private static final String SPI = "io.github.spillgate.spi";
+    private static final String INTERNAL = "io.github.spillgate.internal";
     private static final String REDIS = "io.github.spillgate.redis";
     private static final String LOCAL = "io.github.spillgate.local";
     private static final String FAILOVER = "io.github.spillgate.failover";
@@ -20,10 +23,10 @@ class ArchitectureTest {
     private static final String METRICS = "io.github.spillgate.metrics";
 
     @Test
-    void theApiDependsOnNoOtherPackage() {
+    void theApiAndTheSpiDependOnNoOtherPackage() {
         classes()
                 .that()
-                .resideInAPackage(API)
+                .resideInAnyPackage(API, SPI)
                 .and()
                 .areNotAssignableTo(RateLimiter.class)
                 .and()
@@ -32,11 +35,24 @@ class ArchitectureTest {
                 .onlyDependOnClassesThat()
                 .resideInAnyPackage(
                         API,
+                        SPI,
+                        INTERNAL,
                         "java..",
                         "reactor.core..",
                         "reactor.util.context",
                         "org.reactivestreams",
                         "org.jspecify..")
+                .check(OurClasses.ALL);
+    }
+
+    @Test
+    void helpersDependOnNothing() {
+        classes()
+                .that()
+                .resideInAPackage(INTERNAL)
+                .should()
+                .onlyDependOnClassesThat()
+                .resideInAnyPackage(INTERNAL, "java..", "org.jspecify..")
                 .check(OurClasses.ALL);
     }
 
@@ -50,7 +66,7 @@ class ArchitectureTest {
                 .areAssignableTo(RateLimiter.Builder.class)
                 .should()
                 .dependOnClassesThat(resideInAPackage(API + "..")
-                        .and(not(resideInAPackage(API)))
+                        .and(not(resideInAnyPackage(API, SPI, INTERNAL)))
                         .and(not(assignableTo(ResilientStore.class)))
                         .and(not(assignableTo(ResilientStore.Builder.class))))
                 .check(OurClasses.ALL);
@@ -102,6 +118,8 @@ class ArchitectureTest {
                 .resideInAnyPackage(
                         FAILOVER,
                         API,
+                        SPI,
+                        INTERNAL,
                         LOCAL,
                         "io.github.resilience4j..",
                         "java..",
@@ -129,7 +147,7 @@ class ArchitectureTest {
                 .resideInAPackage(HTTP)
                 .should()
                 .onlyDependOnClassesThat()
-                .resideInAnyPackage(HTTP, API, "java..", "javax.crypto..", "org.jspecify..", "reactor..")
+                .resideInAnyPackage(HTTP, API, SPI, INTERNAL, "java..", "javax.crypto..", "org.jspecify..", "reactor..")
                 .check(OurClasses.ALL);
         noClasses()
                 .that()

@@ -3,6 +3,7 @@ package io.github.spillgate;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
+import io.github.spillgate.spi.CounterState;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.math.RoundingMode;

@@ -2,8 +2,11 @@ package io.github.spillgate;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -24,13 +27,15 @@ class DecisionTest {
     void itIsAllowedIfEveryLimitAgreesAndTheLongestWaitIsThatOfADenial() {
         Claim a = claim("a", 1);
         Claim b = claim("b", 1);
-        Decision allowed = Decision.ofTake(Source.OTHER, 1_000, List.of(usage(a, 3, 1_000), usage(b, 9, 1_000)));
+        StoreDecision allowed =
+                StoreDecision.ofTake(Source.OTHER, 1_000, List.of(usage(a, 3, 1_000), usage(b, 9, 1_000)));
         assertThat(allowed.isAllowed()).isTrue();
         assertThat(allowed.isCharged()).isTrue();
         assertThat(allowed.violated()).isEmpty();
         assertThat(allowed.retryAfter()).isEmpty();
         assertThat(allowed.remaining()).isEqualTo(1);
-        Decision denied = Decision.ofTake(Source.OTHER, 1_000, List.of(violated(a, 10, 1_700), usage(b, 9, 1_200)));
+        StoreDecision denied =
+                StoreDecision.ofTake(Source.OTHER, 1_000, List.of(violated(a, 10, 1_700), usage(b, 9, 1_200)));
         assertThat(denied.isAllowed()).isFalse();
         assertThat(denied.isCharged()).isFalse();
         assertThat(denied.violated()).containsExactly(TEN);
@@ -40,8 +45,8 @@ class DecisionTest {
 
     @Test
     void aDecisionIsImmutable() {
-        Usage usage = violated(claim("a", 1), 10, 1_700);
-        Decision denied = Decision.ofTake(Source.OTHER, 1_000, new ArrayList<>(List.of(usage)));
+        StoreUsage usage = violated(claim("a", 1), 10, 1_700);
+        StoreDecision denied = StoreDecision.ofTake(Source.OTHER, 1_000, new ArrayList<>(List.of(usage)));
         assertThat(denied.violated()).isUnmodifiable();
         assertThat(denied.limits()).isUnmodifiable();
     }
@@ -53,31 +58,33 @@ class DecisionTest {
 
     @Test
     void aCostOfZeroAndAPeekChargeNothing() {
-        Usage nothing = usage(claim("a", 0), 3, 1_000);
-        Usage one = usage(claim("b", 1), 3, 1_000);
-        assertThat(Decision.ofTake(Source.OTHER, 1_000, List.of(nothing)).isCharged())
+        StoreUsage nothing = usage(claim("a", 0), 3, 1_000);
+        StoreUsage one = usage(claim("b", 1), 3, 1_000);
+        assertThat(StoreDecision.ofTake(Source.OTHER, 1_000, List.of(nothing)).isCharged())
                 .isFalse();
-        assertThat(Decision.ofTake(Source.OTHER, 1_000, List.of(nothing, one)).isCharged())
+        assertThat(StoreDecision.ofTake(Source.OTHER, 1_000, List.of(nothing, one))
+                        .isCharged())
                 .isTrue();
-        assertThat(Decision.ofPeek(Source.OTHER, 1_000, List.of(nothing, one)).isCharged())
+        assertThat(StoreDecision.ofPeek(Source.OTHER, 1_000, List.of(nothing, one))
+                        .isCharged())
                 .isFalse();
     }
 
     @Test
     void nothingRemainsOfALimitThatWasLoweredBelowWhatIsUsed() {
-        Decision decision = Decision.ofPeek(Source.OTHER, 1_000, List.of(usage(claim("a", 0), 11, 1_000)));
+        StoreDecision decision = StoreDecision.ofPeek(Source.OTHER, 1_000, List.of(usage(claim("a", 0), 11, 1_000)));
         assertThat(decision.remaining()).isZero();
         assertThat(decision.limits().get(0).remaining()).isZero();
     }
 
     @Test
     void aSettingAllowsOrDeniesUntilTheRetryTime() {
-        Decision allowed = Decision.ofSetting(true, 1_000, 3_000);
+        StoreDecision allowed = StoreDecision.uncharged(Source.FALLBACK, true, 1_000, 3_000, List.of(), List.of());
         assertThat(allowed.isAllowed()).isTrue();
         assertThat(allowed.isCharged()).isFalse();
         assertThat(allowed.retryAfter()).isEmpty();
         assertThat(allowed.remaining()).isEqualTo(Long.MAX_VALUE);
-        Decision denied = Decision.ofSetting(false, 1_000, 3_000);
+        StoreDecision denied = StoreDecision.uncharged(Source.FALLBACK, false, 1_000, 3_000, List.of(), List.of());
         assertThat(denied.isAllowed()).isFalse();
         assertThat(denied.retryAfter()).hasValue(Duration.ofSeconds(2));
         assertThat(denied.remaining()).isZero();
@@ -85,10 +92,10 @@ class DecisionTest {
 
     @Test
     void itIsRedeemedOnceAndOnlyIfItHasTakenSomething() {
-        Decision charged = Decision.ofTake(Source.OTHER, 1_000, List.of(usage(claim("a", 1), 1, 1_000)));
+        StoreDecision charged = StoreDecision.ofTake(Source.OTHER, 1_000, List.of(usage(claim("a", 1), 1, 1_000)));
         assertThat(charged.redeem()).isTrue();
         assertThat(charged.redeem()).isFalse();
-        Decision peek = Decision.ofPeek(Source.OTHER, 1_000, List.of(usage(claim("a", 1), 1, 1_000)));
+        StoreDecision peek = StoreDecision.ofPeek(Source.OTHER, 1_000, List.of(usage(claim("a", 1), 1, 1_000)));
         assertThat(peek.redeem()).isFalse();
     }
 
@@ -98,17 +105,17 @@ class DecisionTest {
     void ifAllServersAllowTheResultIsAllowedByTheLatestClockInTheOrderOfTheClaims() {
         Claim a = claim("a", 1);
         Claim b = claim("b", 1);
-        Decision ofB = Decision.ofTake(Source.OTHER, 1_000, List.of(usage(b, 4, 1_000)));
-        Decision ofA = Decision.ofTake(Source.OTHER, 5_000, List.of(usage(a, 7, 5_000)));
-        Decision both = Decision.ofParts(List.of(a, b), List.of(ofB, ofA));
+        StoreDecision ofB = StoreDecision.ofTake(Source.OTHER, 1_000, List.of(usage(b, 4, 1_000)));
+        StoreDecision ofA = StoreDecision.ofTake(Source.OTHER, 5_000, List.of(usage(a, 7, 5_000)));
+        StoreDecision both = StoreDecision.ofParts(List.of(a, b), List.of(ofB, ofA));
         assertThat(both.isAllowed()).isTrue();
         assertThat(both.isCharged()).isTrue();
         assertThat(both.source()).isEqualTo(Source.OTHER);
         assertThat(both.at()).isEqualTo(Instant.ofEpochMilli(5_000));
-        assertThat(both.limits()).extracting(Usage::key).containsExactly("a", "b");
-        assertThat(both.limits()).extracting(Usage::used).containsExactly(7L, 4L);
+        assertThat(both.limits()).extracting(Decision.Usage::key).containsExactly("a", "b");
+        assertThat(both.limits()).extracting(Decision.Usage::used).containsExactly(7L, 4L);
         assertThat(both.limits())
-                .extracting(Usage::wholeAt)
+                .extracting(Decision.Usage::wholeAt)
                 .as("a minute after the decision of each server")
                 .containsOnly(Instant.ofEpochMilli(65_000));
         assertThat(both.parts()).containsExactly(ofB, ofA);
@@ -120,30 +127,31 @@ class DecisionTest {
         Claim a = claim("a", 2);
         Claim faded = claim("b", 2);
         Claim c = claim("c", 2);
-        Decision taken = Decision.ofTake(Source.OTHER, 1_000, List.of(usage(a, 7, 1_000), usage(faded, 1, 1_000)));
-        Decision denied = Decision.ofTake(Source.OTHER, 5_000, List.of(violated(c, 10, 5_300)));
-        Decision all = Decision.ofParts(List.of(a, faded, c), List.of(taken, denied));
+        StoreDecision taken =
+                StoreDecision.ofTake(Source.OTHER, 1_000, List.of(usage(a, 7, 1_000), usage(faded, 1, 1_000)));
+        StoreDecision denied = StoreDecision.ofTake(Source.OTHER, 5_000, List.of(violated(c, 10, 5_300)));
+        StoreDecision all = StoreDecision.ofParts(List.of(a, faded, c), List.of(taken, denied));
         assertThat(all.isAllowed()).isFalse();
         assertThat(all.isCharged()).isFalse();
-        assertThat(all.limits()).extracting(Usage::used).containsExactly(5L, 0L, 10L);
+        assertThat(all.limits()).extracting(Decision.Usage::used).containsExactly(5L, 0L, 10L);
         assertThat(all.retryAfter()).hasValue(Duration.ofMillis(300));
         assertThat(all.violated()).hasSize(1);
         assertThat(all.parts()).noneMatch(Decision::isCharged);
         assertThat(all.parts().get(0).isAllowed()).isTrue();
-        assertThat(all.parts().get(0).limits()).extracting(Usage::used).containsExactly(5L, 0L);
-        assertThat(all.parts().get(1).limits()).extracting(Usage::used).containsExactly(10L);
+        assertThat(all.parts().get(0).limits()).extracting(Decision.Usage::used).containsExactly(5L, 0L);
+        assertThat(all.parts().get(1).limits()).extracting(Decision.Usage::used).containsExactly(10L);
     }
 
     @Test
     void theWaitOfAServerWhoseClockIsBehindIsConverted() {
         Claim a = claim("a", 1);
         Claim b = claim("b", 1);
-        Decision behind = Decision.ofTake(Source.OTHER, 1_000, List.of(violated(a, 10, 1_900)));
-        Decision ahead = Decision.ofTake(Source.OTHER, 5_000, List.of(violated(b, 10, 5_200)));
-        Decision both = Decision.ofParts(List.of(a, b), List.of(behind, ahead));
+        StoreDecision behind = StoreDecision.ofTake(Source.OTHER, 1_000, List.of(violated(a, 10, 1_900)));
+        StoreDecision ahead = StoreDecision.ofTake(Source.OTHER, 5_000, List.of(violated(b, 10, 5_200)));
+        StoreDecision both = StoreDecision.ofParts(List.of(a, b), List.of(behind, ahead));
         assertThat(both.retryAfter()).hasValue(Duration.ofMillis(900));
         assertThat(both.limits())
-                .extracting(Usage::fitsAt)
+                .extracting(Decision.Usage::fitsAt)
                 .containsExactly(Instant.ofEpochMilli(5_900), Instant.ofEpochMilli(5_200));
     }
 
@@ -152,11 +160,13 @@ class DecisionTest {
         Limit counting = TEN.countingDenied();
         Claim a = claim("a", 2, counting);
         Claim b = claim("b", 2);
-        Decision taken = Decision.ofTake(Source.OTHER, 1_000, List.of(usage(a, 7, 1_000)));
-        Decision denied = Decision.ofTake(Source.OTHER, 1_000, List.of(violated(b, 10, 1_300)));
-        Decision both = Decision.ofParts(List.of(a, b), List.of(taken, denied));
-        assertThat(both.limits()).extracting(Usage::used).containsExactly(7L, 10L);
-        assertThat(both.parts().get(0).limits()).extracting(Usage::used).containsExactly(7L);
+        StoreDecision taken = StoreDecision.ofTake(Source.OTHER, 1_000, List.of(usage(a, 7, 1_000)));
+        StoreDecision denied = StoreDecision.ofTake(Source.OTHER, 1_000, List.of(violated(b, 10, 1_300)));
+        StoreDecision both = StoreDecision.ofParts(List.of(a, b), List.of(taken, denied));
+        assertThat(both.limits()).extracting(Decision.Usage::used).containsExactly(7L, 10L);
+        assertThat(both.parts().get(0).limits())
+                .extracting(Decision.Usage::used)
+                .containsExactly(7L);
     }
 
     @Test
@@ -164,12 +174,14 @@ class DecisionTest {
         Claim a = claim("a", 2);
         Claim b = claim("b", 2);
         Claim unknown = claim("c", 2);
-        Decision ofA = Decision.ofPeek(Source.OTHER, 1_000, List.of(usage(a, 7, 1_000)));
-        Decision ofB = Decision.ofPeek(Source.OTHER, 1_000, List.of(violated(b, 9, 1_300)));
-        Decision both = Decision.ofParts(List.of(a, unknown, b), List.of(ofA, ofB));
-        assertThat(both.limits()).extracting(Usage::used).containsExactly(7L, 9L);
-        assertThat(both.parts().get(0).limits()).extracting(Usage::used).containsExactly(7L);
-        Decision allowed = Decision.ofParts(List.of(a), List.of(ofA));
+        StoreDecision ofA = StoreDecision.ofPeek(Source.OTHER, 1_000, List.of(usage(a, 7, 1_000)));
+        StoreDecision ofB = StoreDecision.ofPeek(Source.OTHER, 1_000, List.of(violated(b, 9, 1_300)));
+        StoreDecision both = StoreDecision.ofParts(List.of(a, unknown, b), List.of(ofA, ofB));
+        assertThat(both.limits()).extracting(Decision.Usage::used).containsExactly(7L, 9L);
+        assertThat(both.parts().get(0).limits())
+                .extracting(Decision.Usage::used)
+                .containsExactly(7L);
+        StoreDecision allowed = StoreDecision.ofParts(List.of(a), List.of(ofA));
         assertThat(allowed.isAllowed()).isTrue();
         assertThat(allowed.isCharged()).isFalse();
     }
@@ -178,9 +190,9 @@ class DecisionTest {
     void aChargeByOneServerIsACharge() {
         Claim nothing = claim("a", 0);
         Claim one = claim("b", 1);
-        Decision ofNothing = Decision.ofTake(Source.OTHER, 1_000, List.of(usage(nothing, 7, 1_000)));
-        Decision ofOne = Decision.ofTake(Source.OTHER, 1_000, List.of(usage(one, 7, 1_000)));
-        assertThat(Decision.ofParts(List.of(nothing, one), List.of(ofNothing, ofOne))
+        StoreDecision ofNothing = StoreDecision.ofTake(Source.OTHER, 1_000, List.of(usage(nothing, 7, 1_000)));
+        StoreDecision ofOne = StoreDecision.ofTake(Source.OTHER, 1_000, List.of(usage(one, 7, 1_000)));
+        assertThat(StoreDecision.ofParts(List.of(nothing, one), List.of(ofNothing, ofOne))
                         .isCharged())
                 .isTrue();
     }
@@ -189,13 +201,13 @@ class DecisionTest {
     void aPartialRefundReachesTheServersThatTookThePermits() {
         Claim a = claim("a", 1);
         Claim b = claim("b", 1);
-        Decision ofA = Decision.ofTake(Source.OTHER, 1_000, List.of(usage(a, 4, 1_000)));
-        Decision ofB = Decision.ofTake(Source.OTHER, 1_000, List.of(usage(b, 7, 1_000)));
-        Decision some = Decision.ofParts(List.of(a, b), List.of(ofA, ofB))
+        StoreDecision ofA = StoreDecision.ofTake(Source.OTHER, 1_000, List.of(usage(a, 4, 1_000)));
+        StoreDecision ofB = StoreDecision.ofTake(Source.OTHER, 1_000, List.of(usage(b, 7, 1_000)));
+        StoreDecision some = StoreDecision.ofParts(List.of(a, b), List.of(ofA, ofB))
                 .only(usage -> usage.key().equals("b"));
-        assertThat(some.limits()).extracting(Usage::key).containsExactly("b");
+        assertThat(some.limits()).extracting(Decision.Usage::key).containsExactly("b");
         assertThat(some.parts()).hasSize(1);
-        assertThat(some.parts().get(0).limits()).extracting(Usage::key).containsExactly("b");
+        assertThat(some.parts().get(0).limits()).extracting(Decision.Usage::key).containsExactly("b");
     }
 
     // Denials of waiters
@@ -204,28 +216,29 @@ class DecisionTest {
     void aDenialOfAWaiterShowsTheLastReplyAndTheViolatedLimits() {
         Claim three = claim("a", 3);
         Claim one = claim("b", 1);
-        Decision before = Decision.ofTake(
+        StoreDecision before = StoreDecision.ofTake(
                 Source.OTHER, 1_000, List.of(violated(claim("a", 8), 7, 1_300), usage(claim("b", 8), 10, 1_000)));
-        Decision decision = Decision.mustWait(1_100, 1_900, List.of(three, one), before);
+        StoreDecision decision = LimiterDecisions.mustWait(1_100, 1_900, List.of(three, one), before);
         assertThat(decision.isAllowed()).isFalse();
         assertThat(decision.isCharged()).isFalse();
         assertThat(decision.source()).isEqualTo(Source.LIMITER);
         assertThat(decision.retryAfter()).hasValue(Duration.ofMillis(800));
-        assertThat(decision.limits()).extracting(Usage::used).containsExactly(7L, 10L);
+        assertThat(decision.limits()).extracting(Decision.Usage::used).containsExactly(7L, 10L);
         assertThat(decision.limits())
-                .extracting(Usage::isViolated)
+                .extracting(Decision.Usage::isViolated)
                 .as("three fit beside seven, but one does not beside ten")
                 .containsExactly(false, true);
-        assertThat(decision.limits()).extracting(Usage::fitsAt).containsOnly(Instant.ofEpochMilli(1_900));
+        assertThat(decision.limits()).extracting(Decision.Usage::fitsAt).containsOnly(Instant.ofEpochMilli(1_900));
         assertThat(decision.violated()).hasSize(1);
     }
 
     @Test
     void aDenialOfAWaiterDoesNotShowTheReplyToOtherCharges() {
-        Decision before = Decision.ofTake(Source.OTHER, 1_000, List.of(usage(claim("a", 1), 7, 1_000)));
+        StoreDecision before = StoreDecision.ofTake(Source.OTHER, 1_000, List.of(usage(claim("a", 1), 7, 1_000)));
         List<Claim> two = List.of(claim("a", 1), claim("b", 1));
-        assertThat(Decision.mustWait(1_100, 1_900, two, before).limits()).isEmpty();
-        Decision unknown = Decision.mustWait(1_100, 1_900, two, null);
+        assertThat(LimiterDecisions.mustWait(1_100, 1_900, two, before).limits())
+                .isEmpty();
+        StoreDecision unknown = LimiterDecisions.mustWait(1_100, 1_900, two, null);
         assertThat(unknown.limits()).isEmpty();
         assertThat(unknown.remaining()).isZero();
         assertThat(unknown.retryAfter()).hasValue(Duration.ofMillis(800));
@@ -236,16 +249,16 @@ class DecisionTest {
     }
 
     private static Claim claim(String key, long permits, Limit limit) {
-        return Claim.of(STORE, "api", List.of(), Charge.of(key, limit).permits(permits))
+        return CountClaim.of(STORE, "api", List.of(), Charge.of(key, limit).permits(permits))
                 .get(0);
     }
 
     /** Returns a usage with all permits available again one minute later. */
-    private static Usage usage(Claim claim, long used, long at) {
-        return Usage.of(claim, used, false, at, at + 60_000);
+    private static StoreUsage usage(Claim claim, long used, long at) {
+        return StoreUsage.of(claim, used, false, at, at + 60_000);
     }
 
-    private static Usage violated(Claim claim, long used, long fitsAt) {
-        return Usage.of(claim, used, true, fitsAt, fitsAt + 60_000);
+    private static StoreUsage violated(Claim claim, long used, long fitsAt) {
+        return StoreUsage.of(claim, used, true, fitsAt, fitsAt + 60_000);
     }
 }

@@ -1,5 +1,8 @@
 package io.github.spillgate;
 
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -53,7 +56,7 @@ final class HeldStore implements LimitStore {
     }
 
     @Override
-    public Mono<Decision> take(List<Claim> claims) {
+    public Mono<StoreDecision> take(List<Claim> claims) {
         return Mono.defer(() -> {
             takes++;
             return hold(store.take(claims));
@@ -61,7 +64,7 @@ final class HeldStore implements LimitStore {
     }
 
     @Override
-    public Mono<Decision> peek(List<Claim> claims) {
+    public Mono<StoreDecision> peek(List<Claim> claims) {
         return Mono.defer(() -> {
             peeks++;
             return hold(store.peek(claims));
@@ -69,7 +72,7 @@ final class HeldStore implements LimitStore {
     }
 
     @Override
-    public Mono<Void> refund(Decision decision) {
+    public Mono<Void> refund(StoreDecision decision) {
         return Mono.defer(() -> hold(store.refund(decision)));
     }
 

@@ -5,7 +5,11 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
+import io.github.spillgate.internal.Text;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.ManualClock;
 import java.time.Duration;
 import java.util.Collections;
@@ -236,17 +240,17 @@ class RateLimiterTest {
         }
 
         @Override
-        public Mono<Decision> take(List<Claim> claims) {
+        public Mono<StoreDecision> take(List<Claim> claims) {
             return Mono.error(new LimitStoreException("there is no store", null));
         }
 
         @Override
-        public Mono<Decision> peek(List<Claim> claims) {
+        public Mono<StoreDecision> peek(List<Claim> claims) {
             return take(claims);
         }
 
         @Override
-        public Mono<Void> refund(Decision decision) {
+        public Mono<Void> refund(StoreDecision decision) {
             return Mono.error(new LimitStoreException("there is no store", null));
         }
 

@@ -6,6 +6,8 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
@@ -528,7 +530,7 @@ class ThrottleTest {
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(new Unprotected(store) {
                     @Override
-                    public Mono<Decision> take(List<Claim> claims) {
+                    public Mono<StoreDecision> take(List<Claim> claims) {
                         return Mono.deferContextual(context -> {
                             seen.add("store " + context.get("name"));
                             return super.take(claims);

@@ -3,6 +3,9 @@ package io.github.spillgate;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.List;
@@ -58,8 +61,8 @@ class WaitQueueDepthTest {
         AtomicInteger asked = new AtomicInteger();
         RateLimiter limiter = limiter(new Unprotected(LocalStore.bounded(100)) {
             @Override
-            public Mono<Decision> take(List<Claim> claims) {
-                Mono<Decision> answer = asked.getAndIncrement() == 0
+            public Mono<StoreDecision> take(List<Claim> claims) {
+                Mono<StoreDecision> answer = asked.getAndIncrement() == 0
                         ? Mono.error(new LimitStoreUnavailableException("told to fail", null))
                         : super.take(claims);
                 return Mono.delay(Duration.ofMillis(20)).then(answer);

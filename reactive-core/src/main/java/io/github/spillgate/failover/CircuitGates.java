@@ -1,9 +1,9 @@
 package io.github.spillgate.failover;
 
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
-import io.github.spillgate.Claim;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;

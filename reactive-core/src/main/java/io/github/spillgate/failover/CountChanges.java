@@ -1,11 +1,11 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.failover.StoreCall.Operation;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.Function;
@@ -46,13 +46,12 @@ final class CountChanges {
         this.checkAgain = deadline.compareTo(CHECK_AGAIN) < 0 ? deadline : CHECK_AGAIN;
     }
 
-    Mono<Void> refund(Decision decision) {
-        List<Claim> claims =
-                decision.limits().stream().map(Decision.Usage::claim).toList();
+    Mono<Void> refund(StoreDecision decision) {
+        List<Claim> claims = decision.claims();
         return denials.freeing(claims, refund(decision, claims));
     }
 
-    private Mono<Void> refund(Decision decision, List<Claim> claims) {
+    private Mono<Void> refund(StoreDecision decision, List<Claim> claims) {
         boolean byFallback = decision.source() == fallback.state().source();
         LocalFallback ledgers = local;
         if (ledgers == null) {

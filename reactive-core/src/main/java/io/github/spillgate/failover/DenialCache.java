@@ -1,9 +1,9 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -70,7 +70,7 @@ final class DenialCache {
      * otherwise.
      */
     @Nullable
-    Decision find(List<Claim> claims) {
+    StoreDecision find(List<Claim> claims) {
         if (longest == 0 || isRecorded(claims)) {
             return null;
         }
@@ -87,18 +87,18 @@ final class DenialCache {
     }
 
     /** Returns a denial from the present entries; null if the one that was found was replaced or has expired. */
-    private @Nullable Decision denial(List<Claim> claims, long at, long now) {
-        List<Usage> usages = new ArrayList<>(claims.size());
+    private @Nullable StoreDecision denial(List<Claim> claims, long at, long now) {
+        List<StoreUsage> usages = new ArrayList<>(claims.size());
         boolean isDenied = false;
         for (Claim claim : claims) {
             CachedDenial known = known(claim);
             if (known != null && holds(known, now)) {
                 boolean violated = known.room >= room(claim);
                 isDenied |= violated;
-                usages.add(Usage.of(claim, known.used, violated, violated ? known.fitsAt : at, known.wholeAt));
+                usages.add(StoreUsage.of(claim, known.used, violated, violated ? known.fitsAt : at, known.wholeAt));
             }
         }
-        return isDenied ? Decision.ofTake(Source.CACHED_DENIAL, at, usages) : null;
+        return isDenied ? StoreDecision.ofTake(Source.CACHED_DENIAL, at, usages) : null;
     }
 
     private @Nullable CachedDenial known(Claim claim) {
@@ -107,13 +107,13 @@ final class DenialCache {
     }
 
     /** Caches a reply of the store if it is a denial, from the time at which the request was sent. */
-    void remember(@Nullable Decision decision, long sentAt) {
+    void remember(@Nullable StoreDecision decision, long sentAt) {
         if (longest == 0 || decision == null || decision.isAllowed()) {
             return;
         }
         long repliedAt = Deadlines.now();
         long at = decision.at().toEpochMilli();
-        for (Usage usage : decision.limits()) {
+        for (StoreUsage usage : decision.usages()) {
             long fitsAt = usage.fitsAt().toEpochMilli();
             long held = Math.min(longest, TimeUnit.MILLISECONDS.toNanos(fitsAt - at) - GRAIN);
             boolean denies = usage.isViolated() && held > 0;

@@ -1,9 +1,9 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.failover.StoreCall.Operation;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
@@ -36,18 +36,18 @@ record Failover(
         Timers timers,
         LongAdder fallbacks) {
 
-    Mono<Decision> take(List<Claim> claims) {
-        Operation<Decision> take = new Operation<>(
+    Mono<StoreDecision> take(List<Claim> claims) {
+        Operation<StoreDecision> take = new Operation<>(
                 Operation.Kind.TAKE, deadline -> primary.take(claims, deadline), store -> store.take(claims));
         return new CallMono<>(actual -> {
-            Decision denied = denials.find(claims);
+            StoreDecision denied = denials.find(claims);
             return denied == null
                     ? new StoreCall<>(this, claims, take, actual)
                     : Operators.scalarSubscription(actual, denied);
         });
     }
 
-    Mono<Decision> peek(List<Claim> claims) {
+    Mono<StoreDecision> peek(List<Claim> claims) {
         return call(
                 claims,
                 new Operation<>(Operation.Kind.PEEK, deadline -> primary.peek(claims), store -> store.peek(claims)));

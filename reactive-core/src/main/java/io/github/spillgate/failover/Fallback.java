@@ -1,11 +1,11 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.List;
@@ -85,9 +85,10 @@ public final class Fallback {
         return fallback instanceof Setting setting && setting.name.equals(ERROR);
     }
 
-    private static Decision decision(boolean allowed) {
+    private static StoreDecision decision(boolean allowed) {
         long now = InstantSource.system().millis();
-        return Decision.ofSetting(allowed, now, now + ASK_AGAIN);
+        return StoreDecision.uncharged(
+                Source.FALLBACK, allowed, now, allowed ? now : now + ASK_AGAIN, List.of(), List.of());
     }
 
     private static <T> Mono<T> refused() {
@@ -98,27 +99,27 @@ public final class Fallback {
     private static final class Setting implements LimitStore {
 
         private final String name;
-        private final Mono<Decision> decision;
+        private final Mono<StoreDecision> decision;
         private final Mono<Void> change;
 
-        Setting(String name, Mono<Decision> decision, Mono<Void> change) {
+        Setting(String name, Mono<StoreDecision> decision, Mono<Void> change) {
             this.name = name;
             this.decision = decision;
             this.change = change;
         }
 
         @Override
-        public Mono<Decision> take(List<Claim> claims) {
+        public Mono<StoreDecision> take(List<Claim> claims) {
             return decision;
         }
 
         @Override
-        public Mono<Decision> peek(List<Claim> claims) {
+        public Mono<StoreDecision> peek(List<Claim> claims) {
             return decision;
         }
 
         @Override
-        public Mono<Void> refund(Decision taken) {
+        public Mono<Void> refund(StoreDecision taken) {
             return change;
         }
 

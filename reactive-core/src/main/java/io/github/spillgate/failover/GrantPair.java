@@ -1,8 +1,8 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
@@ -70,7 +70,7 @@ final class GrantPair {
      * @param primaryError why the primary store has failed; null if its result is unknown or it was not asked
      */
     void fallbackDecided(@Nullable Object decision, @Nullable Throwable primaryError) {
-        Decision granted = decision instanceof Decision one && one.isCharged() ? one : null;
+        StoreDecision granted = decision instanceof StoreDecision one && one.isCharged() ? one : null;
         if (open) {
             match(decision == null ? NOT_CHARGED : decision, true);
         } else if (granted != null && primaryError instanceof LimitStoreUnansweredException) {
@@ -101,8 +101,8 @@ final class GrantPair {
     }
 
     private void resolve(Object local, Object remote) {
-        Decision allowed = local instanceof Decision decision && decision.isAllowed() ? decision : null;
-        if (remote instanceof Decision charged && charged.isCharged()) {
+        StoreDecision allowed = local instanceof StoreDecision decision && decision.isAllowed() ? decision : null;
+        if (remote instanceof StoreDecision charged && charged.isCharged()) {
             if (allowed == null) {
                 grants.refundUnused(charged);
             } else if (allowed.isCharged()) {

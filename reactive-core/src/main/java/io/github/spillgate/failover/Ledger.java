@@ -1,12 +1,12 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
-import io.github.spillgate.Reconciliation;
-import io.github.spillgate.Reconciliation.Hits;
 import io.github.spillgate.local.Count;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -205,7 +205,7 @@ final class Ledger extends Count {
      * Records a reply of the primary store, and returns whether a request that it allows fits together with the local
      * grants. Replies may arrive in any order.
      */
-    Fit confirm(Usage usage, Decision decision) {
+    Fit confirm(StoreUsage usage, StoreDecision decision) {
         long repliedAt = decision.at().toEpochMilli();
         long until = now + Math.max(0, usage.wholeAt().toEpochMilli() - repliedAt);
         confirmed.report(usage.used(), until, repliedAt, now);

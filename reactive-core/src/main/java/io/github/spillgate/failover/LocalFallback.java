@@ -1,14 +1,14 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
-import io.github.spillgate.LimitStore;
-import io.github.spillgate.Reconciliation;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTable;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.ArrayList;
@@ -72,26 +72,26 @@ public final class LocalFallback implements LimitStore {
     }
 
     @Override
-    public Mono<Decision> take(List<Claim> claims) {
+    public Mono<StoreDecision> take(List<Claim> claims) {
         return ledgers.take(claims);
     }
 
     @Override
-    public Mono<Decision> peek(List<Claim> claims) {
+    public Mono<StoreDecision> peek(List<Claim> claims) {
         return ledgers.peek(claims);
     }
 
     /** Refunds a decision of this store, or subtracts one of the primary store from the confirmed usage. */
     @Override
-    public Mono<Void> refund(Decision decision) {
+    public Mono<Void> refund(StoreDecision decision) {
         return Mono.fromRunnable(() -> {
             if (decision.source() == Source.LOCAL) {
                 refundGrants(decision);
                 return;
             }
-            for (Decision part : decision.parts()) {
+            for (StoreDecision part : decision.parts()) {
                 long takenAt = part.at().toEpochMilli();
-                for (Usage usage : part.limits()) {
+                for (StoreUsage usage : part.usages()) {
                     Claim claim = usage.claim();
                     ledgers.update(claim, ledger -> ledger.refundConfirmed(claim.permits(), takenAt));
                 }
@@ -118,7 +118,7 @@ public final class LocalFallback implements LimitStore {
 
     @Override
     public StoreState state() {
-        return queue.addTo(StoreState.of(Source.LOCAL));
+        return queue.state();
     }
 
     // For the store that falls back to this one. All of these methods work in memory and return at once.
@@ -144,10 +144,10 @@ public final class LocalFallback implements LimitStore {
      *
      * @return whether it fits under all limits; always {@link Fit#YES} for a decision that charged nothing
      */
-    Fit confirm(Decision decision) {
+    Fit confirm(StoreDecision decision) {
         Fit worst = Fit.YES;
-        for (Decision part : decision.parts()) {
-            for (Usage usage : part.limits()) {
+        for (StoreDecision part : decision.parts()) {
+            for (StoreUsage usage : part.usages()) {
                 Fit fit = confirm(usage, part);
                 worst = fit.compareTo(worst) > 0 ? fit : worst;
             }
@@ -155,7 +155,7 @@ public final class LocalFallback implements LimitStore {
         return decision.isCharged() ? worst : Fit.YES;
     }
 
-    private Fit confirm(Usage usage, Decision decision) {
+    private Fit confirm(StoreUsage usage, StoreDecision decision) {
         Claim claim = usage.claim();
         Fit fit = ledgers.apply(claim, usage.used() > 0, ledger -> ledger.confirm(usage, decision));
         if (usage.isViolated()) {
@@ -171,7 +171,7 @@ public final class LocalFallback implements LimitStore {
      * @return a claim for each count with the permits that must be refunded in the primary store now, because it has
      *     charged them and they still count; those in flight are returned by {@link #reconciled}
      */
-    List<Claim> refundGrants(Decision decision) {
+    List<Claim> refundGrants(StoreDecision decision) {
         long takenAt = decision.at().toEpochMilli();
         return forEachGrant(decision, (claim, ledger) -> ledger.refundGrant(takenAt, claim.permits()));
     }
@@ -183,14 +183,14 @@ public final class LocalFallback implements LimitStore {
      * @return a claim for each count with the permits that must be refunded in the primary store, because a refund
      *     without a decision had already refunded them here
      */
-    List<Claim> cancelGrants(Decision decision) {
+    List<Claim> cancelGrants(StoreDecision decision) {
         long takenAt = decision.at().toEpochMilli();
         return forEachGrant(decision, (claim, ledger) -> ledger.cancelGrant(takenAt, claim.permits()));
     }
 
-    private List<Claim> forEachGrant(Decision decision, GrantChange change) {
+    private List<Claim> forEachGrant(StoreDecision decision, GrantChange change) {
         List<Claim> elsewhere = new ArrayList<>();
-        for (Usage usage : decision.limits()) {
+        for (StoreUsage usage : decision.usages()) {
             Claim claim = usage.claim();
             ledgers.update(claim, ledger -> {
                 long rest = ledger.isResetSince(decision.stamp()) ? 0 : change.apply(claim, ledger);

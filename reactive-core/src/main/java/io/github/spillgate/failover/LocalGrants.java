@@ -1,10 +1,10 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.LimitStore;
-import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.Ledger.Fit;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import java.util.List;
 import java.util.concurrent.atomic.LongAdder;
 import org.jspecify.annotations.Nullable;
@@ -17,7 +17,6 @@ import reactor.core.publisher.Mono;
 final class LocalGrants {
 
     private final LimitStore primary;
-    private final LimitStore decidesInstead;
     private final @Nullable LocalFallback fallback;
     private final @Nullable Reconcilers reconcilers;
     private final DenialCache denials;
@@ -28,7 +27,6 @@ final class LocalGrants {
 
     LocalGrants(LimitStore primary, LimitStore fallback, CircuitGates gates, DenialCache denials) {
         this.primary = primary;
-        this.decidesInstead = fallback;
         this.denials = denials;
         if (fallback instanceof LocalFallback local) {
             local.bindTo(primary);
@@ -48,11 +46,11 @@ final class LocalGrants {
 
     /** Records a reply of the primary store, and returns whether it fits together with the grants of the fallback. */
     Fit confirm(@Nullable Object reply) {
-        return fallback != null && reply instanceof Decision decision ? fallback.confirm(decision) : Fit.YES;
+        return fallback != null && reply instanceof StoreDecision decision ? fallback.confirm(decision) : Fit.YES;
     }
 
     /** Notes a grant of the fallback that has to be charged in the primary store. */
-    void granted(Decision decision) {
+    void granted(StoreDecision decision) {
         if (reconcilers != null) {
             reconcilers.start(decision);
         } else {
@@ -61,7 +59,7 @@ final class LocalGrants {
     }
 
     /** Notes a grant of the fallback that the primary store may also have charged; this will never be known. */
-    void grantedWithUnknownCharge(Decision decision) {
+    void grantedWithUnknownCharge(StoreDecision decision) {
         unknown.add(permits(decision));
     }
 
@@ -107,7 +105,7 @@ final class LocalGrants {
      * Cancels a grant of the fallback that the primary store has charged after all, unless a reset after the request
      * has removed that charge.
      */
-    void cancel(Decision granted, List<Claim> claims, long askedAt) {
+    void cancel(StoreDecision granted, List<Claim> claims, long askedAt) {
         if (fallback != null && !resets.isAnySince(claims, askedAt)) {
             List<Claim> refunded = fallback.cancelGrants(granted);
             if (!refunded.isEmpty()) {
@@ -122,15 +120,19 @@ final class LocalGrants {
     }
 
     /** Refunds a charge of the primary store that no request uses. If the refund fails, that errs towards denying. */
-    void refundUnused(Decision charged) {
-        List<Claim> claims =
-                charged.limits().stream().map(Decision.Usage::claim).toList();
+    void refundUnused(StoreDecision charged) {
+        List<Claim> claims = charged.claims();
         denials.freeing(claims, Mono.defer(() -> primary.refund(charged))).subscribe(null, error -> {});
     }
 
-    StoreState addTo(StoreState state) {
-        StoreState local = decidesInstead.state();
-        return state.reconciling(local.toReconcile(), local.reconciled(), local.lost() + lost.sum(), unknown.sum());
+    /** Returns how many permits were granted by a fallback that does not record them. */
+    long lost() {
+        return lost.sum();
+    }
+
+    /** Returns how many permits were granted although the primary store may have charged them too. */
+    long unknown() {
+        return unknown.sum();
     }
 
     /** Makes a last attempt to reconcile, and ends. */
@@ -138,9 +140,9 @@ final class LocalGrants {
         return reconcilers == null ? Mono.empty() : reconcilers.end();
     }
 
-    private static long permits(Decision decision) {
+    private static long permits(StoreDecision decision) {
         long permits = 0;
-        for (Decision.Usage usage : decision.limits()) {
+        for (StoreUsage usage : decision.usages()) {
             permits += usage.claim().permits();
         }
         return permits;

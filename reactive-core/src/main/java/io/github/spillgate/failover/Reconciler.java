@@ -1,12 +1,12 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.Reconciliation;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -191,9 +191,9 @@ final class Reconciler {
             }
             return;
         }
-        Reply<Decision> reply = new Reply<>(gate, passage) {
+        Reply<StoreDecision> reply = new Reply<>(gate, passage) {
             @Override
-            void answered(@Nullable Decision known) {
+            void answered(@Nullable StoreDecision known) {
                 try {
                     gate.answered(took());
                 } catch (Throwable e) {
@@ -293,12 +293,12 @@ final class Reconciler {
     }
 
     /** Ends a batch: those in the reply are charged, the others cannot be. */
-    private void finish(@Nullable Decision known) {
+    private void finish(@Nullable StoreDecision known) {
         List<Reconciliation> finished = batch;
         Set<String> charged = new HashSet<>();
         if (known != null) {
             fallback.confirm(known);
-            charged.addAll(known.limits().stream()
+            charged.addAll(known.usages().stream()
                     .map(usage -> usage.claim().identity())
                     .toList());
         }

@@ -1,8 +1,9 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.LimitStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
@@ -84,8 +85,8 @@ final class Reconcilers {
     }
 
     /** Starts the reconcilers of a grant. */
-    void start(Decision granted) {
-        for (Decision.Usage usage : granted.limits()) {
+    void start(StoreDecision granted) {
+        for (StoreUsage usage : granted.usages()) {
             of(usage.claim()).start();
         }
     }

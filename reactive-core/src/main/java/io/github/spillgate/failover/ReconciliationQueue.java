@@ -1,9 +1,11 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Reconciliation;
-import io.github.spillgate.Reconciliation.Hits;
+import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Hits;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.Iterator;
@@ -143,7 +145,8 @@ final class ReconciliationQueue {
         }
     }
 
-    StoreState addTo(StoreState state) {
-        return state.reconciling(toReconcile.get(), reconciled.get(), lost.get(), 0);
+    StoreState state() {
+        return new StoreState(
+                Source.LOCAL, Breaker.NONE, false, null, 0, toReconcile.get(), reconciled.get(), lost.get(), 0);
     }
 }

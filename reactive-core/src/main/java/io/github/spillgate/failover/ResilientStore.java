@@ -1,12 +1,12 @@
 package io.github.spillgate.failover;
 
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
@@ -110,17 +110,17 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
     }
 
     @Override
-    public Mono<Decision> take(List<Claim> claims) {
+    public Mono<StoreDecision> take(List<Claim> claims) {
         return failover.take(claims);
     }
 
     @Override
-    public Mono<Decision> peek(List<Claim> claims) {
+    public Mono<StoreDecision> peek(List<Claim> claims) {
         return failover.peek(claims);
     }
 
     @Override
-    public Mono<Void> refund(Decision decision) {
+    public Mono<Void> refund(StoreDecision decision) {
         return changes.refund(decision);
     }
 
@@ -150,12 +150,17 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
     @Override
     public StoreState state() {
         Source decides = (gates.isAnyDeciding() ? primary : fallback).state().source();
-        return grants.addTo(StoreState.of(decides)
-                .behind(
-                        gates.state(),
-                        gates.isAnyFallenBack(),
-                        gates.problem(),
-                        failover.fallbacks().sum()));
+        StoreState local = fallback.state();
+        return new StoreState(
+                decides,
+                gates.state(),
+                gates.isAnyFallenBack(),
+                gates.problem(),
+                failover.fallbacks().sum(),
+                local.toReconcile(),
+                local.reconciled(),
+                local.lost() + grants.lost(),
+                grants.unknown());
     }
 
     /** Ends the reconciliation after a last attempt. Does not wait; see {@link #closeLater()}. */

@@ -1,8 +1,5 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
@@ -10,6 +7,9 @@ import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.failover.Ledger.Fit;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
@@ -212,7 +212,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         if (operation.kind != Operation.Kind.CHANGE && !has(ENDED)) {
             onError(new LimitStoreException(
                     failover.primary()
-                            + " has answered nothing: expected a decision, for example one of Decision.ofTake",
+                            + " has answered nothing: expected a decision, for example one of StoreDecision.ofTake",
                     null));
         } else {
             end(null, true);
@@ -246,7 +246,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             judgeReply();
         } finally {
             gate.leave(passage);
-            if (pair != null && reply instanceof Decision decision) {
+            if (pair != null && reply instanceof StoreDecision decision) {
                 failover.denials().remember(decision, sentAt);
             }
             if (!first(SERVED)) {

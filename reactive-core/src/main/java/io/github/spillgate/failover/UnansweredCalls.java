@@ -1,6 +1,6 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Claim;
+import io.github.spillgate.spi.Claim;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;

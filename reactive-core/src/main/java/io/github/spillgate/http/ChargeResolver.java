@@ -2,8 +2,8 @@ package io.github.spillgate.http;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.http.Rule.WhenMissing;
+import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;

@@ -3,6 +3,7 @@ package io.github.spillgate.http;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -69,9 +70,11 @@ final class UsagePeek {
         Decision last = decisions.get(decisions.size() - 1);
         return decisions.size() == 1
                 ? last
-                : Decision.ofPeek(
+                : StoreDecision.ofPeek(
                         last.source(),
                         last.at().toEpochMilli(),
-                        decisions.stream().flatMap(one -> one.limits().stream()).toList());
+                        decisions.stream()
+                                .flatMap(one -> ((StoreDecision) one).usages().stream())
+                                .toList());
     }
 }

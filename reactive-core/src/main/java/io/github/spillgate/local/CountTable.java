@@ -3,11 +3,11 @@ package io.github.spillgate.local;
 import com.github.benmanes.caffeine.cache.Cache;
 import com.github.benmanes.caffeine.cache.Caffeine;
 import com.github.benmanes.caffeine.cache.RemovalCause;
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -113,7 +113,7 @@ public final class CountTable<C extends Count> {
      * @param claims the claims
      * @return decides on subscription, on the thread that requests
      */
-    public Mono<Decision> take(List<Claim> claims) {
+    public Mono<StoreDecision> take(List<Claim> claims) {
         return LocalDecisionMono.of(this, claims, true);
     }
 
@@ -123,7 +123,7 @@ public final class CountTable<C extends Count> {
      * @param claims the claims
      * @return decides on subscription, on the thread that requests
      */
-    public Mono<Decision> peek(List<Claim> claims) {
+    public Mono<StoreDecision> peek(List<Claim> claims) {
         return LocalDecisionMono.of(this, claims, false);
     }
 
@@ -224,7 +224,7 @@ public final class CountTable<C extends Count> {
     }
 
     /** Decides now. */
-    Decision decide(List<Claim> claims, boolean charging) {
+    StoreDecision decide(List<Claim> claims, boolean charging) {
         return claims.size() == 1 ? decideOne(claims.get(0), charging) : decideAll(claims, charging);
     }
 
@@ -232,10 +232,10 @@ public final class CountTable<C extends Count> {
      * Does what {@link #decideAll} does for a single claim, the most frequent case, without the work that only several
      * claims need.
      */
-    private Decision decideOne(Claim claim, boolean charging) {
+    private StoreDecision decideOne(Claim claim, boolean charging) {
         for (int attempt = 1; ; attempt++) {
             C count = findOrCreate(claim, charging);
-            Decision decision;
+            StoreDecision decision;
             synchronized (count) {
                 if (count.isEvicted() && attempt < ATTEMPTS) {
                     continue;
@@ -255,7 +255,7 @@ public final class CountTable<C extends Count> {
         }
     }
 
-    private Decision decideAll(List<Claim> claims, boolean charging) {
+    private StoreDecision decideAll(List<Claim> claims, boolean charging) {
         for (int attempt = 1; ; attempt++) {
             List<Entry<C>> entries = new ArrayList<>(claims.size());
             for (Claim claim : claims) {
@@ -263,7 +263,7 @@ public final class CountTable<C extends Count> {
             }
             List<Entry<C>> ordered = new ArrayList<>(entries);
             ordered.sort(Comparator.comparing(entry -> entry.claim.identity()));
-            Decision decision = lockFrom(0, ordered, attempt == ATTEMPTS, () -> decideLocked(entries, charging));
+            StoreDecision decision = lockFrom(0, ordered, attempt == ATTEMPTS, () -> decideLocked(entries, charging));
             if (decision != null) {
                 for (int i = 0; i < entries.size() && !decision.isAllowed(); i++) {
                     protectIfViolated(entries.get(i).claim, entries.get(i).count, decision, i);
@@ -292,8 +292,8 @@ public final class CountTable<C extends Count> {
         return moved == null ? count : moved;
     }
 
-    private void protectIfViolated(Claim claim, C count, Decision decision, int i) {
-        Usage usage = decision.limits().get(i);
+    private void protectIfViolated(Claim claim, C count, StoreDecision decision, int i) {
+        StoreUsage usage = decision.usages().get(i);
         if (usage.isViolated()) {
             long until = usage.wholeAt().toEpochMilli();
             denied.keep(claim.handle(), count, until, decision.at().toEpochMilli());
@@ -301,8 +301,8 @@ public final class CountTable<C extends Count> {
     }
 
     /** Locks the counts from i on and decides; returns null if one of them is evicted, unless it insists. */
-    private static <C extends Count> @Nullable Decision lockFrom(
-            int i, List<Entry<C>> entries, boolean insist, Supplier<Decision> decide) {
+    private static <C extends Count> @Nullable StoreDecision lockFrom(
+            int i, List<Entry<C>> entries, boolean insist, Supplier<StoreDecision> decide) {
         if (i == entries.size()) {
             return decide.get();
         }
@@ -312,7 +312,7 @@ public final class CountTable<C extends Count> {
         }
     }
 
-    private Decision decideLocked(List<Entry<C>> entries, boolean charging) {
+    private StoreDecision decideLocked(List<Entry<C>> entries, boolean charging) {
         long now = clock.millis();
         double ours = share;
         boolean allowed = true;
@@ -321,7 +321,7 @@ public final class CountTable<C extends Count> {
             fits[i] = fits(entries.get(i).claim, entries.get(i).count, ours, now);
             allowed &= fits[i];
         }
-        List<Usage> usages = new ArrayList<>(fits.length);
+        List<StoreUsage> usages = new ArrayList<>(fits.length);
         for (int i = 0; i < fits.length; i++) {
             Claim claim = entries.get(i).claim;
             Count count = entries.get(i).count;
@@ -356,10 +356,11 @@ public final class CountTable<C extends Count> {
         }
     }
 
-    private static Usage usage(Claim claim, Count count, double share, boolean violated, boolean denied, long now) {
+    private static StoreUsage usage(
+            Claim claim, Count count, double share, boolean violated, boolean denied, long now) {
         long ofOthers = ofOthers(claim.limit(), share);
         long fitsAt = denied ? fitsAt(claim.limit(), count, claim.permits() + ofOthers, now) : now;
-        return Usage.of(claim, count.used() + ofOthers, violated, fitsAt, count.wholeAt());
+        return StoreUsage.of(claim, count.used() + ofOthers, violated, fitsAt, count.wholeAt());
     }
 
     private static long fitsAt(Limit limit, Count count, long cost, long now) {
@@ -367,10 +368,10 @@ public final class CountTable<C extends Count> {
     }
 
     /** Makes the decision. Must run under the monitors of its counts, so that only a later reset has a newer stamp. */
-    private Decision decision(boolean charging, long now, List<Usage> usages) {
+    private StoreDecision decision(boolean charging, long now, List<StoreUsage> usages) {
         return charging
-                ? Decision.ofTake(Source.LOCAL, now, resets.get(), usages)
-                : Decision.ofPeek(Source.LOCAL, now, usages);
+                ? StoreDecision.ofTake(Source.LOCAL, now, resets.get(), usages)
+                : StoreDecision.ofPeek(Source.LOCAL, now, usages);
     }
 
     /** Returns the counts that are not protected. */

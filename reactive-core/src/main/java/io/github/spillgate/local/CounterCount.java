@@ -1,9 +1,9 @@
 package io.github.spillgate.local;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.CounterState;
 import io.github.spillgate.Limit;
-import io.github.spillgate.Reconciliation.Hits;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.CounterState;
+import io.github.spillgate.spi.Reconciliation.Hits;
 import java.util.ArrayList;
 import java.util.List;
 

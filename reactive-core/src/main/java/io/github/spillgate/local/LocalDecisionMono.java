@@ -1,7 +1,7 @@
 package io.github.spillgate.local;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import org.reactivestreams.Subscription;
@@ -10,7 +10,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
 
 /** Decides for each subscriber on the thread that requests: {@code Mono.fromCallable} with fewer steps. */
-final class LocalDecisionMono extends Mono<Decision> {
+final class LocalDecisionMono extends Mono<StoreDecision> {
 
     private final CountTable<?> table;
     private final List<Claim> claims;
@@ -22,12 +22,12 @@ final class LocalDecisionMono extends Mono<Decision> {
         this.charging = charging;
     }
 
-    static Mono<Decision> of(CountTable<?> table, List<Claim> claims, boolean charging) {
+    static Mono<StoreDecision> of(CountTable<?> table, List<Claim> claims, boolean charging) {
         return onAssembly(new LocalDecisionMono(table, claims, charging));
     }
 
     @Override
-    public void subscribe(CoreSubscriber<? super Decision> actual) {
+    public void subscribe(CoreSubscriber<? super StoreDecision> actual) {
         actual.onSubscribe(new LocalDecisionSubscription(table, claims, charging, actual));
     }
 
@@ -43,11 +43,14 @@ final class LocalDecisionMono extends Mono<Decision> {
         private final CountTable<?> table;
         private final List<Claim> claims;
         private final boolean charging;
-        private final CoreSubscriber<? super Decision> actual;
+        private final CoreSubscriber<? super StoreDecision> actual;
         private volatile int state;
 
         LocalDecisionSubscription(
-                CountTable<?> table, List<Claim> claims, boolean charging, CoreSubscriber<? super Decision> actual) {
+                CountTable<?> table,
+                List<Claim> claims,
+                boolean charging,
+                CoreSubscriber<? super StoreDecision> actual) {
             this.table = table;
             this.claims = claims;
             this.charging = charging;
@@ -59,7 +62,7 @@ final class LocalDecisionMono extends Mono<Decision> {
             if (!Operators.validate(n) || !STATE.compareAndSet(this, NEW, REQUESTED)) {
                 return;
             }
-            Decision decision;
+            StoreDecision decision;
             try {
                 decision = table.decide(claims, charging);
             } catch (Throwable e) {

@@ -1,12 +1,12 @@
 package io.github.spillgate.local;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.List;
@@ -89,24 +89,24 @@ public final class LocalStore implements LimitStore {
     }
 
     @Override
-    public Mono<Decision> take(List<Claim> claims) {
+    public Mono<StoreDecision> take(List<Claim> claims) {
         return counts.take(claims);
     }
 
     @Override
-    public Mono<Decision> peek(List<Claim> claims) {
+    public Mono<StoreDecision> peek(List<Claim> claims) {
         return counts.peek(claims);
     }
 
     @Override
-    public Mono<Void> refund(Decision decision) {
+    public Mono<Void> refund(StoreDecision decision) {
         if (decision.source() != Source.LOCAL) {
             // Of another store, for which this one decides during an outage: nothing was taken here.
             return Mono.empty();
         }
         return Mono.fromRunnable(() -> {
             long takenAt = decision.at().toEpochMilli();
-            for (Usage usage : decision.limits()) {
+            for (StoreUsage usage : decision.usages()) {
                 Claim claim = usage.claim();
                 counts.update(claim, count -> {
                     if (!count.isResetSince(decision.stamp())) {

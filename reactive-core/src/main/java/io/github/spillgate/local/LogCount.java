@@ -1,8 +1,8 @@
 package io.github.spillgate.local;
 
-import io.github.spillgate.Claim;
 import io.github.spillgate.Limit;
-import io.github.spillgate.Reconciliation.Hits;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reconciliation.Hits;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

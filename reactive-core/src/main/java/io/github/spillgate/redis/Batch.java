@@ -1,11 +1,11 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import io.lettuce.core.RedisCommandExecutionException;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -281,7 +281,7 @@ final class Batch {
 
         /** An unreadable answer fails its own decision, and not the others. */
         private void answer(PendingDecision pending, ScriptReply reply, boolean isGranted, long grantedLater) {
-            Decision decision;
+            StoreDecision decision;
             try {
                 decision = decision(reply, pending, isGranted, grantedLater);
             } catch (RuntimeException e) {
@@ -291,15 +291,16 @@ final class Batch {
             pending.answer(decision);
         }
 
-        private Decision decision(ScriptReply reply, PendingDecision pending, boolean isGranted, long grantedLater) {
+        private StoreDecision decision(
+                ScriptReply reply, PendingDecision pending, boolean isGranted, long grantedLater) {
             List<Claim> claims = pending.claims();
-            Usage[] limits = new Usage[touched.length];
+            StoreUsage[] limits = new StoreUsage[touched.length];
             for (int i = 0; i < limits.length; i++) {
                 limits[i] = reply.usage(firstUsage + i, claims.get(i), isGranted, grantedLater);
             }
             return pending.takes()
-                    ? Decision.ofTake(Source.REDIS, reply.millis(), reply.micros(), List.of(limits))
-                    : Decision.ofPeek(Source.REDIS, reply.millis(), List.of(limits));
+                    ? StoreDecision.ofTake(Source.REDIS, reply.millis(), reply.micros(), List.of(limits))
+                    : StoreDecision.ofPeek(Source.REDIS, reply.millis(), List.of(limits));
         }
 
         void fail(Throwable error) {

@@ -1,7 +1,7 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.Claim;
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.spi.Claim;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;

@@ -1,7 +1,7 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Reconciliation;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reconciliation;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 

@@ -1,8 +1,7 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -32,9 +31,9 @@ final class MultiSlotDecider {
     // next retry. That needs no more commands than charging. A slot that does not reply soon is left out: the denial
     // must reach its caller before the caller's deadline.
 
-    private final BiFunction<List<Claim>, Long, Mono<Decision>> take;
-    private final Function<List<Claim>, Mono<Decision>> peek;
-    private final BiFunction<Decision, List<Claim>, Mono<Void>> refund;
+    private final BiFunction<List<Claim>, Long, Mono<StoreDecision>> take;
+    private final Function<List<Claim>, Mono<StoreDecision>> peek;
+    private final BiFunction<StoreDecision, List<Claim>, Mono<Void>> refund;
     private final Duration longestPeek;
     private final Scheduler deliverOn;
 
@@ -46,9 +45,9 @@ final class MultiSlotDecider {
      * @param deliverOn the scheduler that emits a denial after that time; the replies are emitted there too
      */
     MultiSlotDecider(
-            BiFunction<List<Claim>, Long, Mono<Decision>> take,
-            Function<List<Claim>, Mono<Decision>> peek,
-            BiFunction<Decision, List<Claim>, Mono<Void>> refund,
+            BiFunction<List<Claim>, Long, Mono<StoreDecision>> take,
+            Function<List<Claim>, Mono<StoreDecision>> peek,
+            BiFunction<StoreDecision, List<Claim>, Mono<Void>> refund,
             Duration longestPeek,
             Scheduler deliverOn) {
         this.take = take;
@@ -59,25 +58,25 @@ final class MultiSlotDecider {
     }
 
     /** Charges all slots or none, each until the deadline. */
-    Mono<Decision> take(List<Claim> claims, List<List<Claim>> bySlot, long deadline) {
+    Mono<StoreDecision> take(List<Claim> claims, List<List<Claim>> bySlot, long deadline) {
         return takeNext(claims, bySlot, deadline, List.of());
     }
 
     /** Returns the decision that charging all slots would make. */
-    Mono<Decision> peek(List<Claim> claims, List<List<Claim>> bySlot) {
-        return Flux.fromIterable(bySlot).flatMap(peek).collectList().map(parts -> Decision.ofParts(claims, parts));
+    Mono<StoreDecision> peek(List<Claim> claims, List<List<Claim>> bySlot) {
+        return Flux.fromIterable(bySlot).flatMap(peek).collectList().map(parts -> StoreDecision.ofParts(claims, parts));
     }
 
-    private Mono<Decision> takeNext(
-            List<Claim> claims, List<List<Claim>> bySlot, long deadline, List<Decision> earlier) {
+    private Mono<StoreDecision> takeNext(
+            List<Claim> claims, List<List<Claim>> bySlot, long deadline, List<StoreDecision> earlier) {
         int slot = earlier.size();
         if (slot == bySlot.size()) {
-            return Mono.just(Decision.ofParts(claims, earlier));
+            return Mono.just(StoreDecision.ofParts(claims, earlier));
         }
         return take.apply(bySlot.get(slot), deadline)
                 .doOnError(error -> refund(earlier))
                 .flatMap(part -> {
-                    List<Decision> parts = new ArrayList<>(earlier);
+                    List<StoreDecision> parts = new ArrayList<>(earlier);
                     parts.add(part);
                     if (part.isAllowed()) {
                         return takeNext(claims, bySlot, deadline, parts);
@@ -88,11 +87,10 @@ final class MultiSlotDecider {
     }
 
     /** Refunds without waiting: the denial is final. Limits that count denied requests keep their permits. */
-    private void refund(List<Decision> parts) {
-        for (Decision part : parts) {
+    private void refund(List<StoreDecision> parts) {
+        for (StoreDecision part : parts) {
             if (part.isCharged()) {
-                List<Claim> taken = part.limits().stream()
-                        .map(Usage::claim)
+                List<Claim> taken = part.claims().stream()
                         .filter(claim -> !claim.limit().isCountingDenied())
                         .toList();
                 refund.apply(part, taken).subscribe(done -> {}, error -> {});
@@ -100,15 +98,15 @@ final class MultiSlotDecider {
         }
     }
 
-    private Mono<Decision> denied(List<Claim> claims, List<Decision> parts, List<List<Claim>> remaining) {
+    private Mono<StoreDecision> denied(List<Claim> claims, List<StoreDecision> parts, List<List<Claim>> remaining) {
         return Flux.fromIterable(remaining)
                 .flatMap(slot -> peek.apply(slot)
-                        .timeout(longestPeek, Mono.<Decision>empty().publishOn(deliverOn), Schedulers.parallel())
+                        .timeout(longestPeek, Mono.<StoreDecision>empty().publishOn(deliverOn), Schedulers.parallel())
                         .onErrorResume(error -> Mono.empty()))
                 .collectList()
                 .map(others -> {
                     parts.addAll(others);
-                    return Decision.ofParts(claims, parts);
+                    return StoreDecision.ofParts(claims, parts);
                 });
     }
 }

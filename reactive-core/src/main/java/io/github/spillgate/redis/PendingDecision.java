@@ -1,8 +1,8 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import java.util.function.Consumer;
@@ -37,7 +37,7 @@ final class PendingDecision implements Subscription {
     private final boolean takes;
     private final long deadline;
     private final Consumer<PendingDecision> onRequest;
-    private final CoreSubscriber<? super Decision> subscriber;
+    private final CoreSubscriber<? super StoreDecision> subscriber;
     private volatile int stage;
 
     /** The number of retries; written by the thread that has the reply. */
@@ -52,7 +52,7 @@ final class PendingDecision implements Subscription {
             boolean takes,
             long deadline,
             Consumer<PendingDecision> onRequest,
-            CoreSubscriber<? super Decision> subscriber) {
+            CoreSubscriber<? super StoreDecision> subscriber) {
         this.claims = claims;
         this.slot = slot;
         this.takes = takes;
@@ -66,11 +66,11 @@ final class PendingDecision implements Subscription {
      *
      * @param onRequest gets the decision when the subscriber requests it, and for each retry
      */
-    static Mono<Decision> of(
+    static Mono<StoreDecision> of(
             List<Claim> claims, int slot, boolean takes, long deadline, Consumer<PendingDecision> onRequest) {
         return new Mono<>() {
             @Override
-            public void subscribe(CoreSubscriber<? super Decision> subscriber) {
+            public void subscribe(CoreSubscriber<? super StoreDecision> subscriber) {
                 subscriber.onSubscribe(new PendingDecision(claims, slot, takes, deadline, onRequest, subscriber));
             }
         };
@@ -138,7 +138,7 @@ final class PendingDecision implements Subscription {
     }
 
     /** Emits the decision. Throws nothing, even if the subscriber does: other decisions of the batch follow. */
-    void answer(Decision decision) {
+    void answer(StoreDecision decision) {
         if (markDone()) {
             try {
                 subscriber.onNext(decision);

@@ -1,14 +1,14 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.Reconciliation;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -171,7 +171,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      * Until the refund, other requests may be denied. {@link Charge#group} puts keys into one slot.
      */
     @Override
-    public Mono<Decision> take(List<Claim> claims) {
+    public Mono<StoreDecision> take(List<Claim> claims) {
         return take(claims, PendingDecision.NO_DEADLINE);
     }
 
@@ -182,16 +182,16 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      * deadline, from the times in recent replies.
      */
     @Override
-    public Mono<Decision> take(List<Claim> claims, long deadline) {
+    public Mono<StoreDecision> take(List<Claim> claims, long deadline) {
         return decide(claims, true, deadline);
     }
 
     @Override
-    public Mono<Decision> peek(List<Claim> claims) {
+    public Mono<StoreDecision> peek(List<Claim> claims) {
         return decide(claims, false, PendingDecision.NO_DEADLINE);
     }
 
-    private Mono<Decision> decide(List<Claim> claims, boolean takes, long deadline) {
+    private Mono<StoreDecision> decide(List<Claim> claims, boolean takes, long deadline) {
         if (claims.isEmpty()) {
             return Mono.error(new LimitStoreException("no claim was given: expected at least one", null));
         }
@@ -226,15 +226,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     @Override
-    public Mono<Void> refund(Decision decision) {
-        return router.concurrently(
-                        decision.parts(),
-                        part -> refund(
-                                part, part.limits().stream().map(Usage::claim).toList()))
+    public Mono<Void> refund(StoreDecision decision) {
+        return router.concurrently(decision.parts(), part -> refund(part, part.claims()))
                 .then();
     }
 
-    private Mono<Void> refund(Decision part, List<Claim> claims) {
+    private Mono<Void> refund(StoreDecision part, List<Claim> claims) {
         return inEachSlot(
                 claims,
                 (slot, all) -> router.togetherOrEach(
@@ -306,7 +303,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      * <p>A reconciliation cannot be charged if the key of its count holds a value that this library has not written.
      */
     @Override
-    public Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
+    public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
         if (reconciliations.isEmpty()) {
             return reconcile(0, reconciliations);
         }
@@ -314,14 +311,14 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                 .collectList()
                 .map(parts -> parts.size() == 1
                         ? parts.get(0)
-                        : Decision.ofParts(
+                        : StoreDecision.ofParts(
                                 reconciliations.stream()
                                         .map(Reconciliation::claim)
                                         .toList(),
                                 parts));
     }
 
-    private Mono<Decision> reconcile(int slot, List<Reconciliation> reconciliations) {
+    private Mono<StoreDecision> reconcile(int slot, List<Reconciliation> reconciliations) {
         byte[][] names = keys.countsAndReconciliationMarks(reconciliations);
         return router.send(
                         slot,
@@ -332,14 +329,14 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                 .map(reply -> reconciled(reconciliations, new ScriptReply((byte[]) reply)));
     }
 
-    private static Decision reconciled(List<Reconciliation> reconciliations, ScriptReply reply) {
-        List<Usage> usages = new ArrayList<>(reconciliations.size());
+    private static StoreDecision reconciled(List<Reconciliation> reconciliations, ScriptReply reply) {
+        List<StoreUsage> usages = new ArrayList<>(reconciliations.size());
         for (int i = 0; i < reconciliations.size(); i++) {
             if (reply.status(i) != ScriptReply.Status.FOREIGN) {
                 usages.add(reply.usage(i, reconciliations.get(i).claim()));
             }
         }
-        return Decision.ofPeek(Source.REDIS, reply.millis(), usages);
+        return StoreDecision.ofPeek(Source.REDIS, reply.millis(), usages);
     }
 
     /** Connects and loads the scripts; in Redis Cluster on every node. It is an error if no node can be reached. */

@@ -1,9 +1,9 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.Algorithm;
-import io.github.spillgate.Claim;
-import io.github.spillgate.CounterState;
-import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.CounterState;
+import io.github.spillgate.spi.StoreUsage;
 import java.nio.charset.StandardCharsets;
 
 /**
@@ -54,7 +54,7 @@ final class ScriptReply {
     }
 
     /** Returns the usage of a count after all that was granted. */
-    Usage usage(int usage, Claim claim) {
+    StoreUsage usage(int usage, Claim claim) {
         return usage(usage, claim, true, 0);
     }
 
@@ -64,7 +64,7 @@ final class ScriptReply {
      * @param isGranted whether that request is granted
      * @param grantedLater how many requests of the group are granted after it
      */
-    Usage usage(int usage, Claim claim, boolean isGranted, long grantedLater) {
+    StoreUsage usage(int usage, Claim claim, boolean isGranted, long grantedLater) {
         int start = start(usage);
         long now = millis();
         long takenLater = grantedLater * claim.permits();
@@ -73,8 +73,8 @@ final class ScriptReply {
         long second = number(start + SECOND, 7);
         long third = number(start + THIRD, 7);
         return claim.limit().algorithm() == Algorithm.LOG
-                ? Usage.of(claim, first - takenLater, isViolated, isGranted ? now : second, third)
-                : Usage.ofCounter(
+                ? StoreUsage.of(claim, first - takenLater, isViolated, isGranted ? now : second, third)
+                : StoreUsage.ofCounter(
                         claim, new CounterState(third, first, second - takenLater), isViolated, !isGranted, now);
     }
 

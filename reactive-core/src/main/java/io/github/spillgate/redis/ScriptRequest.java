@@ -1,11 +1,11 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.Algorithm;
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.Reconciliation;
-import io.github.spillgate.Reconciliation.Hits;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.StoreDecision;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -75,7 +75,7 @@ final class ScriptRequest {
     }
 
     /** Returns a request to refund the permits that these claims took with a decision. */
-    static byte[] refund(Decision decision, List<Claim> claims) {
+    static byte[] refund(StoreDecision decision, List<Claim> claims) {
         return refund(1, decision.at().toEpochMilli(), decision.stamp(), claims);
     }
 

@@ -1,6 +1,6 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.Claim;
+import io.github.spillgate.spi.Claim;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;

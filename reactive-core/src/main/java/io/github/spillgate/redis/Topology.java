@@ -1,6 +1,6 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.Claim;
+import io.github.spillgate.spi.Claim;
 import io.lettuce.core.RedisClient;
 import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;

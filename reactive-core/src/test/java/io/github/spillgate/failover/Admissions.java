@@ -4,11 +4,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.fail;
 
 import io.github.spillgate.Algorithm;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.testkit.DecidedClaims;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -76,8 +76,7 @@ final class Admissions {
             return;
         }
         long at = decision.at().toEpochMilli();
-        for (Usage usage : decision.limits()) {
-            Claim claim = usage.claim();
+        for (Claim claim : DecidedClaims.of(decision)) {
             pages.computeIfAbsent(claim.identity(), identity -> new Page(claim))
                     .add(new Grant(decision.source(), claim.permits(), at, asked, told));
         }

@@ -2,11 +2,11 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;

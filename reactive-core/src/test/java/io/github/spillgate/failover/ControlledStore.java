@@ -2,18 +2,18 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Reconciliation;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.time.InstantSource;
@@ -41,7 +41,7 @@ final class ControlledStore implements LimitStore {
     private boolean reconciles = true;
     private int questions;
     private int refusals;
-    private UnaryOperator<Mono<Decision>> reconcilesHow = UnaryOperator.identity();
+    private UnaryOperator<Mono<StoreDecision>> reconcilesHow = UnaryOperator.identity();
 
     ControlledStore(InstantSource clock) {
         this.counts = LocalStore.bounded(10_000, clock);
@@ -99,7 +99,7 @@ final class ControlledStore implements LimitStore {
     }
 
     /** Changes the replies to reconciliations, whatever the other operations answer. */
-    void reconciles(UnaryOperator<Mono<Decision>> how) {
+    void reconciles(UnaryOperator<Mono<StoreDecision>> how) {
         reconcilesHow = how;
     }
 
@@ -145,26 +145,26 @@ final class ControlledStore implements LimitStore {
     }
 
     @Override
-    public Mono<Decision> take(List<Claim> claims) {
+    public Mono<StoreDecision> take(List<Claim> claims) {
         return ask(() -> counts.take(claims).map(decision -> remade(decision, true)));
     }
 
     @Override
-    public Mono<Decision> peek(List<Claim> claims) {
+    public Mono<StoreDecision> peek(List<Claim> claims) {
         return ask(() -> counts.peek(claims).map(decision -> remade(decision, false)));
     }
 
-    private static Decision remade(Decision decision, boolean taken) {
+    private static StoreDecision remade(StoreDecision decision, boolean taken) {
         long at = decision.at().toEpochMilli();
         return taken
-                ? Decision.ofTake(Source.OTHER, at, decision.stamp(), decision.limits())
-                : Decision.ofPeek(Source.OTHER, at, decision.limits());
+                ? StoreDecision.ofTake(Source.OTHER, at, decision.stamp(), decision.usages())
+                : StoreDecision.ofPeek(Source.OTHER, at, decision.usages());
     }
 
     @Override
-    public Mono<Void> refund(Decision decision) {
+    public Mono<Void> refund(StoreDecision decision) {
         return ask(() -> counts.refund(
-                Decision.ofTake(Source.LOCAL, decision.at().toEpochMilli(), decision.stamp(), decision.limits())));
+                StoreDecision.ofTake(Source.LOCAL, decision.at().toEpochMilli(), decision.stamp(), decision.usages())));
     }
 
     @Override
@@ -178,21 +178,21 @@ final class ControlledStore implements LimitStore {
     }
 
     @Override
-    public Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
+    public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
         return ask(() -> {
             batches.add(reconciliations);
             if (!reconciles) {
-                return Mono.<Decision>empty();
+                return Mono.<StoreDecision>empty();
             }
             if (refusals > 0) {
                 refusals--;
-                return Mono.<Decision>error(new LimitStoreException("told to refuse", null));
+                return Mono.<StoreDecision>error(new LimitStoreException("told to refuse", null));
             }
             return reconcilesHow.apply(Mono.defer(() -> charge(reconciliations)));
         });
     }
 
-    private Mono<Decision> charge(List<Reconciliation> reconciliations) {
+    private Mono<StoreDecision> charge(List<Reconciliation> reconciliations) {
         for (Reconciliation one : reconciliations) {
             if (reconciled.add(one.id())) {
                 charge(one);

@@ -5,16 +5,18 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
@@ -564,11 +566,11 @@ class DenialCacheTest {
     @ValueSource(ints = {1, 3})
     void aDenialThatGoesWhileItIsReadAllowsNobody(int number) {
         List<Claim> asked = claims(number);
-        Decision denial = Decision.ofTake(
+        StoreDecision denial = StoreDecision.ofTake(
                 Source.OTHER,
                 1_000,
                 asked.stream()
-                        .map(claim -> Usage.of(claim, 1, true, 61_000, 61_000))
+                        .map(claim -> StoreUsage.of(claim, 1, true, 61_000, 61_000))
                         .toList());
         for (int look = 0; look < 5 * number; look++) {
             DenialCache denials = new DenialCache(Duration.ofMinutes(1));
@@ -601,7 +603,7 @@ class DenialCacheTest {
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(new Unprotected(LocalStore.bounded(100)) {
                     @Override
-                    public Mono<Decision> take(List<Claim> asked) {
+                    public Mono<StoreDecision> take(List<Claim> asked) {
                         claims.addAll(asked);
                         return super.take(asked);
                     }
@@ -709,7 +711,7 @@ class DenialCacheTest {
         }
 
         @Override
-        public Mono<Decision> take(List<Claim> claims) {
+        public Mono<StoreDecision> take(List<Claim> claims) {
             return super.take(claims).doOnSubscribe(asked -> number.incrementAndGet());
         }
 
@@ -760,16 +762,16 @@ class DenialCacheTest {
         }
 
         @Override
-        public Mono<Decision> take(List<Claim> claims) {
+        public Mono<StoreDecision> take(List<Claim> claims) {
             return Mono.fromSupplier(() -> {
                 asked++;
                 long now = clock.millis();
                 long later = now + TimeUnit.HOURS.toMillis(1);
-                return Decision.ofTake(
+                return StoreDecision.ofTake(
                         Source.OTHER,
                         now,
                         claims.stream()
-                                .map(claim -> Usage.of(claim, claim.limit().permits(), true, later, later))
+                                .map(claim -> StoreUsage.of(claim, claim.limit().permits(), true, later, later))
                                 .toList());
             });
         }

@@ -7,10 +7,11 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.Stream;
@@ -43,7 +44,7 @@ class FallbackTest {
         assertThat(after.isAllowed()).isEqualTo(before.isAllowed());
         assertThat(after.limits()).isEmpty();
         assertThat(after.source()).isEqualTo(Source.FALLBACK);
-        assertThat(fallback.refund(after).blockOptional(LONG)).isEmpty();
+        assertThat(fallback.refund((StoreDecision) after).blockOptional(LONG)).isEmpty();
     }
 
     @Test
@@ -64,7 +65,7 @@ class FallbackTest {
                 limiter.tryAcquire("a"),
                 limiter.peek("a"),
                 limiter.refund("a", 1),
-                nothing.refund(decision),
+                nothing.refund((StoreDecision) decision),
                 limiter.reset("a"))) {
             assertThatExceptionOfType(LimitStoreUnavailableException.class)
                     .isThrownBy(() -> question.block(LONG))

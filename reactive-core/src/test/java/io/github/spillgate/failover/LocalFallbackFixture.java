@@ -3,15 +3,16 @@ package io.github.spillgate.failover;
 import static java.util.Objects.requireNonNull;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
 import java.util.ArrayList;
@@ -30,13 +31,13 @@ abstract class LocalFallbackFixture {
     final List<List<Claim>> seen = new ArrayList<>();
     final LimitStore watched = new Unprotected(store) {
         @Override
-        public Mono<Decision> take(List<Claim> claims) {
+        public Mono<StoreDecision> take(List<Claim> claims) {
             seen.add(claims);
             return super.take(claims);
         }
 
         @Override
-        public Mono<Decision> peek(List<Claim> claims) {
+        public Mono<StoreDecision> peek(List<Claim> claims) {
             seen.add(claims);
             return super.peek(claims);
         }
@@ -54,10 +55,11 @@ abstract class LocalFallbackFixture {
     }
 
     /** The other store has taken so much, of what was whole. */
-    Decision taken(RateLimiter limiter, String key, long permits) {
+    StoreDecision taken(RateLimiter limiter, String key, long permits) {
         Claim claim = claim(limiter, key).asking(permits);
         long at = clock.millis();
-        Decision taken = Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, permits, false, at, at + WINDOW)));
+        StoreDecision taken =
+                StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, permits, false, at, at + WINDOW)));
         store.confirm(taken);
         return taken;
     }
@@ -69,11 +71,12 @@ abstract class LocalFallbackFixture {
 
     Fit remember(Claim claim, long used, long millis) {
         long at = clock.millis();
-        return store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, used, false, at, at + millis))));
+        return store.confirm(
+                StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, used, false, at, at + millis))));
     }
 
-    static Decision denied(Claim claim, long at, long until) {
-        return Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 10, true, until, until)));
+    static StoreDecision denied(Claim claim, long at, long until) {
+        return StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 10, true, until, until)));
     }
 
     static long fitsAfter(RateLimiter limiter, String key, long cost) {
@@ -84,7 +87,7 @@ abstract class LocalFallbackFixture {
     }
 
     static long wholeAfter(RateLimiter limiter, String key) {
-        Decision decision = now(limiter.peek(key));
+        StoreDecision decision = now(limiter.peek(key));
         return decision.limits().get(0).wholeAt().toEpochMilli() - decision.at().toEpochMilli();
     }
 
@@ -93,7 +96,7 @@ abstract class LocalFallbackFixture {
         return seen.get(seen.size() - 1).get(0);
     }
 
-    static Decision now(Mono<Decision> decision) {
-        return requireNonNull(decision.block());
+    static StoreDecision now(Mono<? extends Decision> decision) {
+        return (StoreDecision) requireNonNull(decision.block());
     }
 }

@@ -3,12 +3,12 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Reconciliation;
 import io.github.spillgate.local.CountTables;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import java.lang.ref.WeakReference;
 import java.time.Duration;
@@ -120,10 +120,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void aRefundIsMadeHereOrInThePrimaryStoreButNotInBoth() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
-        Decision first = now(limiter.tryAcquire("a", 2));
+        StoreDecision first = now(limiter.tryAcquire("a", 2));
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         clock.advanceMillis(1);
-        Decision second = now(limiter.tryAcquire("a", 3));
+        StoreDecision second = now(limiter.tryAcquire("a", 3));
         assertThat(store.refundGrants(second)).isEmpty();
         assertThat(store.reconciled(reconciliation, true)).isZero();
         assertThat(store.refundGrants(first)).extracting(Claim::permits).containsExactly(2L);
@@ -132,8 +132,8 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void aRefundOfGrantsInFlightWaitsForTheResult() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
-        Decision decision = now(limiter.tryAcquire("a", 2));
-        Decision other = now(limiter.tryAcquire("a", 5));
+        StoreDecision decision = now(limiter.tryAcquire("a", 2));
+        StoreDecision other = now(limiter.tryAcquire("a", 5));
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         assertThat(store.refundGrants(decision)).isEmpty();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
@@ -145,7 +145,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void aResetForgetsRefundsOfGrantsInFlight() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
-        Decision decision = now(limiter.tryAcquire("a", 2));
+        StoreDecision decision = now(limiter.tryAcquire("a", 2));
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         store.refundGrants(decision);
         limiter.reset("a").block();
@@ -397,14 +397,14 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perHour(10));
         limiter.tryAcquire("a").block();
         limiter.reset("a").block();
-        Decision before = taken(limiter, "a", 2);
+        StoreDecision before = taken(limiter, "a", 2);
         clock.advanceMillis(1);
         taken(limiter, "a", 3);
         store.refund(before).block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(7);
 
         clock.advanceMillis(61_000);
-        Decision after = taken(limiter, "a", 4);
+        StoreDecision after = taken(limiter, "a", 4);
         store.refund(after).block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
@@ -414,7 +414,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void aResetOfWhatNothingIsKnownOfYetHoldsToo() {
         RateLimiter limiter = limiter(Limit.perHour(10));
         limiter.reset("a").block();
-        Decision before = taken(limiter, "a", 2);
+        StoreDecision before = taken(limiter, "a", 2);
         clock.advanceMillis(1);
         taken(limiter, "a", 3);
         store.refund(before).block();
@@ -438,7 +438,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void whatAResetHasForgottenIsNotOwedBackElsewhere() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
-        Decision before = now(limiter.tryAcquire("a", 2));
+        StoreDecision before = now(limiter.tryAcquire("a", 2));
         limiter.reset("a").block();
         now(limiter.tryAcquire("a", 3));
         assertThat(store.handOver(10, claim -> false)).hasSize(1);
@@ -460,7 +460,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void grantsThatWereNotChargedAreNotRefundedInThePrimaryStore() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
-        Decision decision = now(limiter.tryAcquire("a", 2));
+        StoreDecision decision = now(limiter.tryAcquire("a", 2));
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         assertThat(store.refundGrants(decision)).isEmpty();
         assertThat(store.reconciled(reconciliation, false)).isZero();
@@ -471,7 +471,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void whatIsTakenBackOfAReconciledDecisionIsToBeGivenBackElsewhereOnlyAsLongAsItCounts() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
-        Decision decision = now(limiter.tryAcquire("a", 2));
+        StoreDecision decision = now(limiter.tryAcquire("a", 2));
         store.reconciled(store.handOver(10, claim -> false).get(0), true);
         List<Claim> rest = store.refundGrants(decision);
         assertThat(rest).hasSize(1);
@@ -483,10 +483,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void whatWasReconciledFirstIsToBeGivenBackElsewhereAlsoAfterTheNextReconciliation() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
-        Decision first = now(limiter.tryAcquire("a", 2));
+        StoreDecision first = now(limiter.tryAcquire("a", 2));
         store.reconciled(store.handOver(10, claim -> false).get(0), true);
         clock.advanceMillis(1_000);
-        Decision second = now(limiter.tryAcquire("a", 3));
+        StoreDecision second = now(limiter.tryAcquire("a", 3));
         store.reconciled(store.handOver(10, claim -> false).get(0), true);
         assertThat(store.refundGrants(first)).extracting(Claim::permits).containsExactly(2L);
         assertThat(store.refundGrants(second)).extracting(Claim::permits).containsExactly(3L);
@@ -510,7 +510,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(
                 Limit.of(6, Duration.ofMillis(200)),
                 Limit.of(9, Duration.ofMillis(300)).counter());
-        List<Decision> decisions = new ArrayList<>();
+        List<StoreDecision> decisions = new ArrayList<>();
         List<Reconciliation> open = new ArrayList<>();
         for (int step = 0; step < 20_000; step++) {
             String key = "key-" + random.nextInt(8);
@@ -529,7 +529,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                 case 4 -> limiter.refund(key, 1 + random.nextInt(3)).block();
                 case 5 -> clock.advanceMillis(random.nextInt(80));
                 default -> {
-                    Decision decision = now(limiter.tryAcquire(key, 1 + random.nextInt(3)));
+                    StoreDecision decision = now(limiter.tryAcquire(key, 1 + random.nextInt(3)));
                     if (decision.isCharged()) {
                         decisions.add(decision);
                     }

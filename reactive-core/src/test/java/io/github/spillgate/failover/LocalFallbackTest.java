@@ -4,15 +4,15 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Reconciliation;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTables;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.util.List;
 import java.util.Random;
@@ -42,7 +42,8 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long there = clock.millis() - Duration.ofDays(3).toMillis();
-        store.confirm(Decision.ofTake(Source.OTHER, there, List.of(Usage.of(claim, 10, false, there, there + 5_000))));
+        store.confirm(StoreDecision.ofTake(
+                Source.OTHER, there, List.of(StoreUsage.of(claim, 10, false, there, there + 5_000))));
         clock.advanceMillis(4_999);
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
         clock.advanceMillis(1);
@@ -54,13 +55,15 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + WINDOW))));
-        store.confirm(Decision.ofTake(Source.OTHER, at - 2, List.of(Usage.of(claim, 4, false, at, at + WINDOW))));
-        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 8, false, at, at + WINDOW))));
+        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 9, false, at, at + WINDOW))));
+        store.confirm(
+                StoreDecision.ofTake(Source.OTHER, at - 2, List.of(StoreUsage.of(claim, 4, false, at, at + WINDOW))));
+        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 8, false, at, at + WINDOW))));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
         // But one whose clock has stepped back is believed.
         long back = at - Duration.ofHours(1).toMillis();
-        store.confirm(Decision.ofTake(Source.OTHER, back, List.of(Usage.of(claim, 2, false, back, back + WINDOW))));
+        store.confirm(
+                StoreDecision.ofTake(Source.OTHER, back, List.of(StoreUsage.of(claim, 2, false, back, back + WINDOW))));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(8);
     }
 
@@ -87,12 +90,15 @@ class LocalFallbackTest extends LocalFallbackFixture {
         Claim a = claim(limiter, "a").asking(1);
         Claim b = claim(limiter, "b").asking(1);
         long at = clock.millis();
-        Decision first = Decision.ofTake(Source.OTHER, at, List.of(Usage.of(a, 3, false, at, at + WINDOW)));
-        Decision newer = Decision.ofTake(Source.OTHER, at + 4, List.of(Usage.of(a, 8, false, at, at + WINDOW)));
+        StoreDecision first =
+                StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(a, 3, false, at, at + WINDOW)));
+        StoreDecision newer =
+                StoreDecision.ofTake(Source.OTHER, at + 4, List.of(StoreUsage.of(a, 8, false, at, at + WINDOW)));
         for (boolean violated : new boolean[] {false, true}) {
-            Decision last = Decision.ofTake(Source.OTHER, at + 9, List.of(Usage.of(b, 10, violated, at, at + WINDOW)));
+            StoreDecision last = StoreDecision.ofTake(
+                    Source.OTHER, at + 9, List.of(StoreUsage.of(b, 10, violated, at, at + WINDOW)));
             store.confirm(newer);
-            store.confirm(Decision.ofParts(List.of(a, b), List.of(first, last)));
+            store.confirm(StoreDecision.ofParts(List.of(a, b), List.of(first, last)));
             assertThat(now(limiter.peek("a")).remaining()).isEqualTo(2);
             assertThat(now(limiter.peek("b")).remaining()).isZero();
         }
@@ -113,7 +119,8 @@ class LocalFallbackTest extends LocalFallbackFixture {
             clock.advanceMillis(100);
             later += 100;
             long at = clock.millis() - 30_000;
-            fit = store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 1, false, at, at + 1_000))));
+            fit = store.confirm(
+                    StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 1, false, at, at + 1_000))));
         }
         assertThat(later).isLessThanOrEqualTo(2_000);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(9);
@@ -122,7 +129,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     @Test
     void whatIsGivenBackIsForgottenWhereItIsCertainlyAmongWhatIsKnown() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
-        Decision taken = taken(limiter, "a", 3);
+        StoreDecision taken = taken(limiter, "a", 3);
         clock.advanceMillis(WINDOW - 1);
         remember(limiter, "a", 8, WINDOW);
         store.refund(taken).block();
@@ -132,7 +139,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     @Test
     void whatIsGivenBackAfterItHasLeftIsNotForgottenOnceMore() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
-        Decision taken = taken(limiter, "a", 3);
+        StoreDecision taken = taken(limiter, "a", 3);
         clock.advanceMillis(WINDOW);
         remember(limiter, "a", 8, WINDOW);
         store.refund(taken).block();
@@ -143,11 +150,11 @@ class LocalFallbackTest extends LocalFallbackFixture {
     @Test
     void whatIsGivenBackOfACounterIsForgottenOnlyIfNothingNewerIsKnown() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
-        Decision taken = taken(limiter, "a", 3);
+        StoreDecision taken = taken(limiter, "a", 3);
         store.refund(taken).block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
         clock.advanceMillis(1);
-        Decision faded = taken(limiter, "a", 3);
+        StoreDecision faded = taken(limiter, "a", 3);
         clock.advanceMillis(1);
         remember(limiter, "a", 4, WINDOW);
         store.refund(faded).block();
@@ -231,11 +238,12 @@ class LocalFallbackTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        List<Usage> used = List.of(Usage.of(claim, 10, false, at, at + WINDOW));
-        List<Usage> violated = List.of(Usage.of(claim, 10, true, at, at + WINDOW));
-        assertThat(store.confirm(Decision.ofPeek(Source.OTHER, at, used))).isEqualTo(Fit.YES);
-        assertThat(store.confirm(Decision.ofTake(Source.OTHER, at, violated))).isEqualTo(Fit.YES);
-        assertThat(store.confirm(Decision.ofTake(Source.OTHER, at, used))).isEqualTo(Fit.NO);
+        List<StoreUsage> used = List.of(StoreUsage.of(claim, 10, false, at, at + WINDOW));
+        List<StoreUsage> violated = List.of(StoreUsage.of(claim, 10, true, at, at + WINDOW));
+        assertThat(store.confirm(StoreDecision.ofPeek(Source.OTHER, at, used))).isEqualTo(Fit.YES);
+        assertThat(store.confirm(StoreDecision.ofTake(Source.OTHER, at, violated)))
+                .isEqualTo(Fit.YES);
+        assertThat(store.confirm(StoreDecision.ofTake(Source.OTHER, at, used))).isEqualTo(Fit.NO);
     }
 
     @Test
@@ -253,8 +261,8 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 1_000))));
-        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + WINDOW))));
+        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 9, false, at, at + 1_000))));
+        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 4, false, at, at + WINDOW))));
         clock.advanceMillis(-30_000);
         assertThat(wholeAfter(limiter, "a")).isEqualTo(WINDOW + 1);
         clock.advanceMillis(WINDOW + 1);
@@ -294,7 +302,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
                 clock.advanceMillis(random.nextInt(60));
             }
             int cost = 1 + random.nextInt(most);
-            Decision denied = now(limiter.peek(Charge.of(key).permits(cost)));
+            StoreDecision denied = now(limiter.peek(Charge.of(key).permits(cost)));
             if (denied.isAllowed()) {
                 continue;
             }
@@ -316,11 +324,11 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 7, false, at, at + 5_000))));
-        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 5_000))));
+        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 7, false, at, at + 5_000))));
+        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 9, false, at, at + 5_000))));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
         clock.advanceMillis(5_000);
-        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 5_000))));
+        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 4, false, at, at + 5_000))));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
     }
 
@@ -329,8 +337,8 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 5_000))));
-        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 8_000))));
+        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 9, false, at, at + 5_000))));
+        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 4, false, at, at + 8_000))));
         assertThat(fitsAfter(limiter, "a", 2)).isEqualTo(5_000);
         assertThat(fitsAfter(limiter, "a", 7)).isEqualTo(8_000);
         assertThat(wholeAfter(limiter, "a")).isEqualTo(8_000);
@@ -350,10 +358,10 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 9, false, at, at + 1_000))));
-        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 7, false, at, at + 2_000))));
+        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 9, false, at, at + 1_000))));
+        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 7, false, at, at + 2_000))));
         clock.advanceMillis(1_500);
-        store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 5, false, at, at + 2_500))));
+        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 5, false, at, at + 2_500))));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
         clock.advanceMillis(500);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
@@ -367,8 +375,10 @@ class LocalFallbackTest extends LocalFallbackFixture {
         for (String key : List.of("part", "all", "anew")) {
             Claim claim = claim(limiter, key);
             long at = clock.millis();
-            store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 7, false, at, at + 5_000))));
-            store.confirm(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(claim, 4, false, at, at + 8_000))));
+            store.confirm(
+                    StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 7, false, at, at + 5_000))));
+            store.confirm(
+                    StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 4, false, at, at + 8_000))));
         }
         limiter.refund("part", 5).block();
         limiter.refund("all", 7).block();
@@ -405,7 +415,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
         remember(limiter, "a", 7, WINDOW);
         Claim three = claim(limiter, "a").asking(3);
         long at = clock.millis();
-        store.refund(Decision.ofTake(Source.OTHER, at, List.of(Usage.of(three, 7, false, at, at + WINDOW))))
+        store.refund(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(three, 7, false, at, at + WINDOW))))
                 .block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
     }
@@ -479,7 +489,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     void whoAsksForMoreThanTheShareMayComeBackInASecond() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         store.share(0.5);
-        Decision denied = now(limiter.tryAcquire("a", 6));
+        StoreDecision denied = now(limiter.tryAcquire("a", 6));
         assertThat(denied.isAllowed()).isFalse();
         assertThat(denied.retryAfter()).hasValue(Duration.ofSeconds(1));
         assertThat(now(limiter.tryAcquire("a", 5)).isAllowed()).isTrue();

@@ -3,15 +3,16 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Reconciliation;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
@@ -55,13 +56,13 @@ class ReconcilersTest {
                     new CircuitGates(store, local, 1_000, 100_000_000, UnaryOperator.identity()),
                     new UnansweredCalls(),
                     refunded -> {});
-            List<Decision> granted = new ArrayList<>();
+            List<StoreDecision> granted = new ArrayList<>();
             RateLimiter limiter = RateLimiter.builder("api")
                     .store(new Unprotected(local))
                     .limit(Limit.perHour(10))
                     .build();
             for (int key = 0; key < KEYS; key++) {
-                granted.add(limiter.tryAcquire("key-" + key).block(LONG));
+                granted.add((StoreDecision) limiter.tryAcquire("key-" + key).block(LONG));
             }
             assertThat(local.state().toReconcile()).isEqualTo(KEYS);
             CountDownLatch halfway = new CountDownLatch(KEYS / 2);
@@ -216,12 +217,12 @@ class ReconcilersTest {
         }
 
         @Override
-        public Mono<Decision> take(List<Claim> claims) {
+        public Mono<StoreDecision> take(List<Claim> claims) {
             return gone();
         }
 
         @Override
-        public Mono<Decision> peek(List<Claim> claims) {
+        public Mono<StoreDecision> peek(List<Claim> claims) {
             return gone();
         }
 
@@ -231,7 +232,7 @@ class ReconcilersTest {
         }
 
         @Override
-        public Mono<Void> refund(Decision decision) {
+        public Mono<Void> refund(StoreDecision decision) {
             return gone();
         }
 
@@ -241,7 +242,7 @@ class ReconcilersTest {
         }
 
         @Override
-        public Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
+        public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
             return gone();
         }
 

@@ -3,11 +3,11 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.AbstractList;
@@ -124,6 +124,6 @@ class ResetLogTest {
 
     private List<Claim> claims(String... keys) {
         List<Charge> charges = Stream.of(keys).map(Charge::of).toList();
-        return limiter.peek(charges).block().limits().stream().map(Usage::claim).toList();
+        return DecidedClaims.of(limiter.peek(charges).block());
     }
 }

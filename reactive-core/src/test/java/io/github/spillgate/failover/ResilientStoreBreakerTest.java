@@ -2,14 +2,14 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.ForeignValueException;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.ArrayList;

@@ -1,11 +1,11 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.Reconciliation;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.LimitStoreContract;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
@@ -112,17 +112,17 @@ class ResilientStoreContractTest {
     private static final class Hanging implements LimitStore {
 
         @Override
-        public Mono<Decision> take(List<Claim> claims) {
+        public Mono<StoreDecision> take(List<Claim> claims) {
             return Mono.never();
         }
 
         @Override
-        public Mono<Decision> peek(List<Claim> claims) {
+        public Mono<StoreDecision> peek(List<Claim> claims) {
             return Mono.never();
         }
 
         @Override
-        public Mono<Void> refund(Decision decision) {
+        public Mono<Void> refund(StoreDecision decision) {
             return Mono.never();
         }
 
@@ -138,7 +138,7 @@ class ResilientStoreContractTest {
         }
 
         @Override
-        public Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
+        public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
             return Mono.never();
         }
     }

@@ -3,12 +3,13 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitLookup;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -109,7 +110,7 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
         RateLimiter other = RateLimiter.builder("other")
                 .store(new WithoutDeadline(remote) {
                     @Override
-                    public Mono<Decision> take(List<Claim> claims) {
+                    public Mono<StoreDecision> take(List<Claim> claims) {
                         throw new IllegalStateException("thrown before there is anything to subscribe to");
                     }
                 })

@@ -4,14 +4,15 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -91,7 +92,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     void aFallbackOfTheUsersOwnThatThrowsHasFailed() {
         RateLimiter limiter = limiterWith(new Unprotected(local) {
             @Override
-            public Mono<Decision> take(List<Claim> claims) {
+            public Mono<StoreDecision> take(List<Claim> claims) {
                 throw new IllegalStateException("thrown by the fallback");
             }
         });
@@ -313,7 +314,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
         List<Optional<String>> seen = new ArrayList<>();
         LimitStore watching = new Unprotected(local) {
             @Override
-            public Mono<Decision> take(List<Claim> claims) {
+            public Mono<StoreDecision> take(List<Claim> claims) {
                 return Mono.deferContextual(context -> {
                     seen.add(context.getOrEmpty("who"));
                     return super.take(claims);

@@ -5,10 +5,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
@@ -119,7 +119,7 @@ abstract class ResilientStoreFixture {
         return decisions().stream().map(Decision::source).toList();
     }
 
-    static Decision now(Mono<Decision> decision) {
+    static Decision now(Mono<? extends Decision> decision) {
         Sinks.One<Decision> answer = Sinks.one();
         decision.subscribe(answer::tryEmitValue, answer::tryEmitError, answer::tryEmitEmpty);
         return requireNonNull(answer.asMono().block(Duration.ZERO));

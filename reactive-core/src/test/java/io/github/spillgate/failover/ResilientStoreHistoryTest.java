@@ -5,16 +5,17 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.resilience4j.core.IntervalFunction;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Reconciliation;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
@@ -369,12 +370,12 @@ class ResilientStoreHistoryTest {
         }
 
         @Override
-        public Mono<Decision> take(List<Claim> claims) {
+        public Mono<StoreDecision> take(List<Claim> claims) {
             return take(claims, Long.MAX_VALUE);
         }
 
         @Override
-        public Mono<Decision> take(List<Claim> claims, long deadline) {
+        public Mono<StoreDecision> take(List<Claim> claims, long deadline) {
             return Mono.deferContextual(context -> {
                 Request request = context.getOrDefault(Request.class, null);
                 return ask(() -> Deadlines.now() > deadline
@@ -388,12 +389,12 @@ class ResilientStoreHistoryTest {
         }
 
         @Override
-        public Mono<Decision> peek(List<Claim> claims) {
+        public Mono<StoreDecision> peek(List<Claim> claims) {
             return ask(() -> history.remote.peek(claims));
         }
 
         @Override
-        public Mono<Void> refund(Decision decision) {
+        public Mono<Void> refund(StoreDecision decision) {
             return ask(() -> history.remote.refund(decision));
         }
 
@@ -408,7 +409,7 @@ class ResilientStoreHistoryTest {
         }
 
         @Override
-        public Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
+        public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
             return ask(() -> history.remote.reconcile(reconciliations));
         }
 

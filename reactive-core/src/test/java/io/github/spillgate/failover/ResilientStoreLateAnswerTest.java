@@ -3,10 +3,8 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
@@ -15,6 +13,9 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.List;
@@ -343,10 +344,10 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
                 Fallback.error(), deciding(Mono.empty()), deciding(Mono.error(new LimitStoreException("no", null))));
     }
 
-    private static LimitStore deciding(Mono<Decision> what) {
+    private static LimitStore deciding(Mono<StoreDecision> what) {
         return new Unprotected(LocalStore.bounded(16)) {
             @Override
-            public Mono<Decision> take(List<Claim> claims) {
+            public Mono<StoreDecision> take(List<Claim> claims) {
                 return what;
             }
         };

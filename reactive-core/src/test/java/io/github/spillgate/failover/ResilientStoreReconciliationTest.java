@@ -4,13 +4,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Reconciliation;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -226,7 +227,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         remote.fails();
         now(limiter.tryAcquire("a", 10));
         remote.answers();
-        Mono<Decision> lost = Mono.error(new LimitStoreUnansweredException("the connection broke", null));
+        Mono<StoreDecision> lost = Mono.error(new LimitStoreUnansweredException("the connection broke", null));
         remote.reconciles(charged -> lost.delaySubscription(Duration.ofMillis(failsAfter)));
         while (remote.batches().isEmpty()) {
             time.passMillis(10);

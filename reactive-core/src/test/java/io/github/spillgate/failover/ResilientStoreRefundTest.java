@@ -2,14 +2,14 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.List;
@@ -115,8 +115,7 @@ class ResilientStoreRefundTest {
                 .limit(Limit.parse("10/1m"))
                 .build();
         assertThat(granted(limiter, 10)).isEqualTo(10);
-        List<Claim> claims = limiter.peek("a").block().limits().stream()
-                .map(Decision.Usage::claim)
+        List<Claim> claims = DecidedClaims.of(limiter.peek("a").block()).stream()
                 .map(claim -> claim.asking(2))
                 .toList();
         Mono<Void> refund = store.refund(claims);

@@ -4,9 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;

@@ -3,13 +3,15 @@ package io.github.spillgate.failover;
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -100,7 +102,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
 
     private List<Claim> claims(String key) {
         return now(remote.asItIs("api").limit(LIMIT).build().peek(key)).limits().stream()
-                .map(usage -> usage.claim().asking(1))
+                .map(usage -> ((StoreUsage) usage).claim().asking(1))
                 .toList();
     }
 
@@ -168,8 +170,8 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
         List<String> cancelled = new ArrayList<>();
         RateLimiter limiter = on(new WithoutDeadline(remote) {
             @Override
-            public Mono<Decision> take(List<Claim> claims) {
-                return Mono.<Decision>never().doOnCancel(() -> cancelled.add("cancelled"));
+            public Mono<StoreDecision> take(List<Claim> claims) {
+                return Mono.<StoreDecision>never().doOnCancel(() -> cancelled.add("cancelled"));
             }
         });
         listen(limiter.tryAcquire("a"));
@@ -200,13 +202,13 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
     /** A place released twice would let ever more operations through to a store that hangs. */
     @Test
     void whatIsAnsweredAfterItWasGivenUpFreesNoSecondPlace() {
-        List<CoreSubscriber<? super Decision>> asked = new ArrayList<>();
+        List<CoreSubscriber<? super StoreDecision>> asked = new ArrayList<>();
         LimitStore careless = new WithoutDeadline(remote) {
             @Override
-            public Mono<Decision> take(List<Claim> claims) {
+            public Mono<StoreDecision> take(List<Claim> claims) {
                 return new Mono<>() {
                     @Override
-                    public void subscribe(CoreSubscriber<? super Decision> actual) {
+                    public void subscribe(CoreSubscriber<? super StoreDecision> actual) {
                         actual.onSubscribe(Operators.emptySubscription());
                         asked.add(actual);
                     }

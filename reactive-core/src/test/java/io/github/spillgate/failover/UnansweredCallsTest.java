@@ -3,11 +3,11 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.testkit.DecidedClaims;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
@@ -45,8 +45,6 @@ class UnansweredCallsTest {
 
     private static List<Claim> claims(String... keys) {
         List<Charge> charges = List.of(keys).stream().map(Charge::of).toList();
-        return LIMITER.peek(charges).block().limits().stream()
-                .map(Decision.Usage::claim)
-                .toList();
+        return DecidedClaims.of(LIMITER.peek(charges).block());
     }
 }

@@ -1,14 +1,15 @@
 package io.github.spillgate.http;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.Unprotected;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -42,10 +43,10 @@ final class Decisions {
             return new Found(key, limit, used, true, fitsAfterMillis);
         }
 
-        private Usage usage(Claim claim) {
+        private StoreUsage usage(Claim claim) {
             // A violated limit is whole later than the request fits; that time must not be reported.
             long wholeAt = AT + millis + (violated ? 1_000_000 : 0);
-            return Usage.of(claim, used, violated, violated ? AT + millis : AT, wholeAt);
+            return StoreUsage.of(claim, used, violated, violated ? AT + millis : AT, wholeAt);
         }
     }
 
@@ -53,14 +54,19 @@ final class Decisions {
         return of(AT, found);
     }
 
+    /** Returns the decision of a setting, made without a store. */
+    static Decision bySetting(boolean allowed) {
+        return StoreDecision.uncharged(Source.FALLBACK, allowed, AT, AT + 1_000, List.of(), List.of());
+    }
+
     static Decision of(long at, Found... found) {
         LimitStore store = new Unprotected(LocalStore.bounded(16)) {
             @Override
-            public Mono<Decision> take(List<Claim> claims) {
-                List<Usage> usages = IntStream.range(0, claims.size())
+            public Mono<StoreDecision> take(List<Claim> claims) {
+                List<StoreUsage> usages = IntStream.range(0, claims.size())
                         .mapToObj(i -> found[i].usage(claims.get(i)))
                         .toList();
-                return Mono.just(Decision.ofTake(Source.OTHER, at, usages));
+                return Mono.just(StoreDecision.ofTake(Source.OTHER, at, usages));
             }
         };
         return ask(

@@ -3,9 +3,7 @@ package io.github.spillgate.http;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -14,6 +12,9 @@ import io.github.spillgate.http.RuleListener.Outcome;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.metrics.LimiterMetrics;
 import io.github.spillgate.metrics.RuleMetrics;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.Snippets;
 import io.github.spillgate.testkit.Unprotected;
 import io.micrometer.prometheusmetrics.PrometheusConfig;
@@ -148,11 +149,11 @@ class MetricNamesTest {
     private static Decision nearlyUsedUp(Rule rule, Source source) {
         Unprotected store = new Unprotected(LocalStore.bounded(16)) {
             @Override
-            public Mono<Decision> take(List<Claim> claims) {
-                List<Usage> usages = claims.stream()
-                        .map(claim -> Usage.of(claim, 99, false, Decisions.AT, Decisions.AT + 1_000))
+            public Mono<StoreDecision> take(List<Claim> claims) {
+                List<StoreUsage> usages = claims.stream()
+                        .map(claim -> StoreUsage.of(claim, 99, false, Decisions.AT, Decisions.AT + 1_000))
                         .toList();
-                return Mono.just(Decision.ofTake(source, Decisions.AT, usages));
+                return Mono.just(StoreDecision.ofTake(source, Decisions.AT, usages));
             }
         };
         try (RateLimiter asked = RateLimiter.builder("test").store(store).build()) {

@@ -2,10 +2,7 @@ package io.github.spillgate.http;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
@@ -13,6 +10,9 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.metrics.DecisionObservationContext;
 import io.github.spillgate.metrics.DecisionObservationConvention;
 import io.github.spillgate.metrics.RuleObservations;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import io.micrometer.common.KeyValue;
 import io.micrometer.common.KeyValues;
@@ -236,7 +236,7 @@ class ObservationsTest {
 
     @Test
     void cancellingStopsTheObservation() {
-        TestPublisher<Decision> answer = TestPublisher.create();
+        TestPublisher<StoreDecision> answer = TestPublisher.create();
         Rules rules = rules(held(answer.mono()), RuleObservations.of(registry), rule("all", 5));
         Disposable asking =
                 rules.decide(SentRequest.get("/").header("X-Api-Key", "k")).subscribe();
@@ -389,10 +389,10 @@ class ObservationsTest {
                 rules.decide(SentRequest.get("/").header("X-Api-Key", key)).block(LONG));
     }
 
-    private static RateLimiter held(Mono<Decision> answer) {
+    private static RateLimiter held(Mono<StoreDecision> answer) {
         LimitStore store = new Unprotected(LocalStore.bounded(100)) {
             @Override
-            public Mono<Decision> take(List<Claim> claims) {
+            public Mono<StoreDecision> take(List<Claim> claims) {
                 return answer;
             }
         };

@@ -1,6 +1,5 @@
 package io.github.spillgate.http;
 
-import static io.github.spillgate.http.Decisions.AT;
 import static io.github.spillgate.http.Decisions.Found.used;
 import static io.github.spillgate.http.Decisions.Found.violated;
 import static io.github.spillgate.http.Decisions.neverFits;
@@ -67,21 +66,20 @@ class ProblemTest {
 
     @Test
     void aDenialWithoutAStoreIsTheServersFault() {
-        Problem problem = Problem.of(List.of(Decision.ofSetting(false, AT, AT + 1_000)));
+        Problem problem = Problem.of(List.of(Decisions.bySetting(false)));
         assertThat(problem.status()).isEqualTo(503);
         assertThat(body(problem)).isEqualTo(REDUCED_CAPACITY + "\"violated-policies\":[],\"retry-after\":1}");
     }
 
     @Test
     void aDenialByALimitWeighsMore() {
-        Decision bySetting = Decision.ofSetting(false, AT, AT + 1_000);
+        Decision bySetting = Decisions.bySetting(false);
         Decision byLimit = Decisions.of(violated("a", MINUTE, 100, 5_000));
         assertThat(Problem.of(List.of(bySetting, byLimit)).status()).isEqualTo(429);
         assertThat(Problem.of(List.of(byLimit, bySetting)).status()).isEqualTo(429);
         Decision allowed = Decisions.of(used("a", MINUTE, 20, 60_000));
         assertThat(Problem.of(List.of(allowed, bySetting)).status()).isEqualTo(503);
-        assertThat(Problem.of(List.of(Decision.ofSetting(true, AT, AT), byLimit))
-                        .status())
+        assertThat(Problem.of(List.of(Decisions.bySetting(true), byLimit)).status())
                 .isEqualTo(429);
     }
 

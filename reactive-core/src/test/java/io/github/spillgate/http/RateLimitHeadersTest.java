@@ -211,8 +211,8 @@ class RateLimitHeadersTest {
     @Test
     void aDecisionWithoutLimitsWritesNone() {
         assertThat(written(ALL)).isEmpty();
-        assertThat(written(ALL, Decision.ofSetting(true, AT, AT))).isEmpty();
-        assertThat(written(ALL, Decision.ofSetting(false, AT, AT + 1_000))).containsExactly(entry("Retry-After", "1"));
+        assertThat(written(ALL, Decisions.bySetting(true))).isEmpty();
+        assertThat(written(ALL, Decisions.bySetting(false))).containsExactly(entry("Retry-After", "1"));
     }
 
     // Policies.

@@ -4,12 +4,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
@@ -95,7 +96,7 @@ class RulesMisuseTest {
     void noRequestWaitsForTheRefundOfAShadowRule() {
         LimitStore slow = new Unprotected(LocalStore.bounded(100)) {
             @Override
-            public Mono<Decision> take(List<Claim> claims) {
+            public Mono<StoreDecision> take(List<Claim> claims) {
                 boolean isShadow = claims.get(0).limit().name().startsWith("shadow");
                 return isShadow ? super.take(claims).delayElement(Duration.ofSeconds(3)) : super.take(claims);
             }

@@ -7,16 +7,17 @@ import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.List;
@@ -282,7 +283,7 @@ class RulesTest {
         AtomicBoolean asked = new AtomicBoolean();
         LimitStore slow = new Unprotected(LocalStore.bounded(100)) {
             @Override
-            public Mono<Decision> take(List<Claim> claims) {
+            public Mono<StoreDecision> take(List<Claim> claims) {
                 return Mono.deferContextual(context -> {
                     asked.set(context.hasKey(LimitStore.WAITING_SINCE));
                     return super.take(claims);

@@ -3,13 +3,14 @@ package io.github.spillgate.http;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
@@ -337,17 +338,17 @@ class ShadowDecisionTest {
         }
 
         @Override
-        public Mono<Decision> take(List<Claim> claims) {
+        public Mono<StoreDecision> take(List<Claim> claims) {
             String name = claims.get(0).limit().name();
             return Mono.deferContextual(context -> {
                 taken.put(name, context.hasKey(LimitStore.WAITING_SINCE));
-                Mono<Decision> decision = Mono.defer(() -> super.take(claims));
+                Mono<StoreDecision> decision = Mono.defer(() -> super.take(claims));
                 return name.startsWith("real") ? let.asMono().then(decision) : decision;
             });
         }
 
         @Override
-        public Mono<Void> refund(Decision decision) {
+        public Mono<Void> refund(StoreDecision decision) {
             decision.limits().forEach(usage -> refunds.add(usage.limit().name()));
             return super.refund(decision);
         }

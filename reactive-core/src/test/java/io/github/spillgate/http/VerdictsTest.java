@@ -6,6 +6,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
@@ -151,7 +152,7 @@ class VerdictsTest {
         try (RateLimiter failing = RateLimiter.builder("failing")
                         .store(new Unprotected(LocalStore.bounded(100)) {
                             @Override
-                            public Mono<Void> refund(Decision taken) {
+                            public Mono<Void> refund(StoreDecision taken) {
                                 return Mono.error(new IllegalStateException("not now\nor ever"));
                             }
                         })

@@ -2,10 +2,11 @@ package io.github.spillgate.local;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.ManualClock;
 import java.time.Instant;
 import java.time.InstantSource;
@@ -33,7 +34,7 @@ class LocalDecisionMonoTest {
     private final RateLimiter limiter =
             RateLimiter.builder("test").store(store).limit(Limit.perHour(10)).build();
     private final List<Claim> claims = limiter.peek("a").block().limits().stream()
-            .map(usage -> usage.claim().asking(1))
+            .map(usage -> ((StoreUsage) usage).claim().asking(1))
             .toList();
 
     @Test

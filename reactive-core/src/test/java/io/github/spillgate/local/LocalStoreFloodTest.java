@@ -2,10 +2,8 @@ package io.github.spillgate.local;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -13,6 +11,9 @@ import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.failover.LocalFallback;
 import io.github.spillgate.failover.LocalFallbacks;
 import io.github.spillgate.failover.ResilientStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
@@ -175,7 +176,7 @@ class LocalStoreFloodTest {
         }
 
         @Override
-        public Mono<Decision> take(List<Claim> claims) {
+        public Mono<StoreDecision> take(List<Claim> claims) {
             return Mono.defer(() ->
                     broken ? Mono.error(new LimitStoreUnreachableException("it has gone", null)) : super.take(claims));
         }

@@ -9,6 +9,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
 import java.time.Duration;
 import java.util.List;
@@ -77,7 +78,8 @@ class LocalStoreTest {
             limiter.tryAcquire("key-" + i).block();
         }
         clock.advanceMillis(5_000);
-        Object late = limiter.tryAcquire("late").block().limits().get(0).claim().handle();
+        Object late =
+                DecidedClaims.of(limiter.tryAcquire("late").block()).get(0).handle();
         limiter.tryAcquire("late").block();
         assertThat(store.counts().denied().get(late)).isNull();
         clock.advanceMillis(1);

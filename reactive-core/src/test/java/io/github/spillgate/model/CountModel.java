@@ -2,7 +2,7 @@ package io.github.spillgate.model;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
-import io.github.spillgate.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Hits;
 import java.util.List;
 
 /**

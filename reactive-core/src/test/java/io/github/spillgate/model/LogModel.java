@@ -1,7 +1,7 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Hits;
 import java.util.ArrayList;
 import java.util.List;
 

@@ -1,13 +1,13 @@
 package io.github.spillgate.model;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
-import io.github.spillgate.Reconciliation;
-import io.github.spillgate.Reconciliation.Hits;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.ArrayList;
@@ -33,12 +33,12 @@ public final class StoreModel implements LimitStore {
     }
 
     @Override
-    public Mono<Decision> take(List<Claim> claims) {
+    public Mono<StoreDecision> take(List<Claim> claims) {
         return Mono.fromCallable(() -> decide(claims, true));
     }
 
     @Override
-    public Mono<Decision> peek(List<Claim> claims) {
+    public Mono<StoreDecision> peek(List<Claim> claims) {
         return Mono.fromCallable(() -> decide(claims, false));
     }
 
@@ -47,7 +47,7 @@ public final class StoreModel implements LimitStore {
         return Optional.of(Duration.ZERO);
     }
 
-    private Decision decide(List<Claim> claims, boolean charging) {
+    private StoreDecision decide(List<Claim> claims, boolean charging) {
         long now = clock.millis();
         claims.forEach(claim -> count(claim).pull(claim.limit(), now));
         List<Claim> violated = claims.stream()
@@ -62,11 +62,11 @@ public final class StoreModel implements LimitStore {
                 }
             }
         }
-        List<Usage> usages = new ArrayList<>();
+        List<StoreUsage> usages = new ArrayList<>();
         for (Claim claim : claims) {
             Limit limit = claim.limit();
             CountModel count = count(claim);
-            usages.add(Usage.of(
+            usages.add(StoreUsage.of(
                     claim,
                     count.used(limit, now),
                     violated.contains(claim),
@@ -74,14 +74,14 @@ public final class StoreModel implements LimitStore {
                     count.wholeAt(limit, now)));
         }
         return charging
-                ? Decision.ofTake(Source.OTHER, now, ++steps, usages)
-                : Decision.ofPeek(Source.OTHER, now, usages);
+                ? StoreDecision.ofTake(Source.OTHER, now, ++steps, usages)
+                : StoreDecision.ofPeek(Source.OTHER, now, usages);
     }
 
     @Override
-    public Mono<Void> refund(Decision decision) {
+    public Mono<Void> refund(StoreDecision decision) {
         return Mono.fromRunnable(() -> {
-            for (Usage usage : decision.limits()) {
+            for (StoreUsage usage : decision.usages()) {
                 Claim claim = usage.claim();
                 long now = clock.millis();
                 count(claim).pull(claim.limit(), now);
@@ -114,10 +114,10 @@ public final class StoreModel implements LimitStore {
     }
 
     @Override
-    public Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
+    public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
         return Mono.fromCallable(() -> {
             long now = clock.millis();
-            List<Usage> usages = new ArrayList<>();
+            List<StoreUsage> usages = new ArrayList<>();
             for (Reconciliation reconciliation : reconciliations) {
                 Claim claim = reconciliation.claim();
                 Limit limit = claim.limit();
@@ -127,9 +127,9 @@ public final class StoreModel implements LimitStore {
                         && count.reconcile(limit, times(reconciliation, now), now)) {
                     reconciled.add(reconciliation.id());
                 }
-                usages.add(Usage.of(claim, count.used(limit, now), false, now, count.wholeAt(limit, now)));
+                usages.add(StoreUsage.of(claim, count.used(limit, now), false, now, count.wholeAt(limit, now)));
             }
-            return Decision.ofPeek(Source.OTHER, now, usages);
+            return StoreDecision.ofPeek(Source.OTHER, now, usages);
         });
     }
 

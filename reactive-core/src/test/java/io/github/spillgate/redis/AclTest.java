@@ -5,16 +5,17 @@ import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Reconciliation;
-import io.github.spillgate.Reconciliation.Hits;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Snippets;
 import io.github.spillgate.testkit.Unprotected;
@@ -215,8 +216,7 @@ class AclTest {
             if (first != null) {
                 assertThat(first.source()).isEqualTo(Source.REDIS);
                 collect(failures, limiter.refund(first));
-                List<Claim> claims =
-                        first.limits().stream().map(Decision.Usage::claim).toList();
+                List<Claim> claims = DecidedClaims.of(first);
                 // What has not been charged is not refunded either: the last of it goes here, and the key with it.
                 collect(failures, store.refund(claims));
                 for (String id : List.of("1", "2")) {

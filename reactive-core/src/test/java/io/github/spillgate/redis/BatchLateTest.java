@@ -2,12 +2,12 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.testkit.DecidedClaims;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -31,16 +31,12 @@ class BatchLateTest {
 
     @BeforeEach
     void claims() {
-        claims = RateLimiter.builder("api")
+        claims = DecidedClaims.of(RateLimiter.builder("api")
                 .store(LocalStore.bounded(16))
                 .limit(Limit.perHour(10))
                 .build()
                 .peek("key")
-                .block()
-                .limits()
-                .stream()
-                .map(Decision.Usage::claim)
-                .toList();
+                .block());
     }
 
     @Test

@@ -1,6 +1,6 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.LimitStore;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.LimitStoreContract;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.lettuce.core.cluster.RedisClusterClient;

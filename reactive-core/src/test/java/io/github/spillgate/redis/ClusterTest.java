@@ -5,12 +5,13 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisNode;
 import io.github.spillgate.testkit.Thorough;
@@ -361,9 +362,7 @@ class ClusterTest {
         Charge[] charges = {
             Charge.of(keyOf(2)), Charge.of(keyOf(0)), Charge.of(keyOf(2) + "x").group(keyOf(2))
         };
-        List<Claim> claims = limiter.peek(charges).block(LONG).limits().stream()
-                .map(Decision.Usage::claim)
-                .toList();
+        List<Claim> claims = DecidedClaims.of(limiter.peek(charges).block(LONG));
         String first = "127.0.0.1:" + cluster.nodes().get(2).port();
         String second = "127.0.0.1:" + cluster.nodes().get(0).port();
         assertThat(store.part(claims.subList(0, 1))).isEqualTo(first);

@@ -5,13 +5,15 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
@@ -290,7 +292,7 @@ class ClusterTopologyTest {
         moveSome(slot, count::equals);
         limiter.refund(first).block(LONG);
         assertThat(used(limiter, charge)).isEqualTo(1);
-        source.commands().set(count + "!", Long.toString(second.stamp()));
+        source.commands().set(count + "!", Long.toString(((StoreDecision) second).stamp()));
         limiter.refund(second).block(LONG);
         assertThat(used(limiter, charge)).as("reset at the same time").isEqualTo(1);
     }
@@ -338,15 +340,13 @@ class ClusterTopologyTest {
 
     /** One that this limiter asks about. */
     private static Claim claim(String key) {
-        return RateLimiter.builder("api")
-                .store(LocalStore.bounded(1_000))
-                .limit(LIMIT)
-                .build()
-                .peek(key)
-                .block(LONG)
-                .limits()
-                .get(0)
-                .claim();
+        return DecidedClaims.of(RateLimiter.builder("api")
+                        .store(LocalStore.bounded(1_000))
+                        .limit(LIMIT)
+                        .build()
+                        .peek(key)
+                        .block(LONG))
+                .get(0);
     }
 
     /** Each says of a slot that the other has it. */

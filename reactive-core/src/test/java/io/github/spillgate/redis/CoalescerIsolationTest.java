@@ -4,13 +4,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.ScriptOutputType;
 import java.util.ArrayList;
@@ -188,7 +189,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
         RateLimiter asksTooMuch = RateLimiter.builder("api")
                 .store(new Unprotected(store) {
                     @Override
-                    public Mono<Decision> take(List<Claim> claims) {
+                    public Mono<StoreDecision> take(List<Claim> claims) {
                         return super.take(List.of(
                                 claims.get(0).asking(claims.get(0).limit().permits() + 1)));
                     }
@@ -198,7 +199,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
         RateLimiter asksNothing = RateLimiter.builder("api")
                 .store(new Unprotected(store) {
                     @Override
-                    public Mono<Decision> take(List<Claim> claims) {
+                    public Mono<StoreDecision> take(List<Claim> claims) {
                         return super.take(List.of());
                     }
                 })

@@ -7,6 +7,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
@@ -270,7 +271,7 @@ class CoalescerStressTest {
     }
 
     private static long cost(Decision decision) {
-        return decision.limits().get(0).claim().permits();
+        return DecidedClaims.of(decision).get(0).permits();
     }
 
     private static long used(RateLimiter limiter) {

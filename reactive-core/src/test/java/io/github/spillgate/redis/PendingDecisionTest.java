@@ -2,9 +2,9 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.StoreDecision;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -19,7 +19,7 @@ class PendingDecisionTest {
     private final LimitStoreException why = new LimitStoreException("Redis is away", null);
 
     private final List<PendingDecision> sent = new ArrayList<>();
-    private final Mono<Decision> decision =
+    private final Mono<StoreDecision> decision =
             PendingDecision.of(List.of(), 0, true, PendingDecision.NO_DEADLINE, sent::add);
     private final RecordingSubscriber subscriber = new RecordingSubscriber();
 
@@ -90,12 +90,12 @@ class PendingDecisionTest {
         return sent.get(0);
     }
 
-    private static Decision decision() {
-        return Decision.ofPeek(Source.REDIS, 0, List.of());
+    private static StoreDecision decision() {
+        return StoreDecision.ofPeek(Source.REDIS, 0, List.of());
     }
 
     /** A subscriber that records all signals, also those that break the rules of Reactive Streams. */
-    private static final class RecordingSubscriber implements CoreSubscriber<Decision> {
+    private static final class RecordingSubscriber implements CoreSubscriber<StoreDecision> {
 
         final List<Object> signals = new ArrayList<>();
         Subscription subscription = Operators.emptySubscription();
@@ -106,7 +106,7 @@ class PendingDecisionTest {
         }
 
         @Override
-        public void onNext(Decision decision) {
+        public void onNext(StoreDecision decision) {
             signals.add("decision");
         }
 

@@ -3,14 +3,15 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Reconciliation;
-import io.github.spillgate.Reconciliation.Hits;
 import io.github.spillgate.model.StoreModel;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -237,9 +238,7 @@ class ReconcileOracleTest {
             }
 
             private List<Claim> claims(List<Charge> charges) {
-                return limiter.peek(charges).block().limits().stream()
-                        .map(Decision.Usage::claim)
-                        .toList();
+                return DecidedClaims.of(limiter.peek(charges).block());
             }
 
             private String peek() {

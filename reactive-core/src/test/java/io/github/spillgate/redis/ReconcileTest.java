@@ -3,14 +3,15 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Reconciliation;
-import io.github.spillgate.Reconciliation.Hits;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -304,12 +305,13 @@ class ReconcileTest {
         RateLimiter other = RateLimiter.builder("api")
                 .store(scripted.store(client, keyspace.namespace() + "-elsewhere", false))
                 .build();
-        Claim claim = other.peek(Charge.of("a", limit)).block().limits().get(0).claim();
+        Claim claim =
+                DecidedClaims.of(other.peek(Charge.of("a", limit)).block()).get(0);
         return Reconciliation.of(id, claim, List.of(ago(0, 1)), clock);
     }
 
     private Claim claim(String key, Limit limit) {
-        return limiter.peek(Charge.of(key, limit)).block().limits().get(0).claim();
+        return DecidedClaims.of(limiter.peek(Charge.of(key, limit)).block()).get(0);
     }
 
     private Decision reconcile(Reconciliation... reconciliations) {

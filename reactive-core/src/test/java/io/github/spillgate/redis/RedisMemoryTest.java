@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
@@ -79,7 +80,7 @@ class RedisMemoryTest {
                     .limit(limit)
                     .build();
             Decision decision = limiter.tryAcquire(key, limit.permits()).block();
-            String stored = "spillgate:2:" + decision.limits().get(0).claim().identity();
+            String stored = "spillgate:2:" + DecidedClaims.of(decision).get(0).identity();
             assertThat(keyspace.memoryOf(stored)).as(stored).isLessThanOrEqualTo(160);
             limiter.reset(key).block();
         }

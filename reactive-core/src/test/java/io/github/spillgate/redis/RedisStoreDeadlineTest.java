@@ -4,11 +4,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
@@ -77,13 +78,13 @@ class RedisStoreDeadlineTest {
         assertThat(take(limits, in(LONG)).block(LONG).isAllowed()).isTrue();
         redis.pause();
         long deadline = in(Duration.ofMillis(50));
-        List<CompletableFuture<Decision>> late = new ArrayList<>();
+        List<CompletableFuture<StoreDecision>> late = new ArrayList<>();
         for (int i = 0; i < 5; i++) {
             late.add(take(limits, deadline).toFuture());
         }
         awaitThat(deadline);
         redis.resume();
-        for (CompletableFuture<Decision> one : late) {
+        for (CompletableFuture<StoreDecision> one : late) {
             assertThat(failure(one)).isInstanceOf(LimitStoreDeadlineException.class);
         }
         assertThat(used(limits)).allMatch(used -> used == 1);
@@ -96,11 +97,11 @@ class RedisStoreDeadlineTest {
         assertThat(take(limits, in(LONG)).block(LONG).isAllowed()).isTrue();
         redis.pause();
         // It is in flight, so the others are sent together when Redis has answered it.
-        CompletableFuture<Decision> first = take(limits, in(LONG)).toFuture();
+        CompletableFuture<StoreDecision> first = take(limits, in(LONG)).toFuture();
         long early = in(Duration.ofMillis(50));
-        CompletableFuture<Decision> one =
+        CompletableFuture<StoreDecision> one =
                 take(limits, lateFirst ? early : in(LONG)).toFuture();
-        CompletableFuture<Decision> other =
+        CompletableFuture<StoreDecision> other =
                 take(limits, lateFirst ? in(LONG) : early).toFuture();
         awaitThat(early);
         redis.resume();
@@ -161,7 +162,7 @@ class RedisStoreDeadlineTest {
                 Schedulers.parallel().now(TimeUnit.NANOSECONDS) - deadline > TimeUnit.MILLISECONDS.toNanos(20));
     }
 
-    private static Throwable failure(CompletableFuture<Decision> failed) throws Exception {
+    private static Throwable failure(CompletableFuture<? extends Decision> failed) throws Exception {
         try {
             return new AssertionError("decided: " + failed.get(30, TimeUnit.SECONDS));
         } catch (ExecutionException e) {
@@ -169,11 +170,12 @@ class RedisStoreDeadlineTest {
         }
     }
 
-    private Mono<Decision> take(List<Limit> limits, long deadline) {
+    private Mono<StoreDecision> take(List<Limit> limits, long deadline) {
         return RateLimiter.builder("api")
                 .store(new Until(store, deadline))
                 .build()
-                .tryAcquire(charge(limits));
+                .tryAcquire(charge(limits))
+                .cast(StoreDecision.class);
     }
 
     private static Charge charge(List<Limit> limits) {
@@ -199,7 +201,7 @@ class RedisStoreDeadlineTest {
         }
 
         @Override
-        public Mono<Decision> take(List<Claim> claims) {
+        public Mono<StoreDecision> take(List<Claim> claims) {
             return store.take(claims, deadline);
         }
     }

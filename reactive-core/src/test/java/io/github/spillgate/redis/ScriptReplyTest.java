@@ -3,12 +3,13 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.ScriptReply.Status;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.testkit.DecidedClaims;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -118,8 +119,7 @@ class ScriptReplyTest {
                 .store(LocalStore.bounded(16))
                 .build()
                 .peek(Charge.of("a", Limit.parse(limit)).permits(permits))
-                .map(decision -> decision.limits().get(0))
-                .map(Usage::claim)
+                .map(decision -> DecidedClaims.of(decision).get(0))
                 .block();
     }
 }

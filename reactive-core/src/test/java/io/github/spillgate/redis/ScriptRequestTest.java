@@ -3,15 +3,15 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Reconciliation;
-import io.github.spillgate.Reconciliation.Hits;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
 import java.io.ByteArrayOutputStream;
 import java.util.Arrays;
@@ -90,7 +90,8 @@ class ScriptRequestTest {
 
     @Test
     void aRefundOfADecisionHasItsTimeAndItsStamp() {
-        Decision decision = Decision.ofTake(Source.REDIS, 1_790_000_000_123L, 1_790_000_000_123_456L, List.of());
+        StoreDecision decision =
+                StoreDecision.ofTake(Source.REDIS, 1_790_000_000_123L, 1_790_000_000_123_456L, List.of());
         assertThat(ScriptRequest.refund(decision, List.of(counter, log)))
                 .isEqualTo(new Bytes()
                         .put(2, 2)
@@ -184,8 +185,7 @@ class ScriptRequestTest {
                 .store(LocalStore.bounded(16))
                 .build()
                 .peek(Charge.of(key, Limit.parse(limit)).permits(permits))
-                .map(decision -> decision.limits().get(0))
-                .map(Usage::claim)
+                .map(decision -> DecidedClaims.of(decision).get(0))
                 .block();
     }
 

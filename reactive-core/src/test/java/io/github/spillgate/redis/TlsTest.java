@@ -6,11 +6,11 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.TlsForTests;
 import io.github.spillgate.testkit.Unprotected;

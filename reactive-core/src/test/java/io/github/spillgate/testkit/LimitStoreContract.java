@@ -4,12 +4,13 @@ import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Claim;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -250,9 +251,9 @@ public abstract class LimitStoreContract {
                 .block());
         for (String key : List.of("a", "b", "c")) {
             long taken = allowed.stream()
-                    .flatMap(decision -> decision.limits().stream())
-                    .filter(usage -> usage.key().equals(key))
-                    .mapToLong(usage -> usage.claim().permits())
+                    .flatMap(decision -> DecidedClaims.of(decision).stream())
+                    .filter(claim -> claim.key().equals(key))
+                    .mapToLong(Claim::permits)
                     .sum();
             // Each was counted under two limits.
             assertThat(used(now(limiter.peek(key)))).containsExactly(taken / 2, taken / 2);
@@ -473,7 +474,8 @@ public abstract class LimitStoreContract {
                 admitted.add(decision.at());
             }
             tick();
-        } while (decision.at().isBefore(end));
+            // A busy machine may need longer to take more than one window's permits.
+        } while (decision.at().isBefore(end) || admitted.size() <= limit.permits());
         assertNoWindowHoldsMore(limit, admitted);
     }
 
@@ -709,9 +711,9 @@ public abstract class LimitStoreContract {
     @Test
     void theStoreItselfIsLazyToo() {
         RateLimiter limiter = limiter(Limit.of(10, NEVER));
-        Decision decision = now(limiter.tryAcquire("a", 5));
-        List<Claim> claims = decision.limits().stream().map(Usage::claim).toList();
-        Mono<Decision> take = store().take(claims);
+        StoreDecision decision = (StoreDecision) now(limiter.tryAcquire("a", 5));
+        List<Claim> claims = decision.claims();
+        Mono<StoreDecision> take = store().take(claims);
         Mono<Void> refund = store().refund(claims);
         Mono<Void> exactly = store().refund(decision);
         Mono<Void> reset = store().reset(claims);
@@ -799,7 +801,7 @@ public abstract class LimitStoreContract {
         assertThat(admitted).hasSizeGreaterThan((int) limit.permits());
     }
 
-    private static Decision now(Mono<Decision> decision) {
+    private static Decision now(Mono<? extends Decision> decision) {
         return requireNonNull(decision.block());
     }
 

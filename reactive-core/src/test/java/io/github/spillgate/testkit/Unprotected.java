@@ -1,10 +1,10 @@
 package io.github.spillgate.testkit;
 
-import io.github.spillgate.Claim;
-import io.github.spillgate.Decision;
-import io.github.spillgate.LimitStore;
-import io.github.spillgate.Reconciliation;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -24,17 +24,17 @@ public class Unprotected implements LimitStore {
     }
 
     @Override
-    public Mono<Decision> take(List<Claim> claims) {
+    public Mono<StoreDecision> take(List<Claim> claims) {
         return store.take(claims);
     }
 
     @Override
-    public Mono<Decision> peek(List<Claim> claims) {
+    public Mono<StoreDecision> peek(List<Claim> claims) {
         return store.peek(claims);
     }
 
     @Override
-    public Mono<Void> refund(Decision decision) {
+    public Mono<Void> refund(StoreDecision decision) {
         return store.refund(decision);
     }
 
@@ -49,7 +49,7 @@ public class Unprotected implements LimitStore {
     }
 
     @Override
-    public Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
+    public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
         return store.reconcile(reconciliations);
     }
 

@@ -3,7 +3,6 @@ package io.github.spillgate.vertx;
 import static io.github.spillgate.http.WrongSettingException.checked;
 
 import io.github.spillgate.Decision;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.failover.LocalFallback;
@@ -23,6 +22,7 @@ import io.github.spillgate.http.Spelling;
 import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.vertx.RateLimitOptions.Denials;
 import io.github.spillgate.vertx.RateLimitOptions.StoreType;
 import io.lettuce.core.AbstractRedisClient;

@@ -1,6 +1,5 @@
 package io.github.spillgate.webflux.autoconfigure;
 
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.http.ClientAddress;
@@ -16,6 +15,7 @@ import io.github.spillgate.http.RuleReader;
 import io.github.spillgate.http.RuleTracer;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.webflux.DenialWriter;
 import io.github.spillgate.webflux.PathPatterns;
 import io.github.spillgate.webflux.RateLimitResponses;

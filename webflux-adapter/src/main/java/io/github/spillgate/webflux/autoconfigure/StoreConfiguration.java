@@ -1,12 +1,12 @@
 package io.github.spillgate.webflux.autoconfigure;
 
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.failover.LocalFallback;
 import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.StoreType;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;

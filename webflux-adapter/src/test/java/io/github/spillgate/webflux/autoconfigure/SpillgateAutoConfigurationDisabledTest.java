@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
@@ -14,6 +13,7 @@ import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.webflux.DenialWriter;
 import io.github.spillgate.webflux.GatewayRateLimiter;
 import io.github.spillgate.webflux.RateLimitHandlerFilter;

@@ -2,8 +2,8 @@ package io.github.spillgate.webflux.slice;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.webflux.autoconfigure.AutoConfigureSpillgate;
 import org.junit.jupiter.api.Test;
 import org.springframework.beans.factory.annotation.Autowired;

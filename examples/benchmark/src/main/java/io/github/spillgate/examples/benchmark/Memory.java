@@ -1,15 +1,16 @@
 package io.github.spillgate.examples.benchmark;
 
-import io.github.spillgate.Claim;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Reconciliation;
-import io.github.spillgate.Reconciliation.Hits;
 import io.github.spillgate.Source;
 import io.github.spillgate.examples.benchmark.contender.Home;
 import io.github.spillgate.examples.benchmark.measure.RedisServer;
 import io.github.spillgate.examples.benchmark.measure.Servers;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.StoreDecision;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.cluster.RedisClusterClient;
@@ -117,7 +118,7 @@ final class Memory {
             Flux.range(0, keys)
                     .concatMap(i -> limiter.peek(key(i))
                             .map(decision -> reconciliation(
-                                    i, now, decision.limits().get(0).claim())))
+                                    i, now, ((StoreDecision) decision).claims().get(0))))
                     .buffer(RECONCILED_AT_ONCE)
                     .concatMap(store::reconcile)
                     .blockLast();

@@ -151,17 +151,17 @@ class SnippetsTest {
 
             class MyStore implements LimitStore {
                 @Override
-                public Mono<Decision> take(List<Claim> claims) {
+                public Mono<StoreDecision> take(List<Claim> claims) {
                     return Mono.empty();
                 }
 
                 @Override
-                public Mono<Decision> peek(List<Claim> claims) {
+                public Mono<StoreDecision> peek(List<Claim> claims) {
                     return Mono.empty();
                 }
 
                 @Override
-                public Mono<Void> refund(Decision decision) {
+                public Mono<Void> refund(StoreDecision decision) {
                     return Mono.empty();
                 }
 

@@ -6,11 +6,11 @@ import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Waiting;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.RedisForTests;
 import io.grpc.CallOptions;
 import io.grpc.Channel;

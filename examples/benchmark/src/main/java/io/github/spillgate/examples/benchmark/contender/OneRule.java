@@ -1,7 +1,6 @@
 package io.github.spillgate.examples.benchmark.contender;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStore;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.PathSyntax;
@@ -9,6 +8,7 @@ import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.spi.LimitStore;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.List;

@@ -1,7 +1,7 @@
 package io.github.spillgate.examples.benchmark.simulate;
 
-import io.github.spillgate.CounterState;
 import io.github.spillgate.Limit;
+import io.github.spillgate.spi.CounterState;
 import java.util.List;
 import java.util.function.DoubleSupplier;
 import java.util.stream.IntStream;

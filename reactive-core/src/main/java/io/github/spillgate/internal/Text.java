@@ -1,14 +1,19 @@
-package io.github.spillgate;
+package io.github.spillgate.internal;
 
 /** The quoting of untrusted values in messages: short, on one line, and without control characters. */
-final class Text {
+public final class Text {
 
     private static final int LONGEST = 80;
 
     private Text() {}
 
-    /** Returns the value in quotation marks, escaped, and cut after {@value #LONGEST} characters. */
-    static String quote(String value) {
+    /**
+     * Returns the value in quotation marks, escaped, and cut after 80 characters.
+     *
+     * @param value the value
+     * @return the text for a message
+     */
+    public static String quote(String value) {
         StringBuilder quoted = new StringBuilder(Math.min(value.length(), LONGEST) + 16).append('"');
         for (int i = 0; i < value.length() && i < LONGEST; i++) {
             char c = value.charAt(i);

@@ -1,15 +1,14 @@
 package io.github.spillgate;
 
 import io.github.spillgate.CountName.Prefix;
+import io.github.spillgate.internal.Text;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
 import java.util.ArrayList;
 import java.util.List;
 
-/**
- * One limit of one {@link Charge}, as passed to a {@link LimitStore}: the identity of the count, the limit and the
- * cost. The claims of a decision have different identities, and no cost is above its limit. The {@link RateLimiter}
- * ensures both for every store.
- */
-public final class Claim {
+/** A claim that a limiter creates for its store. */
+final class CountClaim implements Claim {
 
     /** The most claims in one decision; one script reads and writes a key for each. */
     static final int MOST_CLAIMS = 16;
@@ -19,70 +18,41 @@ public final class Claim {
     private final String key;
     private final long permits;
 
-    private Claim(LimitStore store, CountName name, String key, long permits) {
+    private CountClaim(LimitStore store, CountName name, String key, long permits) {
         this.store = store;
         this.name = name;
         this.key = key;
         this.permits = permits;
     }
 
-    /**
-     * Returns the name of the count: limiter, limit, algorithm, window, resolution or alignment, and the encoded key
-     * with its group. It is printable ASCII without spaces, at most 500 characters. It does not contain the permits, so
-     * they can change without losing the history.
-     *
-     * @return the identity
-     */
+    @Override
     public String identity() {
         return name.text();
     }
 
-    /**
-     * Returns an object that represents the identity in this process, for use as the key of a map. It equals the handle
-     * of a claim if and only if their identities are equal, is comparable with other handles, and is cheaper to create
-     * than the identity. For store implementations.
-     *
-     * @return the handle; its {@code toString()} is the identity
-     */
+    @Override
     public Object handle() {
         return name;
     }
 
-    /**
-     * Returns the key that is charged.
-     *
-     * @return the key as the caller passed it, not encoded
-     */
+    @Override
     public String key() {
         return key;
     }
 
-    /**
-     * Returns the limit.
-     *
-     * @return the limit
-     */
+    @Override
     public Limit limit() {
         return name.limit();
     }
 
-    /**
-     * Returns the cost.
-     *
-     * @return the number of permits, never negative
-     */
+    @Override
     public long permits() {
         return permits;
     }
 
-    /**
-     * Returns the same claim with another cost. For store implementations.
-     *
-     * @param permits the cost, not negative and at most the limit's permits
-     * @return a claim on the same count
-     */
-    public Claim asking(long permits) {
-        return new Claim(store, name, key, Charge.checkPermits(permits));
+    @Override
+    public CountClaim asking(long permits) {
+        return new CountClaim(store, name, key, Charge.checkPermits(permits));
     }
 
     /** Returns whether this claim was created for that store. */
@@ -102,11 +72,11 @@ public final class Claim {
         String group = charge.encodedGroup();
         if (limits.size() == 1) {
             CountName name = new CountName(limits.get(0), key, group);
-            return List.of(new Claim(store, name, charge.key(), charge.permits()));
+            return List.of(new CountClaim(store, name, charge.key(), charge.permits()));
         }
         List<Claim> claims = new ArrayList<>(limits.size());
         for (Prefix limit : limits) {
-            claims.add(new Claim(store, new CountName(limit, key, group), charge.key(), charge.permits()));
+            claims.add(new CountClaim(store, new CountName(limit, key, group), charge.key(), charge.permits()));
         }
         return claims;
     }
@@ -125,19 +95,19 @@ public final class Claim {
             throw new IllegalArgumentException(
                     "no charge was given: expected at least one, for example Charge.of(\"user:42\")");
         }
-        List<Claim> claims = new ArrayList<>();
+        List<CountClaim> claims = new ArrayList<>();
         for (Charge charge : charges) {
             for (Claim claim : of(store, limiter, defaults, charge)) {
-                add(claims, claim);
+                add(claims, (CountClaim) claim);
             }
             checkNumber(claims.size());
         }
-        return claims;
+        return List.copyOf(claims);
     }
 
-    private static void add(List<Claim> claims, Claim claim) {
+    private static void add(List<CountClaim> claims, CountClaim claim) {
         for (int i = 0; i < claims.size(); i++) {
-            Claim earlier = claims.get(i);
+            CountClaim earlier = claims.get(i);
             if (earlier.name.equals(claim.name)) {
                 claims.set(i, earlier.plus(claim));
                 return;
@@ -146,7 +116,7 @@ public final class Claim {
         claims.add(claim);
     }
 
-    private Claim plus(Claim other) {
+    private CountClaim plus(CountClaim other) {
         if (!limit().equals(other.limit())) {
             throw new IllegalArgumentException("limits " + Text.quote(limit().toString()) + " and "
                     + Text.quote(other.limit().toString())
@@ -154,7 +124,7 @@ public final class Claim {
                     + " differ in name, for example .named(\"burst\")");
         }
         long sum = permits + other.permits;
-        return new Claim(store, name, key, sum < 0 ? Long.MAX_VALUE : sum);
+        return new CountClaim(store, name, key, sum < 0 ? Long.MAX_VALUE : sum);
     }
 
     static void checkNumber(int counts) {

@@ -1,5 +1,7 @@
-package io.github.spillgate;
+package io.github.spillgate.spi;
 
+import io.github.spillgate.internal.Names;
+import io.github.spillgate.internal.Text;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.List;

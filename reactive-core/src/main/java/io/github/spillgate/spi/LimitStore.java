@@ -1,5 +1,11 @@
-package io.github.spillgate;
+package io.github.spillgate.spi;
 
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -36,7 +42,7 @@ public interface LimitStore {
      * @return the decision, with a usage for each claim, in their order; a {@linkplain Source#CACHED_DENIAL cached
      *     denial} may omit some
      */
-    Mono<Decision> take(List<Claim> claims);
+    Mono<StoreDecision> take(List<Claim> claims);
 
     /**
      * Takes like {@link #take(List)}, but only until a deadline. A store that receives the request later takes nothing,
@@ -50,7 +56,7 @@ public interface LimitStore {
      * @return the decision, as in {@link #take(List)}; a {@link LimitStoreDeadlineException} if the deadline had
      *     passed, and nothing was taken
      */
-    default Mono<Decision> take(List<Claim> claims, long deadline) {
+    default Mono<StoreDecision> take(List<Claim> claims, long deadline) {
         return take(claims);
     }
 
@@ -60,17 +66,17 @@ public interface LimitStore {
      * @param claims the claims, as in {@link #take(List)}
      * @return the decision, with a usage for each claim, in their order
      */
-    Mono<Decision> peek(List<Claim> claims);
+    Mono<StoreDecision> peek(List<Claim> claims);
 
     /**
      * Refunds exactly the permits that an allowed decision of this store took, if they are still within the window and
      * were not reset. Never refunds permits that were taken after the reset. A store may use a {@linkplain
-     * Decision#stamp() stamp} to distinguish the two.
+     * StoreDecision#stamp() stamp} to distinguish the two.
      *
-     * @param decision a decision that {@linkplain Decision#isCharged() was charged}
+     * @param decision a decision that {@linkplain StoreDecision#isCharged() was charged}
      * @return completes when the permits are refunded
      */
-    Mono<Void> refund(Decision decision);
+    Mono<Void> refund(StoreDecision decision);
 
     /**
      * Refunds permits of each claim's count, the oldest first, at most as many as are recorded.
@@ -97,7 +103,7 @@ public interface LimitStore {
      * @return the usage of each count afterwards, in the order of the reconciliations, without those that cannot be
      *     charged; empty, by default, if this store cannot reconcile
      */
-    default Mono<Decision> reconcile(List<Reconciliation> reconciliations) {
+    default Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
         return Mono.empty();
     }
 

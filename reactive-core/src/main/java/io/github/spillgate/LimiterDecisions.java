@@ -1,0 +1,53 @@
+package io.github.spillgate;
+
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/** Decisions that a limiter makes without asking its store. They charge nothing. */
+final class LimiterDecisions {
+
+    private LimiterDecisions() {}
+
+    /** Returns a denial: these limits are smaller than the cost. */
+    static StoreDecision neverFits(long at, List<Limit> tooSmall) {
+        return StoreDecision.uncharged(Source.LIMITER, false, at, StoreDecision.NEVER, List.of(), tooSmall);
+    }
+
+    /** Returns a decision that allows because no limit applies. */
+    static StoreDecision unlimited(long at) {
+        return StoreDecision.uncharged(Source.LIMITER, true, at, at, List.of(), List.of());
+    }
+
+    /** Returns a denial by a setting, because no limits were found. */
+    static StoreDecision refused(long at) {
+        return StoreDecision.uncharged(Source.LIMITER, false, at, StoreDecision.NEVER, List.of(), List.of());
+    }
+
+    /**
+     * Returns a denial of a caller that would have to wait too long, or that finds the queue full.
+     *
+     * @param at the time, in milliseconds of the clock of {@code before}, or of the limiter's clock if there is none
+     * @param fitsAt the time before which the caller cannot be served
+     * @param claims the claims of the caller
+     * @param before the last reply of the store about the same counts, if there is one
+     */
+    static StoreDecision mustWait(long at, long fitsAt, List<Claim> claims, @Nullable Decision before) {
+        List<StoreUsage> usages = new ArrayList<>(claims.size());
+        List<Limit> violated = new ArrayList<>(claims.size());
+        for (int i = 0; before != null && before.limits().size() == claims.size() && i < claims.size(); i++) {
+            Claim claim = claims.get(i);
+            Decision.Usage then = before.limits().get(i);
+            boolean isViolated = then.used() + claim.permits() > claim.limit().permits();
+            usages.add(StoreUsage.of(
+                    claim, then.used(), isViolated, fitsAt, then.wholeAt().toEpochMilli()));
+            if (isViolated) {
+                violated.add(claim.limit());
+            }
+        }
+        return StoreDecision.uncharged(Source.LIMITER, false, at, fitsAt, usages, violated);
+    }
+}

@@ -1,0 +1,45 @@
+package io.github.spillgate.internal;
+
+import java.util.Collection;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/** Checks for null, with messages that say what was expected. */
+public final class Checks {
+
+    private Checks() {}
+
+    /**
+     * Returns the value if it is not null.
+     *
+     * @param <T> the type of the value
+     * @param value the value
+     * @param what the name of the value
+     * @param example an example of a value, as in code
+     * @return the value
+     * @throws NullPointerException if it is null
+     */
+    public static <T> T present(@Nullable T value, String what, String example) {
+        if (value == null) {
+            throw new NullPointerException(what + " is null: expected one, for example " + example);
+        }
+        return value;
+    }
+
+    /**
+     * Returns a copy of the collection if neither it nor an element is null.
+     *
+     * @param <T> the type of the elements
+     * @param values the collection
+     * @param what the name of the collection
+     * @param example an example of an element, as in code
+     * @return the copy
+     * @throws NullPointerException if the collection or an element is null
+     */
+    public static <T> List<T> allPresent(@Nullable Collection<? extends T> values, String what, String example) {
+        for (T value : present(values, what, "List.of(" + example + ")")) {
+            present(value, "one of the " + what, example);
+        }
+        return List.copyOf(values);
+    }
+}

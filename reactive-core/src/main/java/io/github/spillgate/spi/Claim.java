@@ -1,0 +1,60 @@
+package io.github.spillgate.spi;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+
+/**
+ * One limit of one {@link Charge}, as passed to a {@link LimitStore}: the identity of the count, the limit and the
+ * cost. The {@link RateLimiter} creates claims, and ensures for every store that those of a decision have different
+ * identities, and that no cost is above its limit.
+ */
+public interface Claim {
+
+    /**
+     * Returns the name of the count: limiter, limit, algorithm, window, resolution or alignment, and the encoded key
+     * with its group. It is printable ASCII without spaces, at most 500 characters. It does not contain the permits, so
+     * they can change without losing the history.
+     *
+     * @return the identity
+     */
+    String identity();
+
+    /**
+     * Returns an object that represents the identity in this process, for use as the key of a map. It equals the handle
+     * of a claim if and only if their identities are equal, is comparable with other handles, and is cheaper to create
+     * than the identity.
+     *
+     * @return the handle; its {@code toString()} is the identity
+     */
+    Object handle();
+
+    /**
+     * Returns the key that is charged.
+     *
+     * @return the key as the caller passed it, not encoded
+     */
+    String key();
+
+    /**
+     * Returns the limit.
+     *
+     * @return the limit
+     */
+    Limit limit();
+
+    /**
+     * Returns the cost.
+     *
+     * @return the number of permits, never negative
+     */
+    long permits();
+
+    /**
+     * Returns the same claim with another cost.
+     *
+     * @param permits the cost, not negative and at most the limit's permits
+     * @return a claim on the same count
+     */
+    Claim asking(long permits);
+}

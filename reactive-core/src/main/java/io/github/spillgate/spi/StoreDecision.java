@@ -1,0 +1,317 @@
+package io.github.spillgate.spi;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.Source;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
+import java.util.function.Predicate;
+
+/** A decision that a {@link LimitStore} has made, with what the store needs to refund it. */
+public final class StoreDecision implements Decision {
+
+    /** The time at which a charge fits that no wait makes fit. */
+    public static final long NEVER = Long.MAX_VALUE;
+
+    private static final AtomicIntegerFieldUpdater<StoreDecision> REDEEMED =
+            AtomicIntegerFieldUpdater.newUpdater(StoreDecision.class, "redeemed");
+
+    private static final long NO_STAMP = 0;
+
+    private final Source source;
+    private final long at;
+    private final long stamp;
+    private final boolean allowed;
+    private final boolean charged;
+    private final long fitsAt;
+    private final List<StoreUsage> usages;
+    private final List<Limit> violated;
+
+    /** The decisions of several servers, each by its own clock; empty if one server decided everything. */
+    private final List<StoreDecision> parts;
+
+    private volatile int redeemed;
+
+    private StoreDecision(
+            Source source,
+            long at,
+            long stamp,
+            boolean allowed,
+            boolean charged,
+            long fitsAt,
+            List<StoreUsage> usages,
+            List<Limit> violated,
+            List<StoreDecision> parts) {
+        this.source = source;
+        this.at = at;
+        this.stamp = stamp;
+        this.allowed = allowed;
+        this.charged = charged;
+        this.fitsAt = fitsAt;
+        this.usages = usages;
+        this.violated = violated;
+        this.parts = parts;
+    }
+
+    /**
+     * Returns a decision that a store has made. It is allowed if no usage is violated.
+     *
+     * @param source the place where it was made
+     * @param at the time of the decision, in milliseconds of the store's clock
+     * @param usages the usage of each claim after the decision
+     * @return the decision
+     */
+    public static StoreDecision ofTake(Source source, long at, List<StoreUsage> usages) {
+        return ofTake(source, at, NO_STAMP, usages);
+    }
+
+    /**
+     * Returns a decision like {@link #ofTake(Source, long, List)}, with a stamp that distinguishes it from a reset at
+     * the same time.
+     *
+     * @param source the place where it was made
+     * @param at the time of the decision, in milliseconds of the store's clock
+     * @param stamp the stamp, which {@link #stamp()} returns to the store
+     * @param usages the usage of each claim after the decision
+     * @return the decision
+     */
+    public static StoreDecision ofTake(Source source, long at, long stamp, List<StoreUsage> usages) {
+        return ofStore(source, at, stamp, asksForAny(usages), usages);
+    }
+
+    /**
+     * Returns a decision that a store would make. It is allowed if no usage is violated; nothing was charged.
+     *
+     * @param source the place where it was made
+     * @param at the time of the decision, in milliseconds of the store's clock
+     * @param usages the usage of each claim
+     * @return the decision
+     */
+    public static StoreDecision ofPeek(Source source, long at, List<StoreUsage> usages) {
+        return ofStore(source, at, NO_STAMP, false, usages);
+    }
+
+    /**
+     * Returns a decision that was made without counting, for example by a setting.
+     *
+     * @param source the place where it was made
+     * @param allowed whether it allows
+     * @param at the time of the decision, in milliseconds of a clock
+     * @param fitsAt after a denial, the time at which a retry may be useful; {@link #NEVER} if none is
+     * @param usages the usage of each claim, as far as it is known
+     * @param violated the limits that deny
+     * @return the decision; nothing was charged
+     */
+    public static StoreDecision uncharged(
+            Source source, boolean allowed, long at, long fitsAt, List<StoreUsage> usages, List<Limit> violated) {
+        return new StoreDecision(
+                source, at, NO_STAMP, allowed, false, fitsAt, List.copyOf(usages), List.copyOf(violated), List.of());
+    }
+
+    /**
+     * Combines the decisions of several servers, each made independently and by the server's own clock. The result is
+     * allowed if all of them are. If one server denied, the store refunds what the others took, and the result shows it
+     * as refunded. Limits that {@linkplain Limit#isCountingDenied() count denied} requests are not refunded.
+     *
+     * @param claims the claims that were decided
+     * @param parts the decisions of the servers, at least one, no two with the same claim
+     * @return the decision, with a usage for each claim that a part has, in the order of the claims; its times are
+     *     those of the parts, converted to one clock
+     */
+    public static StoreDecision ofParts(List<Claim> claims, List<StoreDecision> parts) {
+        boolean allowed = parts.stream().allMatch(StoreDecision::isAllowed);
+        boolean charged = allowed && parts.stream().anyMatch(StoreDecision::isCharged);
+        long at = parts.stream().mapToLong(part -> part.at).max().orElseThrow();
+        long fitsAt = at;
+        Map<Object, StoreUsage> known = new HashMap<>();
+        for (StoreDecision part : parts) {
+            for (StoreUsage usage : part.usages) {
+                StoreUsage shown = usage.later(at - part.at, !allowed && part.charged);
+                known.put(usage.claim().handle(), shown);
+                fitsAt = Math.max(fitsAt, shown.fitsAtMillis());
+            }
+        }
+        List<StoreUsage> usages = claims.stream()
+                .map(claim -> known.get(claim.handle()))
+                .filter(Objects::nonNull)
+                .toList();
+        Source source = parts.get(0).source;
+        return new StoreDecision(
+                source,
+                at,
+                NO_STAMP,
+                allowed,
+                charged,
+                fitsAt,
+                usages,
+                violatedIn(usages),
+                allowed
+                        ? List.copyOf(parts)
+                        : parts.stream().map(StoreDecision::refunded).toList());
+    }
+
+    /** Returns this decision as it is after a refund. */
+    private StoreDecision refunded() {
+        List<StoreUsage> left =
+                usages.stream().map(usage -> usage.later(0, charged)).toList();
+        return new StoreDecision(source, at, stamp, allowed, false, fitsAt, left, violated, List.of());
+    }
+
+    private static StoreDecision ofStore(Source source, long at, long stamp, boolean takes, List<StoreUsage> usages) {
+        List<Limit> violated = violatedIn(usages);
+        boolean allowed = violated.isEmpty();
+        long fitsAt = at;
+        for (int i = 0; i < usages.size(); i++) {
+            fitsAt = Math.max(fitsAt, usages.get(i).fitsAtMillis());
+        }
+        return new StoreDecision(
+                source, at, stamp, allowed, allowed && takes, fitsAt, List.copyOf(usages), violated, List.of());
+    }
+
+    private static boolean asksForAny(List<StoreUsage> usages) {
+        for (int i = 0; i < usages.size(); i++) {
+            if (usages.get(i).claim().permits() > 0) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static List<Limit> violatedIn(List<StoreUsage> usages) {
+        List<Limit> violated = List.of();
+        for (int i = 0; i < usages.size(); i++) {
+            StoreUsage usage = usages.get(i);
+            if (usage.isViolated()) {
+                violated = violated.isEmpty() ? new ArrayList<>(usages.size()) : violated;
+                violated.add(usage.limit());
+            }
+        }
+        return violated.isEmpty() ? violated : List.copyOf(violated);
+    }
+
+    @Override
+    public boolean isAllowed() {
+        return allowed;
+    }
+
+    @Override
+    public boolean isCharged() {
+        return charged;
+    }
+
+    @Override
+    public Optional<Duration> retryAfter() {
+        return allowed || fitsAt == NEVER ? Optional.empty() : Optional.of(Duration.ofMillis(fitsAt - at));
+    }
+
+    @Override
+    public long remaining() {
+        long remaining = allowed || !usages.isEmpty() ? Long.MAX_VALUE : 0;
+        for (StoreUsage usage : usages) {
+            remaining = Math.min(remaining, usage.remaining());
+        }
+        return remaining;
+    }
+
+    @Override
+    @SuppressWarnings("unchecked") // the list is immutable
+    public List<Usage> limits() {
+        return (List<Usage>) (List<?>) usages;
+    }
+
+    /**
+     * Returns the same usages as {@link #limits()}.
+     *
+     * @return the usages, with their claims
+     */
+    public List<StoreUsage> usages() {
+        return usages;
+    }
+
+    @Override
+    public List<Limit> violated() {
+        return violated;
+    }
+
+    @Override
+    public Instant at() {
+        return Instant.ofEpochMilli(at);
+    }
+
+    @Override
+    public Source source() {
+        return source;
+    }
+
+    /**
+     * Returns the stamp with which the store distinguishes this decision from a reset at the same time.
+     *
+     * @return the stamp; 0 if there is none
+     */
+    public long stamp() {
+        return stamp;
+    }
+
+    /**
+     * Returns the decisions of the individual servers, each by its own clock, with the usage that the server reported
+     * and the permits to refund to it.
+     *
+     * @return the decisions that were combined, without permits that are already refunded; this decision alone if
+     *     nothing was combined
+     */
+    public List<StoreDecision> parts() {
+        return parts.isEmpty() ? List.of(this) : parts;
+    }
+
+    /**
+     * Returns the claims of all usages.
+     *
+     * @return the claims, in the order of the usages
+     */
+    public List<Claim> claims() {
+        return usages.stream().map(StoreUsage::claim).toList();
+    }
+
+    /**
+     * Returns this decision with some of its usages, so that they can be refunded separately.
+     *
+     * @param wanted selects the usages
+     * @return a decision with the selected usages
+     */
+    public StoreDecision only(Predicate<? super StoreUsage> wanted) {
+        List<StoreUsage> some = usages.stream().filter(wanted).toList();
+        List<StoreDecision> someParts = parts.stream()
+                .map(part -> part.only(wanted))
+                .filter(part -> !part.usages.isEmpty())
+                .toList();
+        return new StoreDecision(source, at, stamp, allowed, charged, fitsAt, some, violated, someParts);
+    }
+
+    /**
+     * Claims the right to refund this decision, so that it is refunded at most once.
+     *
+     * @return true to the first caller, if the decision was charged
+     */
+    public boolean redeem() {
+        return charged && redeemed == 0 && REDEEMED.compareAndSet(this, 0, 1);
+    }
+
+    /** Returns the decision for a log, without keys. */
+    @Override
+    public String toString() {
+        StringBuilder text = new StringBuilder("Decision[").append(allowed ? "allowed" : "denied");
+        text.append(", source=").append(source).append(", at=").append(at());
+        retryAfter().ifPresent(wait -> text.append(", retryAfter=").append(wait));
+        if (!violated.isEmpty()) {
+            text.append(", violated=").append(violated);
+        }
+        return text.append(", limits=").append(usages).append(']').toString();
+    }
+}

@@ -1,0 +1,114 @@
+package io.github.spillgate.spi;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import java.time.Instant;
+
+/** The usage of one limit by one key, as a store has decided on a {@link Claim}. */
+public final class StoreUsage implements Decision.Usage {
+
+    private final Claim claim;
+    private final long used;
+    private final boolean violated;
+    private final long fitsAtMillis;
+    private final long wholeAtMillis;
+
+    private StoreUsage(Claim claim, long used, boolean violated, long fitsAtMillis, long wholeAtMillis) {
+        this.claim = claim;
+        this.used = used;
+        this.violated = violated;
+        this.fitsAtMillis = fitsAtMillis;
+        this.wholeAtMillis = wholeAtMillis;
+    }
+
+    /**
+     * Returns the usage after a decision.
+     *
+     * @param claim the claim that was decided
+     * @param used the used permits after the decision
+     * @param violated whether the claim did not fit
+     * @param fitsAtMillis the time at which the claim fits, in milliseconds of the store's clock; used only if the
+     *     decision is a denial
+     * @param wholeAtMillis the time at which no permit counts as used, in milliseconds of the store's clock
+     * @return the usage
+     */
+    public static StoreUsage of(Claim claim, long used, boolean violated, long fitsAtMillis, long wholeAtMillis) {
+        return new StoreUsage(claim, used, violated, fitsAtMillis, wholeAtMillis);
+    }
+
+    /**
+     * Returns the usage of a counter after a decision.
+     *
+     * @param claim the claim that was decided
+     * @param state the counter after the decision, in the current window
+     * @param violated whether the claim did not fit
+     * @param denied whether the decision is a denial, because of this claim or another one
+     * @param now the time of the decision, in milliseconds of the store's clock
+     * @return the usage
+     */
+    public static StoreUsage ofCounter(Claim claim, CounterState state, boolean violated, boolean denied, long now) {
+        Limit limit = claim.limit();
+        long fitsAt = denied ? state.fitsAt(limit, claim.permits(), now) : now;
+        return new StoreUsage(claim, state.used(limit, now), violated, fitsAt, state.wholeAt(limit, now));
+    }
+
+    long fitsAtMillis() {
+        return fitsAtMillis;
+    }
+
+    /** Returns this usage by a clock that is ahead by {@code millis}, with or without a refund. */
+    StoreUsage later(long millis, boolean refunded) {
+        long left = refunded && !claim.limit().isCountingDenied() ? Math.max(0, used - claim.permits()) : used;
+        return new StoreUsage(claim, left, violated, fitsAtMillis + millis, wholeAtMillis + millis);
+    }
+
+    @Override
+    public String key() {
+        return claim.key();
+    }
+
+    @Override
+    public Limit limit() {
+        return claim.limit();
+    }
+
+    /**
+     * Returns the claim on the limit.
+     *
+     * @return the claim
+     */
+    public Claim claim() {
+        return claim;
+    }
+
+    @Override
+    public long used() {
+        return used;
+    }
+
+    @Override
+    public long remaining() {
+        return Math.max(0, claim.limit().permits() - used);
+    }
+
+    @Override
+    public boolean isViolated() {
+        return violated;
+    }
+
+    @Override
+    public Instant fitsAt() {
+        return Instant.ofEpochMilli(fitsAtMillis);
+    }
+
+    @Override
+    public Instant wholeAt() {
+        return Instant.ofEpochMilli(wholeAtMillis);
+    }
+
+    /** Returns the usage for a log, without the key. */
+    @Override
+    public String toString() {
+        return "Usage[" + claim.limit() + ", used=" + used + ", wholeAt=" + wholeAt() + "]";
+    }
+}
