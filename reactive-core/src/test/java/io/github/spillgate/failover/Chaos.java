@@ -19,6 +19,7 @@ import io.lettuce.core.api.sync.RedisCommands;
 import java.time.Duration;
 import java.util.Locale;
 import java.util.Objects;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
@@ -143,6 +144,19 @@ final class Chaos implements AutoCloseable {
     void awaitMoreFrom(Source source, int decisions) {
         long before = traffic.decidedBy(source);
         await().atMost(PATIENCE).until(() -> traffic.decidedBy(source) >= before + decisions);
+    }
+
+    /** Causes a fault, and again each second, until so many more decisions have been made there. */
+    void repeatUntilMoreFrom(Source source, int decisions, Runnable fault) {
+        long before = traffic.decidedBy(source);
+        AtomicLong next = new AtomicLong(System.nanoTime());
+        await().atMost(PATIENCE).until(() -> {
+            if (System.nanoTime() - next.get() >= 0) {
+                fault.run();
+                next.addAndGet(Duration.ofSeconds(1).toNanos());
+            }
+            return traffic.decidedBy(source) >= before + decisions;
+        });
     }
 
     /** Waits until Redis is given up, and has been for so long. */
