@@ -165,7 +165,18 @@ public final class Rules {
         return matchAndDecide(request, null);
     }
 
-    /** Matches now and not on subscription, so that a request that no rule matches costs no allocation. */
+    /**
+     * Returns whether {@link #decide} found no rule for a request. An adapter then passes the request on and need not
+     * subscribe to the verdict.
+     *
+     * @param verdict the verdict that {@code decide} returned
+     * @return true if no rule matches the request, or if these rules are {@linkplain #off off}
+     */
+    public static boolean isUnmatched(Mono<Verdict> verdict) {
+        return verdict == NO_RULE;
+    }
+
+    /** Matches now and not on subscription, so that a request that no rule matches needs no operator. */
     private Mono<Verdict> matchAndDecide(Request request, @Nullable Phase phase) {
         if (isOff) {
             return NO_RULE;

@@ -113,6 +113,30 @@ class RulesTest {
     }
 
     @Test
+    void adapterCanTellThatNoRuleMatches() {
+        Rules rules = rules(address("a", 1).paths("/a"));
+        assertThat(isUnmatched(rules, "/b")).isTrue();
+        assertThat(isUnmatched(rules, "/a")).isFalse();
+        assertThat(isUnmatched(Rules.off(limiter, SentRequest.syntax()), "/a")).isTrue();
+    }
+
+    /** The rules of such a request are unknown, so it must not bypass them. */
+    @Test
+    void requestThatCannotBeMatchedIsNotUnmatched() {
+        PathSyntax failing = pattern -> request -> {
+            throw new IllegalStateException("no such path");
+        };
+        Rules rules =
+                Rules.of(limiter, failing, List.of(address("a", 1).paths("/a").build()));
+        assertThat(isUnmatched(rules, "/a")).isFalse();
+        assertThat(decide(rules, SentRequest.get("/a")).isAllowed()).isFalse();
+    }
+
+    private static boolean isUnmatched(Rules rules, String path) {
+        return Rules.isUnmatched(rules.decide(SentRequest.get(path)));
+    }
+
+    @Test
     void rulesOfOnePhaseApplyInThatPhase() {
         Rules rules = rules(
                 address("before", 5),

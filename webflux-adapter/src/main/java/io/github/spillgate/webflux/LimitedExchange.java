@@ -2,7 +2,6 @@ package io.github.spillgate.webflux;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.http.Problem;
-import io.github.spillgate.http.Request;
 import io.github.spillgate.http.ResponseFields;
 import io.github.spillgate.http.Verdict;
 import io.github.spillgate.http.Verdicts;
@@ -39,22 +38,21 @@ final class LimitedExchange {
     /**
      * Decides on an exchange, and continues on the thread of the exchange.
      *
-     * @param decision applies the rules
+     * @param verdict the verdict of the rules
      * @param denied continues if the rules deny the request
      * @param allowed continues if the rules allow the request
      */
     static <T> Mono<T> decide(
             ServerWebExchange exchange,
             RateLimitResponses responses,
-            Function<Request, Mono<Verdict>> decision,
+            Mono<Verdict> verdict,
             Function<Problem, Mono<T>> denied,
             Supplier<Mono<T>> allowed) {
         return Mono.defer(() -> {
             // Before the decision, which may change the thread.
             ExchangeThread thread = ExchangeThread.of(exchange);
-            return decision.apply(ExchangeRequest.of(exchange))
-                    .flatMap(verdict -> thread.run(
-                            () -> note(exchange, verdict, responses).map(denied).orElseGet(allowed)));
+            return verdict.flatMap(made ->
+                    thread.run(() -> note(exchange, made, responses).map(denied).orElseGet(allowed)));
         });
     }
 

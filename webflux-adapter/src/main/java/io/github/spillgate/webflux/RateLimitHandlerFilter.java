@@ -50,7 +50,7 @@ public final class RateLimitHandlerFilter implements HandlerFilterFunction<Serve
         return LimitedExchange.decide(
                 request.exchange(),
                 responses,
-                rules::decide,
+                rules.decide(ExchangeRequest.of(request.exchange())),
                 problem -> ServerResponse.status(problem.status())
                         .build((exchange, context) -> responses.deny(exchange, problem)),
                 () -> next.handle(request));

@@ -2,6 +2,7 @@ package io.github.spillgate.webflux;
 
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.Verdict;
 import java.util.Objects;
 import org.springframework.core.Ordered;
 import org.springframework.web.server.ServerWebExchange;
@@ -25,9 +26,10 @@ import reactor.core.publisher.Mono;
  * }</pre>
  *
  * <p>Each rule is applied once per request, even if the request is dispatched again within the application. The body is
- * never read. With Reactor Netty a request continues on the event loop of its connection. With another server it
- * continues on the thread that emits the decision, which is never the thread of a Redis connection. A denied request
- * gets a 429, written by {@link RateLimitResponses}.
+ * never read. A request that no rule matches goes straight to the chain, on its current thread. With Reactor Netty all
+ * other requests continue on the event loop of their connection. With another server they continue on the thread that
+ * emits the decision, which is never the thread of a Redis connection. A denied request gets a 429, written by {@link
+ * RateLimitResponses}.
  *
  * <p>By default CORS preflights are not limited: browsers send them automatically and without credentials. A request
  * with an {@code Authorization} or {@code Cookie} header is not a preflight. If the service authenticates by another
@@ -100,13 +102,18 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
 
     @Override
     public Mono<Void> filter(ServerWebExchange exchange, WebFilterChain chain) {
-        if (!limitsPreflights && ExchangeRequest.of(exchange).isPreflight()) {
+        ExchangeRequest request = ExchangeRequest.of(exchange);
+        if (!limitsPreflights && request.isPreflight()) {
+            return chain.filter(exchange);
+        }
+        Mono<Verdict> verdict = rules.decide(request, phase);
+        if (Rules.isUnmatched(verdict)) {
             return chain.filter(exchange);
         }
         return LimitedExchange.decide(
                 exchange,
                 responses,
-                request -> rules.decide(request, phase),
+                verdict,
                 problem -> responses.deny(exchange, problem),
                 () -> chain.filter(exchange));
     }

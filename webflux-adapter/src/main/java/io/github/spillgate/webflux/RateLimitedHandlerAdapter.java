@@ -116,7 +116,7 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
         return LimitedExchange.decide(
                 exchange,
                 responses,
-                request -> rulesOf((HandlerMethod) handler).decide(request),
+                rulesOf((HandlerMethod) handler).decide(ExchangeRequest.of(exchange)),
                 problem -> responses.deny(exchange, problem).then(Mono.empty()),
                 () -> next.handle(exchange, handler));
     }
