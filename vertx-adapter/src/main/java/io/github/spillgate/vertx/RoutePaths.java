@@ -51,8 +51,14 @@ public final class RoutePaths implements PathSyntax {
         if (names.stream().distinct().count() < names.size()) {
             throw refused(pattern, "has two variables of one name");
         }
+        String prefix = literalPrefix(pattern);
         return request -> {
-            Matcher found = compiled.matcher(request.as(RoutingContext.class).normalizedPath());
+            String path = request.as(RoutingContext.class).normalizedPath();
+            // Without a matcher: this runs for each request and rule, also if none matches.
+            if (!path.startsWith(prefix)) {
+                return null;
+            }
+            Matcher found = compiled.matcher(path);
             return found.matches() ? variables(found, names) : null;
         };
     }
@@ -60,6 +66,11 @@ public final class RoutePaths implements PathSyntax {
     @Override
     public boolean matchesEveryPath(List<String> patterns) {
         return patterns.isEmpty() || patterns.contains("*") || patterns.contains("/*");
+    }
+
+    /** Returns a prefix that all matching paths have: the pattern up to a variable or a star, without end slashes. */
+    private static String literalPrefix(String pattern) {
+        return pattern.split("[:*]", 2)[0].replaceAll("/+\\z", "");
     }
 
     private static String regex(String pattern, List<String> names) {
