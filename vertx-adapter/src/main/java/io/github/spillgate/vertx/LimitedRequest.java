@@ -36,6 +36,11 @@ final class LimitedRequest {
         return of(ctx).verdicts;
     }
 
+    /** Returns whether a handler has decided on the request before, or is deciding. */
+    static boolean isPresent(RoutingContext ctx) {
+        return ctx.get(KEY) != null;
+    }
+
     /** Records a verdict, which the response will report, and returns the problem if the request is denied. */
     static Optional<Problem> note(RoutingContext ctx, Verdict verdict, RateLimitHeaders headers) {
         LimitedRequest limited = of(ctx);

@@ -91,6 +91,12 @@ sealed class LimitingHandler implements RateLimitHandler {
             ctx.fail(400, e);
             return;
         }
+        Mono<Verdict> verdict = phase == null ? rules.decide(request) : rules.decide(request, phase);
+        if (Rules.isUnmatched(verdict) && !LimitedRequest.isPresent(ctx) && Vertx.currentContext() != null) {
+            // There is no state to keep and no context to return to.
+            proceed(ctx);
+            return;
+        }
         LimitedRequest limited = LimitedRequest.of(ctx);
         if (limited.isDeciding() && defer(ctx, limited)) {
             return;
@@ -98,7 +104,6 @@ sealed class LimitingHandler implements RateLimitHandler {
         limited.restoreHeadersEndHandler(ctx);
         limited.startDecision();
         HttpServerRequest sent = ctx.request();
-        Mono<Verdict> verdict = phase == null ? rules.decide(request) : rules.decide(request, phase);
         RoutingSnapshot[] snapshot = new RoutingSnapshot[1];
         Runnable beforeWaiting = () -> {
             snapshot[0] = RoutingSnapshot.of(ctx);
@@ -152,9 +157,25 @@ sealed class LimitingHandler implements RateLimitHandler {
         return current != null ? current : ((HttpServerRequestInternal) sent).context();
     }
 
+    /** Passes on a request that no rule matches. */
+    private static void proceed(RoutingContext ctx) {
+        if (isOver(ctx)) {
+            return;
+        }
+        try {
+            ctx.next();
+        } catch (Throwable e) {
+            ctx.fail(e);
+        }
+    }
+
+    /** Returns whether the client has disconnected, or another handler, such as a timeout, has responded. */
+    private static boolean isOver(RoutingContext ctx) {
+        return ctx.response().ended() || ctx.response().closed();
+    }
+
     private void proceed(RoutingContext ctx, @Nullable Verdict verdict, @Nullable Throwable error) {
-        if (ctx.response().ended() || ctx.response().closed()) {
-            // The client has disconnected, or another handler, such as a timeout, has responded.
+        if (isOver(ctx)) {
             return;
         }
         if (verdict == null) {
