@@ -1,6 +1,6 @@
 package io.github.spillgate;
 
-import static io.github.spillgate.LineAssertions.assertNobodyIsLeft;
+import static io.github.spillgate.WaiterAssertions.assertNoWaiterIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.local.LocalStore;
@@ -133,7 +133,7 @@ class AcquireBoundTest {
                     time.passMillis(1);
                 }
                 assertThat(callers).allMatch(one -> one.decision != null);
-                assertNobodyIsLeft(limiter);
+                assertNoWaiterIsLeft(limiter);
             }
             return callers;
         }

@@ -1,6 +1,6 @@
 package io.github.spillgate;
 
-import static io.github.spillgate.LineAssertions.assertNobodyIsLeft;
+import static io.github.spillgate.WaiterAssertions.assertNoWaiterIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
@@ -48,7 +48,7 @@ class AcquireEndTest extends AcquireFixture {
         assertThat(served).containsExactly("first", "second", "fourth");
         time.passMillis(1_001);
         assertThat(served).containsExactly("first", "second", "fourth", "fifth");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -69,7 +69,7 @@ class AcquireEndTest extends AcquireFixture {
         assertThat(served).containsExactly("first", "second", "fourth");
         limiter.close();
         assertThat(errors).as("the remaining waiter fails").hasSize(1);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -88,7 +88,7 @@ class AcquireEndTest extends AcquireFixture {
         held.answerAll();
         assertThat(served).containsExactly("a");
         assertThat(held.takes()).isOne();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -103,7 +103,7 @@ class AcquireEndTest extends AcquireFixture {
         first.dispose();
         time.passMillis(1_001);
         assertThat(served).containsExactly("third");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -115,7 +115,7 @@ class AcquireEndTest extends AcquireFixture {
         assertThat(served).isEmpty();
         much.dispose();
         assertThat(served).containsExactly("little");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -144,7 +144,7 @@ class AcquireEndTest extends AcquireFixture {
             waiters.add(wait(limiter, "w" + i, 1, LONG));
         }
         waiters.forEach(Disposable::dispose);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
         assertThat(limiter.peek("a").block().limits().get(0).used()).isEqualTo(1);
     }
 
@@ -157,7 +157,7 @@ class AcquireEndTest extends AcquireFixture {
         held.answer(0);
         assertThat(served).containsExactly("second");
         assertThat(held.takes()).isEqualTo(1);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -169,7 +169,7 @@ class AcquireEndTest extends AcquireFixture {
         held.answerAll();
         assertThat(served).as("4 of 5 are free only after the refund of the 3").containsExactly("second");
         assertThat(used("a")).isEqualTo(4);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -181,7 +181,7 @@ class AcquireEndTest extends AcquireFixture {
         }
         held.fail(0);
         assertThat(errors).hasSize(3).hasOnlyElementsOfType(LimitStoreUnavailableException.class);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
         wait(limiter, "later", 1, LONG);
         held.answerAll();
         assertThat(served).containsExactly("later");
@@ -204,7 +204,7 @@ class AcquireEndTest extends AcquireFixture {
         assertThat(used("a")).isZero();
         assertThat(used("b")).isZero();
         assertThat(served).isEmpty();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
         StepVerifier.create(limiter.acquire("a", LONG)).verifyError(IllegalStateException.class);
     }
 
@@ -219,7 +219,7 @@ class AcquireEndTest extends AcquireFixture {
         limiter.close();
         assertThat(next.get(0).isDisposed()).isTrue();
         assertThat(served).isEmpty();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -258,7 +258,7 @@ class AcquireEndTest extends AcquireFixture {
                 .verifyComplete();
         StepVerifier.create(permit, 0).thenCancel().verify();
         assertThat(held.takes()).isOne();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -299,7 +299,7 @@ class AcquireEndTest extends AcquireFixture {
         limiter.acquire("a", LONG).repeat(2_000).subscribe(decision -> served.add("again"));
         time.pass(Duration.ofMillis(1_001 * 667));
         assertThat(served).hasSize(2_003);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     /** Nested calls beyond a depth are handed over to another thread, which needs real time. */
@@ -336,7 +336,7 @@ class AcquireEndTest extends AcquireFixture {
         }
         time.passMillis(1_001);
         assertThat(served).hasSize(10_000);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -375,7 +375,7 @@ class AcquireEndTest extends AcquireFixture {
         await().until(() -> held.held() > 0);
         held.answerAll();
         assertThat(next.block(LONG).isAllowed()).isTrue();
-        await().untilAsserted(() -> assertNobodyIsLeft(limiter));
+        await().untilAsserted(() -> assertNoWaiterIsLeft(limiter));
     }
 
     @Test
@@ -395,7 +395,7 @@ class AcquireEndTest extends AcquireFixture {
         Hooks.resetOnErrorDropped();
         assertThat(ended).containsExactlyInAnyOrder("a", "b", "c");
         assertThat(dropped).hasSize(3);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -422,7 +422,7 @@ class AcquireEndTest extends AcquireFixture {
         time.passMillis(1);
         assertThat(served).hasSize(1);
         assertThat(errors).hasSize(9);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -438,7 +438,7 @@ class AcquireEndTest extends AcquireFixture {
                     .limit(Limit.perSecond(1))
                     .build();
             StepVerifier.create(limiter.acquire("a", LONG)).verifyError();
-            assertNobodyIsLeft(limiter);
+            assertNoWaiterIsLeft(limiter);
         }
     }
 }

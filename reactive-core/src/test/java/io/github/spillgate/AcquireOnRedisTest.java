@@ -1,6 +1,6 @@
 package io.github.spillgate;
 
-import static io.github.spillgate.LineAssertions.assertNobodyIsLeft;
+import static io.github.spillgate.WaiterAssertions.assertNoWaiterIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -89,7 +89,7 @@ class AcquireOnRedisTest {
                     .as("a window between %d and %d", i - 400, i)
                     .isLessThan(2 * limit.window().toMillis());
         }
-        await().atMost(LONG).untilAsserted(() -> assertNobodyIsLeft(limiter));
+        await().atMost(LONG).untilAsserted(() -> assertNoWaiterIsLeft(limiter));
     }
 
     @Thorough
@@ -211,7 +211,7 @@ class AcquireOnRedisTest {
         }
         done.await();
         await().atMost(LONG).until(() -> ended.get() == threads * each);
-        await().atMost(LONG).untilAsserted(() -> assertNobodyIsLeft(limiter));
+        await().atMost(LONG).untilAsserted(() -> assertNoWaiterIsLeft(limiter));
         await().atMost(LONG)
                 .untilAsserted(() -> assertThat(
                                 limiter.peek("a").block().limits().get(0).used())
@@ -246,7 +246,7 @@ class AcquireOnRedisTest {
         assertThat(most.get()).isLessThanOrEqualTo(Throttle.MAX_WAITING);
         assertNoWindowHoldsMore(limit, store.granted());
         assertThat(store.takes()).as("attempts for 3,000 permits").isLessThan(6_000);
-        await().atMost(LONG).untilAsserted(() -> assertNobodyIsLeft(limiter));
+        await().atMost(LONG).untilAsserted(() -> assertNoWaiterIsLeft(limiter));
     }
 
     @Test
@@ -268,7 +268,7 @@ class AcquireOnRedisTest {
                 .collectList()
                 .block(LONG);
         assertThat(ends).hasSize(40).containsOnly(50);
-        await().atMost(LONG).untilAsserted(() -> assertNobodyIsLeft(limiter));
+        await().atMost(LONG).untilAsserted(() -> assertNoWaiterIsLeft(limiter));
     }
 
     private Flux<Decision> calls(RateLimiter limiter, int number) {

@@ -1,6 +1,6 @@
 package io.github.spillgate;
 
-import static io.github.spillgate.LineAssertions.assertNobodyIsLeft;
+import static io.github.spillgate.WaiterAssertions.assertNoWaiterIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.local.LocalStore;
@@ -88,7 +88,7 @@ class AcquirePropertyTest {
             for (Caller caller : callers) {
                 assertThat(caller.ended).as("%s", caller).isTrue();
             }
-            assertNobodyIsLeft(limiter);
+            assertNoWaiterIsLeft(limiter);
             if (!failing && isExact()) {
                 long used = otherLimiter.peek("a").block().limits().get(0).used();
                 assertThat(used).as("only granted permits are charged").isEqualTo(stillUsed());

@@ -1,6 +1,6 @@
 package io.github.spillgate;
 
-import static io.github.spillgate.LineAssertions.assertNobodyIsLeft;
+import static io.github.spillgate.WaiterAssertions.assertNoWaiterIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
@@ -32,7 +32,7 @@ class AcquireTest extends AcquireFixture {
                     assertThat(decision.remaining()).isEqualTo(1);
                 })
                 .verifyComplete();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -45,7 +45,7 @@ class AcquireTest extends AcquireFixture {
         assertThat(served).containsExactly("first");
         time.passMillis(1);
         assertThat(served).containsExactly("first", "second");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -62,7 +62,7 @@ class AcquireTest extends AcquireFixture {
         assertThat(served).containsExactly("seven", "one");
         time.pass(Duration.ofMillis(1_001));
         assertThat(served).containsExactly("seven", "one", "three");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -81,7 +81,7 @@ class AcquireTest extends AcquireFixture {
                 .containsExactlyElementsOf(
                         IntStream.range(0, 1_000).mapToObj(i -> "w" + i).toList());
         assertThat(held.takes()).isLessThan(1_100);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -99,7 +99,7 @@ class AcquireTest extends AcquireFixture {
         assertThat(decisions).isEmpty();
         time.passMillis(60_001);
         assertThat(served).containsExactly("in time");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -121,7 +121,7 @@ class AcquireTest extends AcquireFixture {
         assertThat(decision.at()).isEqualTo(time.instant());
         time.passMillis(1_703);
         assertThat(served).containsExactly("w0", "w1", "w2", "w3");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -137,7 +137,7 @@ class AcquireTest extends AcquireFixture {
         assertThat(decisions).hasSize(1);
         time.passMillis(2_002);
         assertThat(served).containsExactly("four", "near");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -157,7 +157,7 @@ class AcquireTest extends AcquireFixture {
         time.passMillis(1_001);
         held.answerAll();
         assertThat(served).containsExactly("w0", "w1", "w2", "w3");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -176,7 +176,7 @@ class AcquireTest extends AcquireFixture {
         assertThat(served)
                 .as("five permits of a limit of four, in two adjacent windows")
                 .containsExactly("w0", "w1", "w2", "w3", "w4");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -195,7 +195,7 @@ class AcquireTest extends AcquireFixture {
         assertThat(served)
                 .as("the last would be served 3 ms late, because of the slots of the log")
                 .hasSize(12);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -214,7 +214,7 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void aLaterDenialHasTheTimeOfItsOwn() {
+    void aLaterDenialHasItsOwnTime() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         limiter.tryAcquire("a").block();
         wait(limiter, "patient", 1, LONG);
@@ -266,7 +266,7 @@ class AcquireTest extends AcquireFixture {
         held.answerAll();
         assertThat(served).containsExactly("w0", "w1", "w2");
         assertThat(decisions).hasSize(1);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -286,7 +286,7 @@ class AcquireTest extends AcquireFixture {
         assertThat(served).hasSize(51).endsWith("less");
         time.passMillis(1_001);
         assertThat(served).hasSize(52).endsWith("less too");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -306,7 +306,7 @@ class AcquireTest extends AcquireFixture {
         held.answerAll();
         assertThat(served).containsExactly("for 1", "for 1", "for 1", "for 2", "for 1");
         assertThat(held.takes()).isEqualTo(5);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -333,7 +333,7 @@ class AcquireTest extends AcquireFixture {
         time.passMillis(1_001);
         held.answerAll();
         assertThat(served).containsExactly("much");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -364,7 +364,7 @@ class AcquireTest extends AcquireFixture {
         time.passMillis(1_001);
         held.answerAll();
         assertThat(served).containsExactly("patient");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -388,7 +388,7 @@ class AcquireTest extends AcquireFixture {
         assertThat(decisions).hasSize(1);
         held.answerAll();
         assertThat(served).containsExactly("little");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -404,11 +404,11 @@ class AcquireTest extends AcquireFixture {
         assertThat(decisions)
                 .singleElement()
                 .satisfies(decision -> assertThat(decision.retryAfter()).contains(Duration.ofMillis(1_001)));
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
-    void whatNeverFitsIsDeniedAtOnce() {
+    void aCostAboveTheLimitIsDeniedImmediately() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(3));
         Decision decision = limiter.acquire("a", 4, LONG).block();
         assertThat(decision.isAllowed()).isFalse();
@@ -437,7 +437,7 @@ class AcquireTest extends AcquireFixture {
                 .singleElement()
                 .satisfies(decision -> assertThat(decision.retryAfter()).isEmpty());
         assertThat(served).containsExactly("little");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -469,7 +469,7 @@ class AcquireTest extends AcquireFixture {
         assertThat(decisions).hasSize(2);
         time.passMillis(2_000);
         assertThat(served).containsExactlyInAnyOrder("a", "b", "c");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -484,7 +484,7 @@ class AcquireTest extends AcquireFixture {
         limiter.reset("a").block();
         assertThat(served).containsExactly("first", "second", "third");
         limiter.refund(taken).block();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -508,7 +508,7 @@ class AcquireTest extends AcquireFixture {
         assertThat(served).isEmpty();
         time.passMillis(500);
         assertThat(served).containsExactly("both");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -523,7 +523,7 @@ class AcquireTest extends AcquireFixture {
         time.passMillis(1_001);
         assertThat(served).containsExactly("a and c", "a and b");
         assertThat(used(limiter, "b")).isOne();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     private void waitForBoth(RateLimiter limiter, String one, String other) {
@@ -549,11 +549,11 @@ class AcquireTest extends AcquireFixture {
         assertThat(served).containsExactly("first", "second");
         assertThat(held.takes()).as("a take for each grant only").isEqualTo(2);
         assertThat(decisions).hasSize(1);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
-    void wrongArgumentsAreRefusedWhenTheMethodIsCalled() {
+    void invalidArgumentsAreRejectedOnTheCall() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> limiter.acquire("a", Duration.ofMillis(-1)))
@@ -599,7 +599,7 @@ class AcquireTest extends AcquireFixture {
         time.passMillis(2);
         assertThat(served).containsExactly("first");
         assertThat(asked[0]).isEqualTo(3);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test

@@ -27,7 +27,7 @@ class ChargeTest {
     }
 
     @Test
-    void wrongArgumentsAreRefusedWhenTheyAreGiven() {
+    void invalidArgumentsAreRejectedOnCreation() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Charge.of(""))
                 .withMessage("key \"\" is empty: expected at least one character, for example \"user:42\"");
@@ -43,7 +43,7 @@ class ChargeTest {
     }
 
     @Test
-    void limitsThatWouldShareACountAreRefused() {
+    void limitsThatWouldShareACountAreRejected() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Charge.of("a", Limit.perMinute(1), Limit.perMinute(2)))
                 .withMessageContaining("\"2/1m\"")
@@ -71,7 +71,7 @@ class ChargeTest {
     }
 
     @Test
-    void whatIsMissingIsNamed() {
+    void aNullArgumentIsNamed() {
         assertThatNullPointerException()
                 .isThrownBy(() -> Charge.of("a", (Limit) null))
                 .withMessage("one of the limits is null: expected one, for example Limit.perMinute(120)");
@@ -84,7 +84,7 @@ class ChargeTest {
     }
 
     @Test
-    void tooManyLimitsOnOneKeyAreRefused() {
+    void tooManyLimitsOnOneKeyAreRejected() {
         List<Limit> limits = IntStream.range(0, 17)
                 .mapToObj(i -> Limit.perDay(1).named("limit-" + i))
                 .toList();

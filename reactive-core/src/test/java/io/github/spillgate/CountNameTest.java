@@ -33,7 +33,7 @@ class CountNameTest {
     }
 
     @Test
-    void aNameIsEqualToThoseWithItsTextAndToNoOther() {
+    void aNameEqualsNamesWithTheSameTextOnly() {
         List<CountName> names = List.of(
                 name("Aa", "x", null),
                 name("BB", "x", null),

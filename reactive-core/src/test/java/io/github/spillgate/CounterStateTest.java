@@ -60,7 +60,7 @@ class CounterStateTest {
 
     /** 2^53 + 1, which is 28,059,810,762,433 × 321, is the first integer that a double cannot represent. */
     @Example
-    void whatIsEqualOnlyByRoundingDoesNotFit() {
+    void aCostThatFitsOnlyByRoundingIsDenied() {
         Limit limit = Limit.counter(28_059_810_762_433L, Duration.ofMillis(512));
         CounterState state = new CounterState(START, limit.permits(), 0);
         long now = START + 512 - 321;
@@ -69,7 +69,7 @@ class CounterStateTest {
     }
 
     @Example
-    void noMoreIsUsedThanWasTakenHoweverMuchThatIs() {
+    void theLargestUsageIsExact() {
         Limit limit = Limit.counter(Limit.MOST_COUNTER_PERMITS, Duration.ofDays(1));
         CounterState state = new CounterState(START, limit.permits(), 0);
         assertThat(state.used(limit, START)).isEqualTo(limit.permits());
@@ -95,7 +95,7 @@ class CounterStateTest {
     }
 
     @Example
-    void halfOfTheWindowBeforeCountsInTheMiddleOfThisOne() {
+    void halfOfThePreviousWindowCountsInTheMiddleOfTheCurrentOne() {
         Limit limit = Limit.counter(10, Duration.ofSeconds(1));
         CounterState state = new CounterState(START, 10, 0);
         assertThat(state.used(limit, START)).isEqualTo(10);
@@ -105,7 +105,7 @@ class CounterStateTest {
     }
 
     @Example
-    void windowsThatHavePassedArePassedOn() {
+    void theStateAdvancesToTheCurrentWindow() {
         Limit limit = Limit.counter(10, Duration.ofSeconds(1));
         CounterState state = new CounterState(START, 3, 4);
         assertThat(state.at(limit, START + 999)).isEqualTo(state);
@@ -129,7 +129,7 @@ class CounterStateTest {
     }
 
     @Example
-    void windowsOnTheClockStartWithIt() {
+    void alignedWindowsStartWithTheClock() {
         Limit limit = Limit.counter(10, Duration.ofMinutes(1)).alignedToClock();
         long minute = START - START % 60_000;
         assertThat(CounterState.empty(limit, minute + 59_999)).isEqualTo(new CounterState(minute, 0, 0));
@@ -141,7 +141,7 @@ class CounterStateTest {
     }
 
     @Example
-    void allHasFadedOneWindowAfterTheCurrentOneOrWithItIfThatIsEmpty() {
+    void theResetTimeIsAtMostOneWindowAfterTheCurrentOne() {
         Limit limit = Limit.counter(10, Duration.ofSeconds(1));
         assertThat(CounterState.empty(limit, START).wholeAt(limit, START)).isEqualTo(START);
         assertThat(new CounterState(START, 3, 0).wholeAt(limit, START + 1)).isEqualTo(START + 1_000);
@@ -149,7 +149,7 @@ class CounterStateTest {
     }
 
     @Example
-    void aDenialIsRecordedAsFarAsThePermitsGo() {
+    void aDenialIsRecordedUpToTheLimit() {
         Limit limit = Limit.counter(10, Duration.ofSeconds(1));
         assertThat(new CounterState(START, 8, 3).plusDenied(limit, 5)).isEqualTo(new CounterState(START, 8, 8));
         assertThat(new CounterState(START, 0, 8).plusDenied(limit, 5)).isEqualTo(new CounterState(START, 0, 10));

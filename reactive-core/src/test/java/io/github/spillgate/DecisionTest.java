@@ -24,7 +24,7 @@ class DecisionTest {
     // Decisions of one store
 
     @Test
-    void itIsAllowedIfEveryLimitAgreesAndTheLongestWaitIsThatOfADenial() {
+    void everyLimitMustAllowAndTheLongestRetryTimeApplies() {
         Claim a = claim("a", 1);
         Claim b = claim("b", 1);
         StoreDecision allowed =
@@ -71,7 +71,7 @@ class DecisionTest {
     }
 
     @Test
-    void nothingRemainsOfALimitThatWasLoweredBelowWhatIsUsed() {
+    void aLimitLoweredBelowItsUsageHasNothingRemaining() {
         StoreDecision decision = StoreDecision.ofPeek(Source.OTHER, 1_000, List.of(usage(claim("a", 0), 11, 1_000)));
         assertThat(decision.remaining()).isZero();
         assertThat(decision.limits().get(0).remaining()).isZero();
@@ -91,7 +91,7 @@ class DecisionTest {
     }
 
     @Test
-    void itIsRedeemedOnceAndOnlyIfItHasTakenSomething() {
+    void onlyAChargedDecisionIsRedeemedOnce() {
         StoreDecision charged = StoreDecision.ofTake(Source.OTHER, 1_000, List.of(usage(claim("a", 1), 1, 1_000)));
         assertThat(charged.redeem()).isTrue();
         assertThat(charged.redeem()).isFalse();

@@ -60,7 +60,7 @@ class KeysTest {
 
     /** Stored names must not change between versions. */
     @Example
-    void whatIsNotPlainBecomesTheBytesOfItsUtf8() {
+    void otherCharactersAreEscapedAsUtf8Bytes() {
         for (String key :
                 List.of("\u007f", "\u0080", "\u07ff", "\u0800", "€", "\uffff", "\ud800\udc00", "\udbff\udfff")) {
             assertThat(Keys.encode(key)).isEqualTo(bytes(key.getBytes(StandardCharsets.UTF_8)));
@@ -71,7 +71,7 @@ class KeysTest {
     }
 
     @Example
-    void allThatIsPlainStays() {
+    void plainCharactersAreKept() {
         String plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~:@/+=,-";
         assertThat(Keys.encode(plain)).isEqualTo(plain);
         for (char c = 0; c < 0x80; c++) {

@@ -48,7 +48,7 @@ class LimitLookupTest {
     }
 
     @Test
-    void everyKeyHasTheLimitsThatAreFoundForIt() {
+    void everyKeyHasItsLookedUpLimits() {
         RateLimiter limiter = limiter(lookup());
         assertThat(limiter.tryAcquire("free", 2).block().limits())
                 .extracting(Decision.Usage::limit)
@@ -84,7 +84,7 @@ class LimitLookupTest {
     }
 
     @Test
-    void whereNothingIsFoundOrTheLookupFailsOrHangsTheLimitsOfTheLimiterHold() {
+    void theLimiterLimitsApplyIfALookupIsEmptyFailsOrTimesOut() {
         RateLimiter limiter = limiter(lookup());
         for (String key : List.of("none", "unknown", "failing", "throwing", "returning null", "clashing")) {
             assertThat(limiter.tryAcquire(key).block().limits())
@@ -151,7 +151,7 @@ class LimitLookupTest {
     }
 
     @Test
-    void eachOfTheThreeHasASetting() {
+    void emptyFailedAndTimedOutLookupsHaveSettings() {
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(store)
                 .clock(time)
@@ -205,7 +205,7 @@ class LimitLookupTest {
     }
 
     @Test
-    void ofSeveralChargesOneThatIsDeniedDeniesAllAndOneThatIsAllowedCountsNothing() {
+    void aLookupThatDeniesOneChargeDeniesAll() {
         RateLimiter limiter = limiter(lookup().whenEmpty(Otherwise.allow()).whenFailed(Otherwise.deny()));
         assertThat(limiter.tryAcquire(Charge.of("free"), Charge.of("failing"))
                         .block()
@@ -273,7 +273,7 @@ class LimitLookupTest {
     }
 
     @Test
-    void wrongArgumentsAreRefused() {
+    void invalidArgumentsAreRejected() {
         RateLimiter limiter = limiter(lookup());
         assertThatIllegalArgumentException().isThrownBy(() -> limiter.tryAcquire(""));
         assertThatIllegalArgumentException().isThrownBy(() -> limiter.tryAcquire(List.of()));
@@ -298,7 +298,7 @@ class LimitLookupTest {
     }
 
     @Test
-    void aLimiterWhoseLookupMayNeedItsLimitsMustHaveSome() {
+    void aLookupThatFallsBackToTheLimiterNeedsLimits() {
         RateLimiter.Builder builder = RateLimiter.builder("test").store(store);
         LimitLookup strict = lookup().whenEmpty(Otherwise.deny())
                 .whenFailed(Otherwise.fail())

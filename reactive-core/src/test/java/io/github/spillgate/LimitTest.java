@@ -56,7 +56,7 @@ class LimitTest {
     }
 
     @Test
-    void theTextFormMeansWhatTheMethodsMean() {
+    void theTextFormEqualsTheMethods() {
         assertThat(Limit.parse("10000/24h counter aligned counting-denied name=quota"))
                 .isEqualTo(Limit.perDay(10_000)
                         .counter()
@@ -107,7 +107,7 @@ class LimitTest {
                 "100/1m\nname=\u001b[31m",
                 "1/999999999999d"
             })
-    void textThatMeansNoLimitIsRefusedWithAnExample(String text) {
+    void malformedTextIsRejectedWithAnExample(String text) {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Limit.parse(text))
                 .withMessageStartingWith("limit ")
@@ -118,7 +118,7 @@ class LimitTest {
     }
 
     @Test
-    void permitsOutOfRangeAreRefused() {
+    void permitsOutOfRangeAreRejected() {
         for (long permits : new long[] {0, -1, Long.MIN_VALUE, Limit.MOST_LOG_PERMITS + 1}) {
             assertThatIllegalArgumentException()
                     .isThrownBy(() -> Limit.perMinute(permits))
@@ -134,7 +134,7 @@ class LimitTest {
     }
 
     @Test
-    void windowsOutOfRangeAreRefused() {
+    void windowsOutOfRangeAreRejected() {
         for (Duration window : new Duration[] {
             Duration.ZERO,
             Duration.ofMillis(-1),
@@ -155,7 +155,7 @@ class LimitTest {
     }
 
     @Test
-    void aResolutionThatDoesNotSuitIsRefused() {
+    void aResolutionOutOfRangeIsRejected() {
         Limit big = Limit.perDay(10_000_000);
         assertThat(big.resolution()).isEqualTo(Duration.ofMillis(8_641));
         assertThatIllegalArgumentException()
@@ -171,7 +171,7 @@ class LimitTest {
     }
 
     @Test
-    void noDefaultResolutionLetsALogGrowBeyondItsBound() {
+    void theDefaultResolutionBoundsTheSizeOfALog() {
         for (long permits : new long[] {10_001, 1_000_000, Limit.MOST_LOG_PERMITS}) {
             for (long millis : new long[] {1, 9_998, 9_999, 10_000, 10_001, 60_000, 86_400_000, 366 * 86_400_000L}) {
                 long resolution = Limit.of(permits, Duration.ofMillis(millis))
@@ -229,7 +229,7 @@ class LimitTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"", "a b", "ä", "a:b", "a{b", "a\nb"})
-    void namesThatWouldNeedEscapingAreRefused(String name) {
+    void namesThatNeedEscapingAreRejected(String name) {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Limit.perDay(1).named(name))
                 .withMessageContaining("limit name " + Text.quote(name))
@@ -283,7 +283,7 @@ class LimitTest {
 
     /** Instances of different versions share their counts. */
     @Test
-    void theIdentityIsTheOneThatOtherVersionsLookFor() {
+    void theIdentityIsCompatibleWithOtherVersions() {
         assertThat(Limit.perMinute(10).identity()).isEqualTo("1m:L60000.1");
         assertThat(Limit.perMinute(10).resolution(Duration.ofSeconds(1)).identity())
                 .isEqualTo("1m:L60000.1000");

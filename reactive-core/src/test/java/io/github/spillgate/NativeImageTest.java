@@ -65,7 +65,7 @@ class NativeImageTest {
     }
 
     @Test
-    void noOtherClassBuildsACache() {
+    void onlyTheKnownClassesBuildCaches() {
         noClasses()
                 .that()
                 .doNotHaveFullyQualifiedName(CountTable.class.getName())

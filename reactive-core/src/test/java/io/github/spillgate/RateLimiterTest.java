@@ -31,7 +31,7 @@ class RateLimiterTest {
     private final LocalStore store = LocalStore.bounded(100, clock);
 
     @Test
-    void wrongArgumentsAreRefusedWhenTheMethodIsCalled() {
+    void invalidArgumentsAreRejectedOnTheCall() {
         RateLimiter limiter = limiter(Limit.perMinute(1));
         assertThatIllegalArgumentException().isThrownBy(() -> limiter.tryAcquire(""));
         assertThatIllegalArgumentException().isThrownBy(() -> limiter.tryAcquire("a", -1));
@@ -67,7 +67,7 @@ class RateLimiterTest {
     }
 
     @Test
-    void chargesThatWouldShareACountWithoutBeingEqualAreRefused() {
+    void unequalChargesOnOneCountAreRejected() {
         RateLimiter limiter = limiter();
         assertThatIllegalArgumentException()
                 .isThrownBy(() ->
@@ -78,7 +78,7 @@ class RateLimiterTest {
     }
 
     @Test
-    void aVerdictThatIsTooLargeIsRefused() {
+    void tooManyChargesAreRejected() {
         RateLimiter limiter = limiter(Limit.perDay(1));
         List<Charge> charges =
                 IntStream.range(0, 17).mapToObj(i -> Charge.of("key-" + i)).toList();
@@ -112,7 +112,7 @@ class RateLimiterTest {
     }
 
     @Test
-    void whatNeverFitsIsDeniedWithoutAskingTheStore() {
+    void aCostAboveTheLimitIsDeniedWithoutAStoreCall() {
         Limit small = Limit.perMinute(3);
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(new NoStore())
@@ -133,7 +133,7 @@ class RateLimiterTest {
     }
 
     @Test
-    void aClosedLimiterSaysSo() {
+    void aClosedLimiterFailsEveryOperation() {
         RateLimiter limiter = limiter(Limit.perMinute(1));
         Mono<Decision> before = limiter.tryAcquire("a");
         limiter.close();
@@ -187,13 +187,13 @@ class RateLimiterTest {
     }
 
     @Test
-    void limitsThatWouldShareACountAreRefusedWhenTheLimiterIsBuilt() {
+    void limitsThatWouldShareACountAreRejectedByTheBuilder() {
         assertThatIllegalArgumentException().isThrownBy(() -> limiter(Limit.perMinute(1), Limit.perMinute(2)));
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"", "a b", "a:b", "a{b}", "ä"})
-    void namesThatWouldNeedEscapingAreRefused(String name) {
+    void namesThatNeedEscapingAreRejected(String name) {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> RateLimiter.builder(name))
                 .withMessageContaining("limiter name " + Text.quote(name))

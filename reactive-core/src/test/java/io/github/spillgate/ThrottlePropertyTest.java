@@ -1,6 +1,6 @@
 package io.github.spillgate;
 
-import static io.github.spillgate.LineAssertions.assertNobodyIsLeft;
+import static io.github.spillgate.WaiterAssertions.assertNoWaiterIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.local.LocalStore;
@@ -89,6 +89,6 @@ class ThrottlePropertyTest {
             assertThat(ends).containsExactly("complete");
             assertThat(out).hasSize(number);
         }
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 }

@@ -1,6 +1,6 @@
 package io.github.spillgate;
 
-import static io.github.spillgate.LineAssertions.assertNobodyIsLeft;
+import static io.github.spillgate.WaiterAssertions.assertNoWaiterIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
@@ -56,7 +56,7 @@ class ThrottleTest {
                 .then(() -> time.passMillis(1_001))
                 .expectNext(10, 11, 12)
                 .verifyComplete();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -85,7 +85,7 @@ class ThrottleTest {
             assertNoWindowHoldsMoreThan(limit);
             long windows = 10_000 / (limit.window().toMillis() + 1);
             assertThat((long) out.size()).as("and no slower").isGreaterThanOrEqualTo(windows * limit.permits());
-            assertNobodyIsLeft(limiter);
+            assertNoWaiterIsLeft(limiter);
         }
     }
 
@@ -108,7 +108,7 @@ class ThrottleTest {
                         assertThat(requests.stream().mapToLong(n -> n).sum()).isEqualTo(7))
                 .thenCancel()
                 .verify();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -160,11 +160,11 @@ class ThrottleTest {
                 .then(() -> assertThat(used(Limit.perSecond(5))).isEqualTo(2))
                 .thenCancel()
                 .verify();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
-    void elementsCostWhatTheFunctionSays() {
+    void theFunctionDeterminesTheCostOfAnElement() {
         RateLimiter limiter = limiter(Limit.perSecond(10));
         StepVerifier.create(Flux.just(4, 0, 6, 0, 1, 10, 0).transform(limiter.throttle("a", cost -> cost)))
                 .expectNext(4, 0, 6, 0)
@@ -174,7 +174,7 @@ class ThrottleTest {
                 .then(() -> time.passMillis(1))
                 .expectNext(10, 0)
                 .verifyComplete();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -197,7 +197,7 @@ class ThrottleTest {
         limiter.acquire("a", Duration.ofHours(1)).subscribe(decision -> order.add("c"));
         time.passMillis(5_005);
         assertThat(order).containsExactly("a0", "a1", "b0", "c", "b1");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -210,7 +210,7 @@ class ThrottleTest {
                 .then(() -> time.passMillis(1_001))
                 .expectNext(2)
                 .verifyErrorMessage("of the source");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -234,7 +234,7 @@ class ThrottleTest {
         assertThat(used(Limit.perSecond(100)))
                 .as("only emitted elements are charged")
                 .isOne();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -249,7 +249,7 @@ class ThrottleTest {
                         .hasMessageContaining("an element costs 6 permits, which [5/1s] never hold: expected no more"))
                 .verify();
         source.assertCancelled();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -261,7 +261,7 @@ class ThrottleTest {
         StepVerifier.create(Flux.just(1, -2).transform(limiter.throttle("a", element -> element)))
                 .expectNext(1)
                 .verifyErrorMessage("permits -2 are negative: expected 0 or more, for example 1");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -273,7 +273,7 @@ class ThrottleTest {
                 .then(() -> held.fail(0))
                 .verifyError(LimitStoreUnavailableException.class);
         source.assertCancelled();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -290,7 +290,7 @@ class ThrottleTest {
                         .hasMessageContaining("limiter test is closed"))
                 .verify();
         source.assertCancelled();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -320,7 +320,7 @@ class ThrottleTest {
                 .thenConsumeWhile(element -> true)
                 .expectErrorSatisfies(error -> assertThat(error).hasMessageContaining("onBackpressureBuffer"))
                 .verify();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -342,7 +342,7 @@ class ThrottleTest {
         assertThat(errors)
                 .singleElement()
                 .satisfies(error -> assertThat(error).hasMessageContaining("onBackpressureBuffer"));
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -358,7 +358,7 @@ class ThrottleTest {
         time.pass(Duration.ofSeconds(10));
         assertThat(out).containsExactlyElementsOf(IntStream.range(0, 40).boxed().toList());
         assertNoWindowHoldsMoreThan(limit);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -388,7 +388,7 @@ class ThrottleTest {
         assertThat(served).as("without further time").containsExactly("a caller");
         assertThat(out).containsExactly(0, 1, 2, 3);
         stream.dispose();
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     /** A decision that was in flight during the cancellation, from a source that ignores it. */
@@ -434,7 +434,7 @@ class ThrottleTest {
         held.answerAll();
         assertThat(out)
                 .containsExactlyElementsOf(IntStream.range(0, 200).boxed().toList());
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -568,7 +568,7 @@ class ThrottleTest {
     }
 
     @Test
-    void itCanBeScannedAsReactorsOwn() {
+    void theOperatorIsScannable() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         List<Scannable> seen = new ArrayList<>();
         Flux.range(0, 3).hide().transform(limiter.throttle("a")).subscribe(new BaseSubscriber<>() {
@@ -594,7 +594,7 @@ class ThrottleTest {
     }
 
     @Test
-    void wrongArgumentsAreRefusedWhenTheMethodIsCalled() {
+    void invalidArgumentsAreRejectedOnTheCall() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         assertThatIllegalArgumentException().isThrownBy(() -> limiter.throttle(""));
         assertThatNullPointerException()

@@ -1,10 +1,10 @@
 package io.github.spillgate;
 
-import static io.github.spillgate.LineAssertions.assertNobodyIsLeft;
+import static io.github.spillgate.WaiterAssertions.assertNoWaiterIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.testkit.MeddledScheduler;
+import io.github.spillgate.testkit.InterceptedScheduler;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -19,7 +19,7 @@ class WaitQueueTest {
 
     private static final Duration LONG = Duration.ofHours(1);
 
-    private final MeddledScheduler scheduler = new MeddledScheduler();
+    private final InterceptedScheduler scheduler = new InterceptedScheduler();
     private final List<String> served = new ArrayList<>();
     private final List<Throwable> errors = new ArrayList<>();
     private final RateLimiter limiter = RateLimiter.builder("test")
@@ -48,46 +48,46 @@ class WaitQueueTest {
         wait("in time", Duration.ofMillis(90_002));
         scheduler.passMillis(90_002);
         assertThat(served).endsWith("first", "in time");
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
     void aCallerThatJoinsDuringTheCloseFails() {
-        scheduler.atTheNextLook(limiter::close);
+        scheduler.onNextClockRead(limiter::close);
         wait("late", LONG);
         assertThat(errors)
                 .singleElement()
                 .satisfies(error -> assertThat(error).hasMessageContaining("limiter test is closed"));
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
     void aClosedLimiterHasNoTimer() {
         wait("first", LONG);
         wait("second", LONG);
-        assertThat(scheduler.alarms()).isOne();
+        assertThat(scheduler.timers()).isOne();
         limiter.close();
         assertThat(errors).hasSize(2);
-        assertThat(scheduler.alarms()).isZero();
+        assertThat(scheduler.timers()).isZero();
     }
 
     @Test
     void aTimerThatIsSetTooLateIsCancelled() {
-        scheduler.beforeTheNextAlarm(() -> limiter.reset("a").block());
+        scheduler.beforeNextTimer(() -> limiter.reset("a").block());
         wait("first", LONG);
         assertThat(served).containsExactly("first");
-        assertThat(scheduler.alarms()).isZero();
-        assertNobodyIsLeft(limiter);
+        assertThat(scheduler.timers()).isZero();
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
     void aWaiterFailsIfItsTimerIsRejected() {
-        scheduler.beforeTheNextAlarm(() -> {
+        scheduler.beforeNextTimer(() -> {
             throw new RejectedExecutionException("shut down");
         });
         wait("first", LONG);
         assertThat(errors).singleElement().isInstanceOf(RejectedExecutionException.class);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     private void wait(String name, Duration longest) {

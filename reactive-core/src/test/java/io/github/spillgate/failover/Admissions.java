@@ -23,244 +23,226 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 
 /**
- * What callers have been granted: for each count, by which store, when, and how many permits. It knows nothing of what
- * stores think they have granted.
+ * A record of all grants that callers received: for each count, the store, the time and the permits. It is independent
+ * of the counts in the stores.
  *
- * <p>A count whose window is an hour or longer forgets nothing while a test runs, so that of it the sums must be right;
- * of the short ones no window may hold too many.
+ * <p>Nothing expires during a test from a count whose window is an hour or longer, so its sums must be exact. No window
+ * of a short count may exceed the limit.
  */
 final class Admissions {
 
-    /** Permits that a caller was granted; when is by the clock of the store, asked and told by that of the test. */
-    record Grant(Source source, long permits, long at, long asked, long told) {
+    /** A grant; {@code at} is on the clock of the store, the other two times are on the clock of the test. */
+    record Grant(Source source, long permits, long at, long requestedAt, long decidedAt) {
 
         /**
-         * From when on it fills a window. What the local store grants because Redis is late may turn out to be charged
-         * in Redis, when Redis was asked: then it is Redis's grant, which only came late.
+         * Returns the earliest time from which the grant counts. If Redis executes a late request, its charge has the
+         * time of the request.
          */
         long countsFrom() {
-            return source == Source.LOCAL ? at - TimeUnit.NANOSECONDS.toMillis(told - asked) - 1 : at;
+            return source == Source.LOCAL ? at - TimeUnit.NANOSECONDS.toMillis(decidedAt - requestedAt) - 1 : at;
         }
     }
 
     private static final Duration LONG = Duration.ofHours(1);
 
-    /** In milliseconds. Who asks for such a count asks for no other, and is locked out if he gets nothing for long. */
+    /** In milliseconds. A request for a count with such a window has no other count. */
     private static final long SHORT = 100;
 
-    private final Map<String, Page> pages = new ConcurrentHashMap<>();
+    private final Map<String, CountGrants> counts = new ConcurrentHashMap<>();
 
-    /** Since when Redis has had what it has: in milliseconds and nanoseconds. */
+    /** The time since which Redis has lost no data, in milliseconds and nanoseconds. */
     private volatile long lostAt = Long.MIN_VALUE;
 
     private volatile long lostAtNanos = Long.MIN_VALUE;
 
-    /** Until when there was no new Redis that could have said that nothing is used. */
+    /** The time until which no empty Redis could report zero usage. */
     private volatile long emptyAtNanos = Long.MIN_VALUE;
 
-    /**
-     * Until when all that a primary has granted was known to its replicas as well, if another one has taken its place.
-     */
+    /** After a failover, the time until which the replicas had all grants of the old primary. */
     private volatile long replicatedUntil = Long.MIN_VALUE;
 
     private volatile boolean closed;
 
-    /** From now on nothing is entered. */
+    /** Discards all grants and ignores later ones. */
     void close() {
         closed = true;
-        pages.clear();
+        counts.clear();
     }
 
-    void add(Decision decision, long asked, long told) {
+    void add(Decision decision, long requestedAt, long decidedAt) {
         if (closed || !decision.isCharged()) {
             return;
         }
         long at = decision.at().toEpochMilli();
         for (Claim claim : DecidedClaims.of(decision)) {
-            pages.computeIfAbsent(claim.identity(), identity -> new Page(claim))
-                    .add(new Grant(decision.source(), claim.permits(), at, asked, told));
+            counts.computeIfAbsent(claim.identity(), identity -> new CountGrants(claim))
+                    .add(new Grant(decision.source(), claim.permits(), at, requestedAt, decidedAt));
         }
     }
 
-    /** Redis has been killed, and with it all that it knew. */
-    void redisIsGone() {
+    /** Records that Redis was killed and lost its data. */
+    void recordDataLoss() {
         lostAt = System.currentTimeMillis();
         lostAtNanos = System.nanoTime();
         emptyAtNanos = Long.MAX_VALUE;
     }
 
-    /** It is about to be started again, empty. */
-    void redisComesBackEmpty() {
+    /** Records that an empty Redis is about to start. */
+    void recordEmptyRestart() {
         emptyAtNanos = System.nanoTime();
     }
 
-    /**
-     * A replica is about to take the place of its primary, and it knows of all that was granted up to now. What is
-     * granted from now on may be lost.
-     */
-    void failoverBegins() {
+    /** Records that a replica with all grants so far is about to be promoted. Later grants of the primary may be lost. */
+    void recordFailoverStart() {
         replicatedUntil = System.currentTimeMillis();
         emptyAtNanos = System.nanoTime();
     }
 
-    /** Nobody can reach the old primary any more, and there is no new one yet: whoever asks is owed from now on. */
-    void nobodyIsPrimary() {
+    /** Records that there is no reachable primary. Local grants from now on must be charged in the new one. */
+    void recordPrimaryUnreachable() {
         lostAtNanos = System.nanoTime();
         emptyAtNanos = lostAtNanos;
     }
 
-    /** The old primary grants nothing any more; from now on nothing is lost. */
-    void failoverIsOver() {
+    /** Records that the old primary no longer decides. Later grants are not lost. */
+    void recordFailoverEnd() {
         lostAt = System.currentTimeMillis();
-        if (hasLostNothing()) {
+        if (isNothingLost()) {
             lostAtNanos = System.nanoTime();
         }
     }
 
-    boolean hasLostNothing() {
+    boolean isNothingLost() {
         return lostAtNanos == Long.MIN_VALUE;
     }
 
-    /**
-     * How many counts that forget soon there are, and of how many of them Redis has granted something since the
-     * failover.
-     */
-    List<Long> shortOnesAndThoseThatRedisGrantsAgain() {
-        List<Page> some = pages.values().stream()
-                .filter(page -> page.claim.limit().window().toMillis() <= SHORT)
+    /** Returns the number of short counts, and of those that have a grant of Redis since the failover. */
+    List<Long> shortCountsAndThoseGrantedAgain() {
+        List<CountGrants> some = counts.values().stream()
+                .filter(count -> count.claim.limit().window().toMillis() <= SHORT)
                 .toList();
         long again = some.stream()
-                .filter(page -> page.grants(Source.REDIS).stream().anyMatch(grant -> grant.at > lostAt))
+                .filter(count -> count.grants(Source.REDIS).stream().anyMatch(grant -> grant.at > lostAt))
                 .count();
         return List.of((long) some.size(), again);
     }
 
-    /** The counts that forget nothing while a test runs. */
-    List<Page> lasting() {
-        return pages.values().stream().filter(Page::isLasting).toList();
+    /** Returns the counts from which nothing expires during a test. */
+    List<CountGrants> lasting() {
+        return counts.values().stream().filter(CountGrants::isLasting).toList();
     }
 
     /**
-     * What one Redis has granted, by what it knew. After a failover there are two who have granted: each of them keeps
-     * to the limit, and the new one counts all that was replicated. What the old one has granted after that may be
-     * lost: then nobody knows of it.
+     * Asserts that each Redis kept the limit for the grants it knew. After a failover, the new primary counts the
+     * replicated grants; later grants of the old primary may be lost, so both together may grant twice the limit.
      */
-    void assertRedisHasNeverGrantedTooMuch() {
-        for (Page page : pages.values()) {
-            List<Grant> granted = page.grants(Source.REDIS);
+    void assertRedisNeverExceededTheLimit() {
+        for (CountGrants count : counts.values()) {
+            List<Grant> granted = count.grants(Source.REDIS);
             if (replicatedUntil != Long.MIN_VALUE) {
                 assertNoWindowHoldsMore(
-                        page,
+                        count,
                         filter(granted, grant -> grant.at < replicatedUntil || grant.at > lostAt),
-                        page.permits());
-                assertNoWindowHoldsMore(page, granted, 2 * page.permits());
+                        count.permits());
+                assertNoWindowHoldsMore(count, granted, 2 * count.permits());
                 continue;
             }
-            assertNoWindowHoldsMore(page, filter(granted, grant -> grant.at <= lostAt), page.permits());
-            assertNoWindowHoldsMore(page, filter(granted, grant -> grant.at > lostAt), page.permits());
+            assertNoWindowHoldsMore(count, filter(granted, grant -> grant.at <= lostAt), count.permits());
+            assertNoWindowHoldsMore(count, filter(granted, grant -> grant.at > lostAt), count.permits());
         }
     }
 
     /**
-     * Both together, where one instance grants all that there is: it knows of both, whoever was under way when one took
-     * the other's place. Only what was lost with a Redis is granted once more; and where an answer of Redis took as
-     * long as the window, what it has to fit together with may have left that.
+     * Asserts that Redis and the local store together kept the limit; for tests with one instance. Only grants lost
+     * with a Redis may be granted again. Counts with a reply as slow as their window are skipped, because the grants
+     * that the reply is compared with may have expired.
      */
-    void assertTogetherTheyHaveNeverGrantedTooMuch() {
-        for (Page page : pages.values()) {
-            if (page.longestTrip() >= page.claim.limit().window().toNanos()) {
+    void assertBothStoresTogetherKeptTheLimit() {
+        for (CountGrants count : counts.values()) {
+            if (count.longestTrip() >= count.claim.limit().window().toNanos()) {
                 continue;
             }
-            List<Grant> granted = page.grants();
-            assertNoWindowHoldsMore(page, filter(granted, this::isKnownToNewRedis), page.permits());
+            List<Grant> granted = count.grants();
+            assertNoWindowHoldsMore(count, filter(granted, this::isKnownToNewRedis), count.permits());
             if (replicatedUntil == Long.MIN_VALUE) {
-                assertNoWindowHoldsMore(page, filter(granted, grant -> !isKnownToNewRedis(grant)), page.permits());
+                assertNoWindowHoldsMore(count, filter(granted, grant -> !isKnownToNewRedis(grant)), count.permits());
             }
         }
     }
 
     /**
-     * Its share, until some of it has been reconciled: from then on that counts by the share only, like what others
-     * have used; for it is then known to them as well. What has been reconciled is lost with the Redis in which it was,
-     * and the local store takes a new one at its word that nothing is used.
+     * Asserts that the local store kept its share until the reconciliation. Reconciled grants count by the share only,
+     * like the usage of other instances. They are lost with their Redis, and an empty Redis then reports zero usage.
      */
-    void assertTheLocalStoreHasNeverGrantedTooMuch(double share, long reconciledFrom) {
-        for (Page page : pages.values()) {
-            List<Grant> granted = page.grants(Source.LOCAL);
-            assertTheLocalStoreGrantedItsShare(
-                    page, filter(granted, this::isToldWithoutNewRedis), share, reconciledFrom);
-            assertTheLocalStoreGrantedItsShare(
-                    page, filter(granted, grant -> !isToldWithoutNewRedis(grant)), share, reconciledFrom);
+    void assertLocalStoreKeptItsShare(double share, long reconciledFrom) {
+        for (CountGrants count : counts.values()) {
+            List<Grant> granted = count.grants(Source.LOCAL);
+            assertKeptItsShare(count, filter(granted, this::isDecidedBeforeEmptyRestart), share, reconciledFrom);
+            assertKeptItsShare(
+                    count, filter(granted, grant -> !isDecidedBeforeEmptyRestart(grant)), share, reconciledFrom);
         }
     }
 
-    private static void assertTheLocalStoreGrantedItsShare(
-            Page page, List<Grant> granted, double share, long reconciledFrom) {
-        long most = Math.max(1, (long) Math.floor(page.permits() * share));
-        assertNoWindowHoldsMore(page, filter(granted, grant -> grant.told < reconciledFrom), most);
-        assertNoWindowHoldsMore(page, granted, page.permits());
+    private static void assertKeptItsShare(CountGrants count, List<Grant> granted, double share, long reconciledFrom) {
+        long most = Math.max(1, (long) Math.floor(count.permits() * share));
+        assertNoWindowHoldsMore(count, filter(granted, grant -> grant.decidedAt < reconciledFrom), most);
+        assertNoWindowHoldsMore(count, granted, count.permits());
     }
 
-    private boolean isToldWithoutNewRedis(Grant grant) {
-        return hasLostNothing() || grant.told < emptyAtNanos;
+    private boolean isDecidedBeforeEmptyRestart(Grant grant) {
+        return isNothingLost() || grant.decidedAt < emptyAtNanos;
     }
 
     /**
-     * Whatever a caller had been granted before somebody asked, the local store knew of it: of Redis's grants it counts
-     * its share, of its own all, until they are reconciled, and then its share of them too.
+     * Asserts that each local decision counted all earlier grants: its share of those of Redis and of reconciled ones,
+     * and all other local ones.
      */
-    void assertTheLocalStoreHasForgottenNothing(double share) {
-        lasting().forEach(page -> assertHasForgottenNothing(page, share));
+    void assertLocalStoreCountedAllKnownGrants(double share) {
+        lasting().forEach(count -> assertCountedAllKnownGrants(count, share));
     }
 
-    private void assertHasForgottenNothing(Page page, double share) {
-        List<Grant> all = page.grants();
+    private void assertCountedAllKnownGrants(CountGrants count, double share) {
+        List<Grant> all = count.grants();
         List<Grant> known = filter(all, this::isKnownToNewRedis);
         Sums everything = new Sums(all);
         Sums sinceLost = new Sums(known);
-        long most = Math.max(1, (long) Math.floor(page.permits() * share));
+        long most = Math.max(1, (long) Math.floor(count.permits() * share));
         for (Grant grant : all) {
             if (grant.source == Source.LOCAL) {
                 // Two calls: with one, on whichever of the two, JDK 25.0.3 once reported that it was null.
-                long told = isToldWithoutNewRedis(grant)
-                        ? everything.toldBefore(grant.asked)
-                        : sinceLost.toldBefore(grant.asked);
-                long before = (long) Math.ceil(told * share);
+                long decidedAt = isDecidedBeforeEmptyRestart(grant)
+                        ? everything.decidedBefore(grant.requestedAt)
+                        : sinceLost.decidedBefore(grant.requestedAt);
+                long before = (long) Math.ceil(decidedAt * share);
                 assertThat(before + grant.permits)
-                        .as("%s of %s, with what was known when it was asked for", grant, page)
+                        .as("%s of %s, with the grants known at its request", grant, count)
                         .isLessThanOrEqualTo(most);
             }
         }
     }
 
-    /** What Redis must hold at least: all that was granted since it has what it has. */
-    long owedToRedis(Page page) {
-        return sum(filter(page.grants(), this::isKnownToNewRedis));
+    /** Returns the permits that Redis must hold at least: all granted since its last loss of data. */
+    long leastChargedInRedis(CountGrants count) {
+        return sum(filter(count.grants(), this::isKnownToNewRedis));
     }
 
-    /**
-     * What Redis may hold at most, as long as no reply is lost: what was granted here before it was lost may be among
-     * it.
-     */
-    long grantedAtMost(Page page) {
-        return sum(filter(page.grants(), grant -> grant.source == Source.LOCAL || grant.at > lostAt));
+    /** Returns the permits that Redis may hold at most if no reply is lost, including earlier local grants. */
+    long mostChargedInRedis(CountGrants count) {
+        return sum(filter(count.grants(), grant -> grant.source == Source.LOCAL || grant.at > lostAt));
     }
 
     private boolean isKnownToNewRedis(Grant grant) {
         return grant.source == Source.REDIS
                 ? grant.at > lostAt || grant.at < replicatedUntil
-                : grant.asked >= lostAtNanos;
+                : grant.requestedAt >= lostAtNanos;
     }
 
-    /**
-     * Of a log. A counter holds what it says between the starts of its windows, which nobody sees here; where it
-     * forgets nothing, it is like a log.
-     */
-    private static void assertNoWindowHoldsMore(Page page, List<Grant> grants, long most) {
-        if (page.claim.limit().algorithm() != Algorithm.LOG && !page.isLasting()) {
+    /** Checks logs, and long counters; the windows of a short counter start at times that are not known here. */
+    private static void assertNoWindowHoldsMore(CountGrants count, List<Grant> grants, long most) {
+        if (count.claim.limit().algorithm() != Algorithm.LOG && !count.isLasting()) {
             return;
         }
-        long window = page.claim.limit().window().toMillis();
+        long window = count.claim.limit().window().toMillis();
         PriorityQueue<Grant> counting = new PriorityQueue<>(Comparator.comparingLong(Grant::countsFrom));
         long sum = 0;
         for (Grant grant :
@@ -270,9 +252,9 @@ final class Admissions {
             while (!counting.isEmpty() && grant.at - counting.element().countsFrom() >= window) {
                 sum -= counting.remove().permits;
             }
-            if (sum > most && sum(filter(counting, before -> isCompared(page, grant, before))) > most) {
+            if (sum > most && sum(filter(counting, before -> isCompared(count, grant, before))) > most) {
                 fail(sum + " permits instead of " + most + " granted in the window that ends with " + grant + " of "
-                        + page + "; all around that:" + page.around(grant.told, 2 * window));
+                        + count + "; all around that:" + count.around(grant.decidedAt, 2 * window));
             }
         }
     }
@@ -281,10 +263,11 @@ final class Admissions {
      * Whether the instance compares a grant with one before it. It does so when the reply of Redis arrives: a local
      * grant that has left the window since Redis decided counts no more.
      */
-    private static boolean isCompared(Page page, Grant grant, Grant before) {
+    private static boolean isCompared(CountGrants count, Grant grant, Grant before) {
         return grant.source != Source.REDIS
                 || before.source != Source.LOCAL
-                || grant.told - before.asked < page.claim.limit().window().toNanos();
+                || grant.decidedAt - before.requestedAt
+                        < count.claim.limit().window().toNanos();
     }
 
     private static List<Grant> filter(Collection<Grant> grants, Predicate<Grant> wanted) {
@@ -295,13 +278,13 @@ final class Admissions {
         return grants.stream().mapToLong(Grant::permits).sum();
     }
 
-    /** All that was granted of one count. */
-    static final class Page {
+    /** All grants of one count. */
+    static final class CountGrants {
 
         private final Claim claim;
         private final List<Grant> grants = new ArrayList<>();
 
-        Page(Claim claim) {
+        CountGrants(Claim claim) {
             this.claim = claim;
         }
 
@@ -320,7 +303,7 @@ final class Admissions {
 
         private long longestTrip() {
             return grants(Source.REDIS).stream()
-                    .mapToLong(grant -> grant.told - grant.asked)
+                    .mapToLong(grant -> grant.decidedAt - grant.requestedAt)
                     .max()
                     .orElse(0);
         }
@@ -337,20 +320,20 @@ final class Admissions {
             return filter(grants(), grant -> grant.source == source);
         }
 
-        /** For the one who wants to know how that could happen. */
-        private String around(long told, long millis) {
+        /** Returns the grants around a time, for the failure message. */
+        private String around(long decidedAt, long millis) {
             StringBuilder text = new StringBuilder();
             grants().stream()
-                    .filter(grant -> Math.abs(grant.told - told) < millis * 1_000_000)
-                    .sorted(Comparator.comparingLong(Grant::told))
+                    .filter(grant -> Math.abs(grant.decidedAt - decidedAt) < millis * 1_000_000)
+                    .sorted(Comparator.comparingLong(Grant::decidedAt))
                     .forEach(grant -> text.append(String.format(
                             Locale.ROOT,
-                            "%n%s %d at %d, asked %.3f ms and told %.3f ms after it",
+                            "%n%s %d at %d, requested %.3f ms and decided %.3f ms after it",
                             grant.source,
                             grant.permits,
                             grant.at,
-                            (grant.asked - told) / 1e6,
-                            (grant.told - told) / 1e6)));
+                            (grant.requestedAt - decidedAt) / 1e6,
+                            (grant.decidedAt - decidedAt) / 1e6)));
             return text.toString();
         }
 
@@ -360,25 +343,25 @@ final class Admissions {
         }
     }
 
-    /** How much had been told by when. */
+    /** The sum of the permits granted by each time. */
     private static final class Sums {
 
-        private final long[] told;
+        private final long[] decidedAt;
         private final long[] sums;
 
         Sums(List<Grant> grants) {
             List<Grant> sorted = grants.stream()
-                    .sorted(Comparator.comparingLong(Grant::told))
+                    .sorted(Comparator.comparingLong(Grant::decidedAt))
                     .toList();
-            told = sorted.stream().mapToLong(Grant::told).toArray();
+            decidedAt = sorted.stream().mapToLong(Grant::decidedAt).toArray();
             sums = sorted.stream().mapToLong(Grant::permits).toArray();
             Arrays.parallelPrefix(sums, Long::sum);
         }
 
-        long toldBefore(long asked) {
-            int i = Arrays.binarySearch(told, asked);
+        long decidedBefore(long requestedAt) {
+            int i = Arrays.binarySearch(decidedAt, requestedAt);
             int before = i < 0 ? -i - 1 : i;
-            while (before > 0 && told[before - 1] >= asked) {
+            while (before > 0 && decidedAt[before - 1] >= requestedAt) {
                 before--;
             }
             return before == 0 ? 0 : sums[before - 1];

@@ -17,10 +17,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.LongSupplier;
 
-/**
- * What lies between a client and a Redis, and does with connections what networks do: it delays, it swallows, it hangs
- * up. At first it only passes on.
- */
+/** A TCP proxy in front of Redis that can delay replies, drop packets and close connections. It starts transparent. */
 final class BadNetwork implements AutoCloseable {
 
     private final ServerSocket server;
@@ -28,7 +25,7 @@ final class BadNetwork implements AutoCloseable {
     private final Set<Connection> connections = ConcurrentHashMap.newKeySet();
     private final AtomicBoolean losing = new AtomicBoolean();
     private volatile LongSupplier replyDelayMillis = () -> 0;
-    private boolean swallowing;
+    private boolean dropping;
 
     BadNetwork(int behind) {
         this.behind = behind;
@@ -44,39 +41,39 @@ final class BadNetwork implements AutoCloseable {
         return RedisURI.create("127.0.0.1", server.getLocalPort());
     }
 
-    /** From now on a reply takes so much longer; they stay in their order. */
+    /** Delays later replies by this time; they stay in order. */
     void delayReplies(LongSupplier millis) {
         replyDelayMillis = millis;
     }
 
-    /** The next that Redis says is lost, and the connection with it. */
-    void loseTheNextReply() {
+    /** Closes the connection of the next reply instead of forwarding it. */
+    void loseNextReply() {
         losing.set(true);
     }
 
-    boolean hasLostIt() {
+    boolean hasLostReply() {
         return !losing.get();
     }
 
-    /** From now on nothing arrives anywhere, and nobody is told. */
-    synchronized void swallow() {
-        swallowing = true;
+    /** Stops forwarding in both directions without closing a connection. */
+    synchronized void dropPackets() {
+        dropping = true;
     }
 
-    /** Goes on, with all that has been swallowed, as after a route was lost for a while. */
-    synchronized void passOn() {
-        swallowing = false;
+    /** Forwards again, including everything held back, as after a route flap. */
+    synchronized void restore() {
+        dropping = false;
         notifyAll();
     }
 
-    /** Goes on for new connections. Those that were open are dead for good, and nobody is told. */
-    synchronized void passOnWhatIsNew() {
+    /** Forwards again on new connections. The existing ones stay silently dead. */
+    synchronized void restoreNewConnections() {
         connections.forEach(connection -> connection.dead = true);
-        passOn();
+        restore();
     }
 
     private synchronized void awaitRoute(Connection connection) throws InterruptedException {
-        while (swallowing && !connection.dead) {
+        while (dropping && !connection.dead) {
             wait();
         }
     }
@@ -88,13 +85,13 @@ final class BadNetwork implements AutoCloseable {
                 Connection connection = new Connection(front, new Socket(InetAddress.getLoopbackAddress(), behind));
                 connections.add(connection);
                 connection.begin();
-            } catch (IOException nobodyListens) {
+            } catch (IOException refused) {
                 front.close();
             }
         }
     }
 
-    /** How many connections there are, dead ones included. */
+    /** Returns the number of connections, including dead ones. */
     int connections() {
         return connections.size();
     }
@@ -105,7 +102,7 @@ final class BadNetwork implements AutoCloseable {
                     try {
                         task.run();
                     } catch (IOException | InterruptedException closed) {
-                        // One end has hung up, and so do we.
+                        // One end has closed; write() closes the other.
                     }
                 },
                 "bad-network");
@@ -127,7 +124,7 @@ final class BadNetwork implements AutoCloseable {
         void run() throws IOException, InterruptedException;
     }
 
-    /** What has been read; nothing at the end. */
+    /** Bytes read from a socket; empty at the end of the stream. */
     private static final class Chunk {
 
         private final byte[] bytes;
@@ -162,29 +159,29 @@ final class BadNetwork implements AutoCloseable {
         }
 
         private void pass(Socket from, Socket to, boolean replies) {
-            BlockingQueue<Chunk> onTheWay = new LinkedBlockingQueue<>();
-            start(() -> read(from, onTheWay, replies));
-            start(() -> write(onTheWay, to, replies));
+            BlockingQueue<Chunk> inTransit = new LinkedBlockingQueue<>();
+            start(() -> read(from, inTransit, replies));
+            start(() -> write(inTransit, to, replies));
         }
 
-        private void read(Socket from, BlockingQueue<Chunk> onTheWay, boolean replies) throws IOException {
+        private void read(Socket from, BlockingQueue<Chunk> inTransit, boolean replies) throws IOException {
             try {
                 InputStream in = from.getInputStream();
                 byte[] buffer = new byte[8_192];
                 for (int read = in.read(buffer); read >= 0; read = in.read(buffer)) {
                     long delay = replies ? replyDelayMillis.getAsLong() * 1_000_000 : 0;
-                    onTheWay.add(new Chunk(Arrays.copyOf(buffer, read), System.nanoTime() + delay));
+                    inTransit.add(new Chunk(Arrays.copyOf(buffer, read), System.nanoTime() + delay));
                 }
             } finally {
-                onTheWay.add(new Chunk(new byte[0], System.nanoTime()));
+                inTransit.add(new Chunk(new byte[0], System.nanoTime()));
             }
         }
 
-        private void write(BlockingQueue<Chunk> onTheWay, Socket to, boolean replies)
+        private void write(BlockingQueue<Chunk> inTransit, Socket to, boolean replies)
                 throws IOException, InterruptedException {
             try {
                 OutputStream out = to.getOutputStream();
-                for (Chunk next = onTheWay.take(); !next.isEnd(); next = onTheWay.take()) {
+                for (Chunk next = inTransit.take(); !next.isEnd(); next = inTransit.take()) {
                     for (long left = next.due - System.nanoTime(); left > 0; left = next.due - System.nanoTime()) {
                         LockSupport.parkNanos(left);
                     }

@@ -41,19 +41,19 @@ final class Chaos implements AutoCloseable {
     /** The thorough tier and the proof test with the default breaker and at full length. */
     static final boolean FULL = Boolean.getBoolean("tests.full");
 
-    /** The most that late timers excuse. */
+    /** The longest timer delay that is added to the deadline. */
     private static final Duration MOST_LATE = Duration.ofSeconds(2);
 
     static final Duration PATIENCE = Duration.ofSeconds(60);
 
     private static final int CALLERS = 200;
-    private static final boolean TELLS = Boolean.getBoolean("spillgate.chaos.tell");
+    private static final boolean REPORTS = Boolean.getBoolean("spillgate.chaos.tell");
     private static final IntervalFunction SHORT_WAIT = IntervalFunction.ofRandomized(Duration.ofMillis(200), 0.3);
 
     private final @Nullable RedisForTests redis;
     private final @Nullable BadNetwork network;
     private final RedisClient client;
-    private final RedisClient ofTheTest;
+    private final RedisClient directClient;
     private final RedisStore redisStore;
     private final LocalFallback local;
     private final ResilientStore store;
@@ -64,7 +64,7 @@ final class Chaos implements AutoCloseable {
     private @Nullable StatefulRedisConnection<String, String> connection;
     private long repairedAt;
 
-    /** A limiter that asks Redis itself. */
+    /** A limiter connected directly to Redis. */
     Chaos(RedisForTests redis) {
         this(redis, redis.uri(), null, 1);
     }
@@ -74,30 +74,30 @@ final class Chaos implements AutoCloseable {
     }
 
     /** A limiter whose client has a URI of its own. */
-    Chaos(RedisForTests redis, RedisURI asked) {
-        this(redis, asked, null, 1);
+    Chaos(RedisForTests redis, RedisURI uri) {
+        this(redis, uri, null, 1);
     }
 
-    /** A limiter that asks Redis through a network. */
+    /** A limiter connected to Redis through a faulty network. */
     Chaos(RedisForTests redis, BadNetwork network) {
         this(redis, network.uri(), network, 1);
     }
 
-    /** A limiter whose Redis is several, which the test starts and closes itself. */
-    Chaos(RedisURI asked) {
-        this(null, asked, null, 1);
+    /** A limiter on several Redis servers, which the test starts and closes. */
+    Chaos(RedisURI uri) {
+        this(null, uri, null, 1);
     }
 
-    private Chaos(@Nullable RedisForTests redis, RedisURI asked, @Nullable BadNetwork network, double share) {
+    private Chaos(@Nullable RedisForTests redis, RedisURI uri, @Nullable BadNetwork network, double share) {
         this.redis = redis;
         this.network = network;
-        this.client = RedisClient.create(asked);
-        this.ofTheTest = RedisClient.create(redis == null ? asked : redis.uri());
+        this.client = RedisClient.create(uri);
+        this.directClient = RedisClient.create(redis == null ? uri : redis.uri());
         this.redisStore = RedisStore.create(client);
         this.local = Fallback.local(100_000).share(share);
         this.store = ResilientStore.builder(redisStore)
                 .fallback(local)
-                .breaker(settings -> FULL || TELLS ? settings : settings.waitIntervalFunctionInOpenState(SHORT_WAIT))
+                .breaker(settings -> FULL || REPORTS ? settings : settings.waitIntervalFunctionInOpenState(SHORT_WAIT))
                 .build();
         this.limiter = RateLimiter.builder("chaos").store(store).build();
         this.traffic = new LoadGenerator(limiter, ledger);
@@ -119,34 +119,34 @@ final class Chaos implements AutoCloseable {
         return limiter.state();
     }
 
-    // What happens.
+    // Actions
 
-    /** Lets the callers come, and waits until Redis has decided for them for a while. */
+    /** Starts the callers and waits until Redis has made some decisions. */
     Chaos begin() {
         traffic.start(CALLERS);
         awaitMoreFrom(Source.REDIS, FULL ? 5_000 : 2_000);
         return this;
     }
 
-    /** Keeps no account of what is granted: it would grow with the time. */
+    /** Records no grants: in a long test the ledger would grow without bound. */
     Chaos withoutLedger() {
         ledger.close();
         return this;
     }
 
-    /** Lets the callers come. */
+    /** Starts the callers. */
     Chaos beginWithoutRedis() {
         traffic.start(CALLERS);
         return this;
     }
 
-    /** Waits until so many more decisions have been made there. */
+    /** Waits for this many further decisions of the source. */
     void awaitMoreFrom(Source source, int decisions) {
         long before = traffic.decidedBy(source);
         await().atMost(PATIENCE).until(() -> traffic.decidedBy(source) >= before + decisions);
     }
 
-    /** Causes a fault, and again each second, until so many more decisions have been made there. */
+    /** Causes a fault, and again each second, until a source has made this many more decisions. */
     void repeatUntilMoreFrom(Source source, int decisions, Runnable fault) {
         long before = traffic.decidedBy(source);
         AtomicLong next = new AtomicLong(System.nanoTime());
@@ -159,7 +159,7 @@ final class Chaos implements AutoCloseable {
         });
     }
 
-    /** Waits until Redis is given up, and has been for so long. */
+    /** Waits until the fallback has been active for this long. */
     void awaitOutage(Duration atLeast) {
         await().atMost(PATIENCE).until(() -> state().isFallbackActive());
         long from = System.nanoTime();
@@ -167,90 +167,90 @@ final class Chaos implements AutoCloseable {
         awaitMoreFrom(Source.LOCAL, 1_000);
     }
 
-    /** Kills Redis, and all that it knows. */
+    /** Kills Redis; its data is lost. */
     void kill() {
         redis().kill();
-        ledger.redisIsGone();
+        ledger.recordDataLoss();
     }
 
-    /** Starts it again, empty. */
+    /** Restarts Redis without data. */
     void restart() {
-        ledger.redisComesBackEmpty();
+        ledger.recordEmptyRestart();
         redis().restart();
     }
 
-    /** From now on it is asked how long it takes until Redis decides again. */
-    void repaired() {
+    /** Starts to measure the time until Redis decides again. */
+    void markRepaired() {
         repairedAt = System.nanoTime();
     }
 
-    /** Waits until Redis decides again, without being told to. */
+    /** Waits until Redis decides again by itself. */
     void awaitRedisDecides() {
         long before = traffic.decidedBy(Source.REDIS);
         await().atMost(PATIENCE)
                 .until(() -> traffic.decidedBy(Source.REDIS) > before && state().breaker() == Breaker.CLOSED);
-        tell("Redis decides again after", Duration.ofNanos(System.nanoTime() - repairedAt));
+        report("Redis decides again after", Duration.ofNanos(System.nanoTime() - repairedAt));
         awaitMoreFrom(Source.REDIS, 1_000);
     }
 
-    /** Waits until Redis has been charged with all that was granted in its place. */
+    /** Waits until all local grants have been charged in Redis. */
     void awaitNothingToReconcile() {
         await().atMost(PATIENCE)
                 .untilAsserted(() ->
                         assertThat(state().toReconcile()).as("to reconcile").isZero());
     }
 
-    /** Over a connection of the test's own; whoever pauses Redis or makes it refuse should think of that. */
+    /** Runs a command on a separate connection, which a paused Redis also holds up. */
     void command(Consumer<RedisCommands<String, String>> command) {
         if (connection == null) {
-            connection = ofTheTest.connect();
+            connection = directClient.connect();
         }
         command.accept(connection.sync());
     }
 
-    // What must be true.
+    // Assertions
 
-    /** Lets the callers go, and waits until the store has nothing open and owes nothing. */
+    /** Stops the callers, and waits until no call is unanswered and nothing is to reconcile. */
     Chaos end() {
         traffic.stop();
         await().atMost(PATIENCE).until(traffic::isOver);
         await().atMost(PATIENCE)
-                .untilAsserted(
-                        () -> assertThat(openQuestions()).as("open questions").isZero());
-        tell("state", state());
+                .untilAsserted(() ->
+                        assertThat(unansweredCalls()).as("unanswered calls").isZero());
+        report("state", state());
         awaitNothingToReconcile();
-        tell("state", state());
+        report("state", state());
         return this;
     }
 
-    /** How many questions are open, or leave something in doubt; none, when all is over. */
-    int openQuestions() {
+    /** Returns the number of calls in flight or in doubt. */
+    int unansweredCalls() {
         return 10_000
                 - store.failover().gates().whole().freePlaces()
                 + store.failover().grants().unanswered().size();
     }
 
-    /** Every decision has ended, none with an error, none late, and nobody has got too much. */
-    Chaos assertNobodyNoticed() {
-        assertAllWereAnsweredInTime();
-        ledger.assertRedisHasNeverGrantedTooMuch();
-        ledger.assertTheLocalStoreHasNeverGrantedTooMuch(local.share(), repairedAt);
-        ledger.assertTheLocalStoreHasForgottenNothing(local.share());
+    /** Asserts that no call failed or was late, and that no limit was exceeded. */
+    Chaos assertCallersUnaffected() {
+        assertLatencies();
+        ledger.assertRedisNeverExceededTheLimit();
+        ledger.assertLocalStoreKeptItsShare(local.share(), repairedAt);
+        ledger.assertLocalStoreCountedAllKnownGrants(local.share());
         if (local.share() == 1) {
-            ledger.assertTogetherTheyHaveNeverGrantedTooMuch();
+            ledger.assertBothStoresTogetherKeptTheLimit();
         }
         assertThat(state().lost()).as("lost").isZero();
         return this;
     }
 
-    /** No call failed, and none took longer than the deadline, but for timers that this process fired late. */
-    void assertAllWereAnsweredInTime() {
-        tell("closed or half open", traffic.notOpen());
-        tell("open", traffic.open());
-        tell("peek, refund, reset", traffic.others());
-        tell("acquire", traffic.waits());
+    /** Asserts that no call failed or exceeded the deadline by more than the delay of this process's timers. */
+    void assertLatencies() {
+        report("closed or half open", traffic.notOpen());
+        report("open", traffic.open());
+        report("peek, refund, reset", traffic.others());
+        report("acquire", traffic.waits());
         assertThat(traffic.errors()).isEmpty();
-        tell("longest stall", stalls.longest());
+        report("longest stall", stalls.longest());
         // Twice: the timer fires late, and the thread that hands out the results starts late.
         Duration late = stalls.longest().multipliedBy(2);
         Duration longest = DEADLINE.plus(MARGIN).plus(late.compareTo(MOST_LATE) < 0 ? late : MOST_LATE);
@@ -260,50 +260,52 @@ final class Chaos implements AutoCloseable {
         assertThat(traffic.waits().longest()).isLessThan(longest.plus(LoadGenerator.LONGEST_WAIT));
     }
 
-    /** Redis holds what callers were granted: all of it, and nothing else. */
+    /** Asserts that Redis holds exactly the permits that callers were granted. */
     void assertRedisHoldsExactlyWhatWasGranted() {
         assertThat(state().unknown()).as("unknown").isZero();
         withUnprotected(exact -> await().atMost(PATIENCE).untilAsserted(() -> {
-            for (Admissions.Page page : ledger.lasting()) {
-                assertThat(used(exact, page)).as("used of %s", page).isEqualTo(ledger.owedToRedis(page));
+            for (Admissions.CountGrants count : ledger.lasting()) {
+                assertThat(used(exact, count)).as("used of %s", count).isEqualTo(ledger.leastChargedInRedis(count));
             }
         }));
     }
 
-    /** Redis holds what callers were granted since it was started, and nothing but what they were granted. */
+    /** Asserts that the restarted Redis holds all grants since its start, and nothing that was not granted. */
     void assertTheNewRedisHoldsWhatWasGranted() {
         withUnprotected(exact -> await().atMost(PATIENCE).untilAsserted(() -> {
-            for (Admissions.Page page : ledger.lasting()) {
-                assertThat(used(exact, page))
-                        .as("used of %s", page)
-                        .isBetween(ledger.owedToRedis(page), ledger.grantedAtMost(page));
+            for (Admissions.CountGrants count : ledger.lasting()) {
+                assertThat(used(exact, count))
+                        .as("used of %s", count)
+                        .isBetween(ledger.leastChargedInRedis(count), ledger.mostChargedInRedis(count));
             }
         }));
     }
 
-    /** Redis holds what callers were granted, and perhaps what it has granted to nobody who heard of it. */
+    /** Asserts that Redis holds all grants; charges whose replies were lost may be in addition. */
     void assertRedisHoldsAtLeastWhatWasGranted() {
         withUnprotected(exact -> {
-            for (Admissions.Page page : ledger.lasting()) {
-                assertThat(used(exact, page)).as("used of %s", page).isGreaterThanOrEqualTo(ledger.owedToRedis(page));
+            for (Admissions.CountGrants count : ledger.lasting()) {
+                assertThat(used(exact, count))
+                        .as("used of %s", count)
+                        .isGreaterThanOrEqualTo(ledger.leastChargedInRedis(count));
             }
         });
     }
 
     private void withUnprotected(Consumer<RateLimiter> check) {
-        try (RedisStore asItIs = RedisStore.create(ofTheTest)) {
+        try (RedisStore asItIs = RedisStore.create(directClient)) {
             check.accept(
                     RateLimiter.builder("chaos").store(new Unprotected(asItIs)).build());
         }
     }
 
-    private static long used(RateLimiter exact, Admissions.Page page) {
-        Charge charge = Charge.of(page.claim().key(), page.claim().limit());
+    private static long used(RateLimiter exact, Admissions.CountGrants count) {
+        Charge charge = Charge.of(count.claim().key(), count.claim().limit());
         return exact.peek(charge).block(PATIENCE).limits().get(0).used();
     }
 
-    static void tell(String what, Object value) {
-        if (TELLS) {
+    static void report(String what, Object value) {
+        if (REPORTS) {
             System.out.println(String.format(Locale.ROOT, "[chaos] %s: %s", what, value));
         }
     }
@@ -316,7 +318,7 @@ final class Chaos implements AutoCloseable {
         store.close();
         redisStore.close();
         client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
-        ofTheTest.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        directClient.shutdown(Duration.ZERO, Duration.ofSeconds(2));
         if (network != null) {
             network.close();
         }

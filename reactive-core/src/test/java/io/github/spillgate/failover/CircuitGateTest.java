@@ -18,14 +18,14 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
 
-/** The gate keeps from the breaker what that knows already, and nothing else. */
+/** The gate omits calls from the breaker's window only where they make no difference. */
 class CircuitGateTest {
 
     @Test
-    void aWindowThatGoesByTimeHearsOfEverything() {
+    void aTimeBasedWindowCountsEveryCall() {
         try (VirtualTime time = new VirtualTime()) {
             CircuitGate gate = gate(how -> how.slidingWindow(60, 10, SlidingWindowType.TIME_BASED));
-            // However many have gone well before, they are of a time that is over.
+            // Successes outside the window must not count.
             answered(gate, 100, 0);
             time.pass(Duration.ofSeconds(60));
             answered(gate, 30, 0);
@@ -38,7 +38,7 @@ class CircuitGateTest {
     }
 
     @Test
-    void slowAnswersLeaveTheWindowAgain() {
+    void slowRepliesLeaveTheWindow() {
         CircuitGate gate = gate(
                 how -> how.slowCallDurationThreshold(Duration.ofNanos(1_000)).slowCallRateThreshold(50));
         for (int i = 0; i < 3; i++) {
@@ -49,7 +49,7 @@ class CircuitGateTest {
     }
 
     @Test
-    void thoseWhoHaveTriedTheStoreAreNotInTheWindow() {
+    void probesAreNotCountedInTheClosedWindow() {
         try (VirtualTime time = new VirtualTime()) {
             CircuitGate gate =
                     gate(how -> how.permittedNumberOfCallsInHalfOpenState(20).failureRateThreshold(46));
@@ -68,7 +68,7 @@ class CircuitGateTest {
     }
 
     @Test
-    void whoTurnsBackLeavesItToOthersToTryTheStore() {
+    void aProbeThatTurnsBackFreesItsPermissionForOthers() {
         try (VirtualTime time = new VirtualTime()) {
             CircuitGate gate = gate(UnaryOperator.identity());
             failed(gate, 10);
@@ -85,7 +85,7 @@ class CircuitGateTest {
     }
 
     @Test
-    void aStoreThatSaysOfForeignValuesToAllWhoTryItAnswersWell() {
+    void probesThatFindForeignValuesCloseTheBreaker() {
         try (VirtualTime time = new VirtualTime()) {
             CircuitGate gate = gate(UnaryOperator.identity());
             failed(gate, 10);
@@ -99,7 +99,7 @@ class CircuitGateTest {
     }
 
     @Test
-    void aStoreIsTriedAgainAlsoWhereTheBreakerHasThrownOnce() {
+    void theStoreIsProbedAfterTheBreakerHasThrown() {
         try (VirtualTime time = new VirtualTime()) {
             AtomicBoolean broken = new AtomicBoolean();
             CircuitGate gate = gate(how -> how.clock(new Clock() {
@@ -129,9 +129,9 @@ class CircuitGateTest {
         }
     }
 
-    /** As one does that has begun to open, and whose settings have thrown. */
+    /** A breaker stays closed yet refuses calls if its settings throw while it opens. */
     @Test
-    void whomAClosedBreakerRefusesKeepsNoPlace() {
+    void aCallRefusedByAClosedBreakerFreesItsPlace() {
         CircuitGate gate = gate(how -> how.waitIntervalFunctionInOpenState(attempt -> {
             throw new IllegalStateException("broken");
         }));

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What is told of a store whose parts fail apart from each other, and for how long a part is remembered. */
+/** The reported state of a store whose parts fail separately, and the lifetime of a part's gate. */
 class CircuitGatesTest {
 
     private final VirtualTime time = new VirtualTime();
@@ -40,7 +40,7 @@ class CircuitGatesTest {
         assertThat(gates.to(List.of())).isSameAs(gates.whole());
         assertThat(gates.state()).isEqualTo(Breaker.CLOSED);
         assertThat(gates.isAnyDeciding()).isTrue();
-        isGone(gates.whole(), "gone");
+        makeUnreachable(gates.whole(), "gone");
         assertThat(gates.state()).isEqualTo(Breaker.OPEN);
         assertThat(gates.problem()).isEqualTo("gone");
         assertThat(gates.isAnyDeciding()).isFalse();
@@ -48,27 +48,27 @@ class CircuitGatesTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"a b", "b a"})
-    void theStateAndTheProblemAreThoseOfTheWorstPart(String names) {
-        CircuitGate limps = gates.to(names.substring(0, 1));
-        CircuitGate dies = gates.to(names.substring(2));
-        assertThat(dies).isNotSameAs(limps);
+    void theWorstPartDeterminesStateAndProblem(String names) {
+        CircuitGate failing = gates.to(names.substring(0, 1));
+        CircuitGate unreachable = gates.to(names.substring(2));
+        assertThat(unreachable).isNotSameAs(failing);
         assertThat(gates.state()).isEqualTo(Breaker.CLOSED);
         assertThat(gates.problem()).isNull();
-        limps.failed(0, new LimitStoreUnavailableException("it limps", null));
+        failing.failed(0, new LimitStoreUnavailableException("replies are slow", null));
         assertThat(gates.state()).isEqualTo(Breaker.CLOSED);
-        assertThat(gates.problem()).isEqualTo("it limps");
-        isGone(dies, "it has died");
+        assertThat(gates.problem()).isEqualTo("replies are slow");
+        makeUnreachable(unreachable, "connection refused");
         assertThat(gates.state()).isEqualTo(Breaker.OPEN);
-        assertThat(gates.problem()).isEqualTo("it has died");
+        assertThat(gates.problem()).isEqualTo("connection refused");
         assertThat(gates.isAnyDeciding()).as("one part decides").isTrue();
-        isGone(limps, "it has died, too");
+        makeUnreachable(failing, "connection refused, too");
         assertThat(gates.isAnyDeciding()).isFalse();
     }
 
     @Test
-    void aPartIsForgottenWhenNobodyHasAskedItForMoreThanTenSeconds() {
+    void aPartUnusedForMoreThanTenSecondsIsForgotten() {
         CircuitGate gate = gates.to("a");
-        isGone(gate, "gone");
+        makeUnreachable(gate, "gone");
         for (int i = 0; i < 3; i++) {
             time.pass(Duration.ofSeconds(10));
             assertThat(gates.to("a")).isSameAs(gate);
@@ -82,8 +82,8 @@ class CircuitGatesTest {
     }
 
     @Test
-    void aPartThatNobodyAsksIsNotToldOfAsLongAsOthersAreAsked() {
-        isGone(gates.to("gone"), "gone");
+    void anUnusedPartIsNotReportedWhileOthersAreUsed() {
+        makeUnreachable(gates.to("gone"), "gone");
         gates.to("asked");
         time.pass(Duration.ofSeconds(6));
         gates.to("asked");
@@ -94,15 +94,15 @@ class CircuitGatesTest {
     }
 
     @Test
-    void whereNobodyAsksAnyPartWhatWasSoBeforeIsTold() {
-        isGone(gates.to("a"), "gone");
+    void theLastStateIsReportedIfNoPartIsUsed() {
+        makeUnreachable(gates.to("a"), "gone");
         time.pass(Duration.ofMinutes(5));
         assertThat(gates.state()).isEqualTo(Breaker.OPEN);
         assertThat(gates.problem()).isEqualTo("gone");
     }
 
     @Test
-    void whatIsMoreThanAThousandPartsPassesTheGateToTheWholeUntilOthersAreForgotten() {
+    void partsBeyondAThousandShareOneGateUntilOthersAreForgotten() {
         for (int i = 0; i < 1_000; i++) {
             assertThat(gates.to("part-" + i)).isNotSameAs(gates.whole());
         }
@@ -111,7 +111,7 @@ class CircuitGatesTest {
         assertThat(gates.to("one more")).isNotSameAs(gates.whole());
     }
 
-    private static void isGone(CircuitGate gate, String message) {
+    private static void makeUnreachable(CircuitGate gate, String message) {
         gate.failed(0, new LimitStoreUnreachableException(message, null));
     }
 }

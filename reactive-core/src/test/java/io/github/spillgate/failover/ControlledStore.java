@@ -28,7 +28,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 
 /**
- * A store whose answers a test controls: it answers at once, or after {@link #goOn()}, or fails. An operation takes
+ * A store whose replies a test controls: it replies at once, after {@link #replyToAll()}, or fails. An operation takes
  * effect when it is requested, as in a Redis that hangs after it has read the command.
  */
 final class ControlledStore implements LimitStore {
@@ -37,70 +37,70 @@ final class ControlledStore implements LimitStore {
     private final List<Held<?>> held = new ArrayList<>();
     private final Set<String> reconciled = new HashSet<>();
     private final List<List<Reconciliation>> batches = new ArrayList<>();
-    private Function<Supplier<Mono<?>>, Mono<?>> mood = ControlledStore::atOnce;
+    private Function<Supplier<Mono<?>>, Mono<?>> behaviour = ControlledStore::atOnce;
     private boolean reconciles = true;
-    private int questions;
+    private int calls;
     private int refusals;
-    private UnaryOperator<Mono<StoreDecision>> reconcilesHow = UnaryOperator.identity();
+    private UnaryOperator<Mono<StoreDecision>> reconcileReplies = UnaryOperator.identity();
 
     ControlledStore(InstantSource clock) {
         this.counts = LocalStore.bounded(10_000, clock);
     }
 
-    void answers() {
-        mood = ControlledStore::atOnce;
+    void isAvailable() {
+        behaviour = ControlledStore::atOnce;
     }
 
-    /** Executes operations at once, and holds their answers until {@link #goOn()}. */
-    void hangs() {
-        mood = this::hold;
+    /** Executes operations at once, and holds their replies until {@link #replyToAll()}. */
+    void holdsReplies() {
+        behaviour = this::hold;
     }
 
-    /** Executes nothing, and never answers. */
-    void isDeaf() {
-        mood = ignored -> Mono.never();
+    /** Executes nothing, and never replies. */
+    void neverReplies() {
+        behaviour = ignored -> Mono.never();
     }
 
-    /** Executes operations at once, and answers this much later. */
-    void isLateBy(Duration time) {
-        mood = asked -> {
-            Mono<?> done = asked.get().cache();
-            done.subscribe(answer -> {}, error -> {});
+    /** Executes operations at once, and replies this much later. */
+    void repliesAfter(Duration time) {
+        behaviour = operation -> {
+            Mono<?> done = operation.get().cache();
+            done.subscribe(reply -> {}, error -> {});
             return Mono.delay(time).then(done);
         };
     }
 
-    /** Executes nothing, and answers every operation with an error. */
+    /** Executes nothing, and fails every operation. */
     void fails() {
-        mood = ignored -> Mono.error(new LimitStoreUnavailableException("told to fail", null));
+        behaviour = ignored -> Mono.error(new LimitStoreUnavailableException("told to fail", null));
     }
 
     /** Completes every operation without a value. */
-    void saysNothing() {
-        mood = ignored -> Mono.empty();
+    void completesEmpty() {
+        behaviour = ignored -> Mono.empty();
     }
 
     void failsWith(Throwable error) {
-        mood = ignored -> Mono.error(error);
+        behaviour = ignored -> Mono.error(error);
     }
 
-    /** Executes nothing, and answers every operation with an error this much later. */
-    void refusesLate(Duration time, Throwable error) {
-        mood = ignored -> Mono.delay(time).then(Mono.error(error));
+    /** Executes nothing, and fails every operation this much later. */
+    void failsAfter(Duration time, Throwable error) {
+        behaviour = ignored -> Mono.delay(time).then(Mono.error(error));
     }
 
-    void isNotThere() {
-        mood = ignored -> Mono.error(new LimitStoreUnreachableException("nothing listens there", null));
+    void isUnreachable() {
+        behaviour = ignored -> Mono.error(new LimitStoreUnreachableException("nothing listens there", null));
     }
 
-    /** Executes operations, and answers them with this error. */
-    void losesAnswersWith(Throwable error) {
-        mood = asked -> asked.get().then(Mono.error(error));
+    /** Executes operations, and fails them with this error. */
+    void losesReplies(Throwable error) {
+        behaviour = operation -> operation.get().then(Mono.error(error));
     }
 
-    /** Changes the replies to reconciliations, whatever the other operations answer. */
+    /** Changes the replies to reconciliations, whatever the other operations do. */
     void reconciles(UnaryOperator<Mono<StoreDecision>> how) {
-        reconcilesHow = how;
+        reconcileReplies = how;
     }
 
     /** Rejects the next batches of reconciliations; a retry would not help. */
@@ -112,15 +112,15 @@ final class ControlledStore implements LimitStore {
         reconciles = false;
     }
 
-    /** Emits all answers that are held. */
-    void goOn() {
+    /** Emits all replies that are held. */
+    void replyToAll() {
         List<Held<?>> now = List.copyOf(held);
         held.clear();
-        now.forEach(Held::answer);
+        now.forEach(Held::reply);
     }
 
-    /** Emits an error for every answer that is held. */
-    void failsToGoOn(Throwable error) {
+    /** Emits an error for every reply that is held. */
+    void failAllHeld(Throwable error) {
         List<Held<?>> now = List.copyOf(held);
         held.clear();
         now.forEach(one -> one.sink.tryEmitError(error));
@@ -131,8 +131,8 @@ final class ControlledStore implements LimitStore {
     }
 
     /** Returns the number of operations so far, reconciliations included. */
-    int questions() {
-        return questions;
+    int calls() {
+        return calls;
     }
 
     List<List<Reconciliation>> batches() {
@@ -140,18 +140,18 @@ final class ControlledStore implements LimitStore {
     }
 
     /** Returns a limiter on the counts of this store. */
-    RateLimiter.Builder asItIs(String name) {
+    RateLimiter.Builder unprotected(String name) {
         return RateLimiter.builder(name).store(new Unprotected(counts));
     }
 
     @Override
     public Mono<StoreDecision> take(List<Claim> claims) {
-        return ask(() -> counts.take(claims).map(decision -> remade(decision, true)));
+        return call(() -> counts.take(claims).map(decision -> remade(decision, true)));
     }
 
     @Override
     public Mono<StoreDecision> peek(List<Claim> claims) {
-        return ask(() -> counts.peek(claims).map(decision -> remade(decision, false)));
+        return call(() -> counts.peek(claims).map(decision -> remade(decision, false)));
     }
 
     private static StoreDecision remade(StoreDecision decision, boolean taken) {
@@ -163,23 +163,23 @@ final class ControlledStore implements LimitStore {
 
     @Override
     public Mono<Void> refund(StoreDecision decision) {
-        return ask(() -> counts.refund(
+        return call(() -> counts.refund(
                 StoreDecision.ofTake(Source.LOCAL, decision.at().toEpochMilli(), decision.stamp(), decision.usages())));
     }
 
     @Override
     public Mono<Void> refund(List<Claim> claims) {
-        return ask(() -> counts.refund(claims));
+        return call(() -> counts.refund(claims));
     }
 
     @Override
     public Mono<Void> reset(List<Claim> claims) {
-        return ask(() -> counts.reset(claims));
+        return call(() -> counts.reset(claims));
     }
 
     @Override
     public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
-        return ask(() -> {
+        return call(() -> {
             batches.add(reconciliations);
             if (!reconciles) {
                 return Mono.<StoreDecision>empty();
@@ -188,7 +188,7 @@ final class ControlledStore implements LimitStore {
                 refusals--;
                 return Mono.<StoreDecision>error(new LimitStoreException("told to refuse", null));
             }
-            return reconcilesHow.apply(Mono.defer(() -> charge(reconciliations)));
+            return reconcileReplies.apply(Mono.defer(() -> charge(reconciliations)));
         });
     }
 
@@ -212,7 +212,7 @@ final class ControlledStore implements LimitStore {
             higher = higher.counter();
         }
         Charge charge = Charge.of(one.claim().key(), higher).permits(one.permits());
-        asItIs("api").build().tryAcquire(charge).block();
+        unprotected("api").build().tryAcquire(charge).block();
     }
 
     @Override
@@ -225,24 +225,24 @@ final class ControlledStore implements LimitStore {
         return "ControlledStore";
     }
 
-    @SuppressWarnings("unchecked") // every mood returns a Mono of the type it was given
-    private <T> Mono<T> ask(Supplier<Mono<T>> asked) {
+    @SuppressWarnings("unchecked") // every behaviour returns a Mono of the type it was given
+    private <T> Mono<T> call(Supplier<Mono<T>> operation) {
         return Mono.defer(() -> {
-            questions++;
-            return (Mono<T>) mood.apply(asked::get);
+            calls++;
+            return (Mono<T>) behaviour.apply(operation::get);
         });
     }
 
-    private static Mono<?> atOnce(Supplier<Mono<?>> asked) {
-        return asked.get();
+    private static Mono<?> atOnce(Supplier<Mono<?>> operation) {
+        return operation.get();
     }
 
-    private Mono<?> hold(Supplier<Mono<?>> asked) {
-        return hold(asked.get());
+    private Mono<?> hold(Supplier<Mono<?>> operation) {
+        return hold(operation.get());
     }
 
-    private <T> Mono<T> hold(Mono<T> answer) {
-        Mono<T> decided = answer.cache();
+    private <T> Mono<T> hold(Mono<T> reply) {
+        Mono<T> decided = reply.cache();
         decided.subscribe(done -> {}, error -> {});
         Held<T> one = new Held<>(decided, Sinks.one());
         held.add(one);
@@ -250,7 +250,7 @@ final class ControlledStore implements LimitStore {
     }
 
     private record Held<T>(Mono<T> decided, Sinks.One<T> sink) {
-        void answer() {
+        void reply() {
             decided.subscribe(sink::tryEmitValue, sink::tryEmitError, sink::tryEmitEmpty);
         }
     }

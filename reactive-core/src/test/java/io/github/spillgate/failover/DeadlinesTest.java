@@ -4,7 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.testkit.MeddledScheduler;
+import io.github.spillgate.testkit.InterceptedScheduler;
 import io.github.spillgate.testkit.VirtualTime;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -25,17 +25,17 @@ class DeadlinesTest {
     private static final long NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
     @Nested
-    class InATimeThatIsSet {
+    class InVirtualTime {
 
         private final List<String> told = new ArrayList<>();
 
         @Test
-        void everybodyIsToldWhenHisTimeIsUp() {
+        void eachWaiterIsNotifiedAtItsDeadline() {
             try (VirtualTime time = new VirtualTime()) {
                 Deadlines deadlines = new Deadlines(NANOS);
-                deadlines.add(somebody("first"));
+                deadlines.add(waiter("first"));
                 time.passMillis(30);
-                deadlines.add(somebody("second"));
+                deadlines.add(waiter("second"));
                 time.passMillis(69);
                 assertThat(told).isEmpty();
                 time.passMillis(1);
@@ -49,11 +49,11 @@ class DeadlinesTest {
         }
 
         @Test
-        void whoHasBeenAnsweredIsNotToldAndNotKept() {
+        void anAnsweredWaiterIsRemovedWithoutNotification() {
             try (VirtualTime time = new VirtualTime()) {
                 Deadlines deadlines = new Deadlines(NANOS);
                 for (int i = 0; i < 1_000; i++) {
-                    Somebody one = somebody("answered");
+                    Waiter one = waiter("answered");
                     deadlines.add(one);
                     one.answered = true;
                     time.passMillis(1);
@@ -66,12 +66,12 @@ class DeadlinesTest {
         }
 
         @Test
-        void oneWhoIsNotAnsweredDoesNotKeepAllTheOthers() {
+        void anUnansweredWaiterDoesNotRetainAnsweredOnes() {
             try (VirtualTime time = new VirtualTime()) {
                 Deadlines deadlines = new Deadlines(NANOS);
-                deadlines.add(somebody("waits"));
+                deadlines.add(waiter("waits"));
                 for (int i = 0; i < 100_000; i++) {
-                    Somebody one = somebody("answered");
+                    Waiter one = waiter("answered");
                     deadlines.add(one);
                     one.answered = true;
                     assertThat(deadlines.size()).isLessThan(5_000);
@@ -82,14 +82,14 @@ class DeadlinesTest {
         }
 
         @Test
-        void oneWhoThrowsDoesNotKeepTheOthersFromBeingTold() {
+        void otherWaitersAreNotifiedIfOneThrows() {
             Hooks.onErrorDropped(error -> told.add(error.getMessage()));
             try (VirtualTime time = new VirtualTime()) {
                 Deadlines deadlines = new Deadlines(NANOS);
-                deadlines.add(new Somebody(() -> {
+                deadlines.add(new Waiter(() -> {
                     throw new IllegalStateException("thrown");
                 }));
-                deadlines.add(somebody("second"));
+                deadlines.add(waiter("second"));
                 time.passMillis(100);
                 assertThat(told).containsExactly("thrown", "second");
             } finally {
@@ -98,13 +98,13 @@ class DeadlinesTest {
         }
 
         @Test
-        void everybodyIsToldOnceHoweverManyAreDueAtOnce() {
+        void eachWaiterIsNotifiedOnceIfManyAreDueTogether() {
             try (VirtualTime time = new VirtualTime()) {
                 Deadlines deadlines = new Deadlines(NANOS);
                 List<String> all = new ArrayList<>();
                 for (int i = 0; i < 3 * Deadlines.REPORTED_TOGETHER + 1; i++) {
                     all.add("number " + i);
-                    deadlines.add(somebody("number " + i));
+                    deadlines.add(waiter("number " + i));
                 }
                 time.passMillis(100);
                 assertThat(told).containsExactlyInAnyOrderElementsOf(all);
@@ -112,15 +112,15 @@ class DeadlinesTest {
         }
 
         @Test
-        void whoHasWaitedWhileNothingHappenedForAWhileHearsThatTheProcessHasStoodStill() {
+        void aWaiterLearnsThatTheProcessWasSuspended() {
             try (VirtualTime time = new VirtualTime()) {
                 Deadlines deadlines = new Deadlines(NANOS);
-                Somebody before = somebody("before");
+                Waiter before = waiter("before");
                 deadlines.add(before);
-                standStill(time, 60);
-                Somebody after = somebody("after");
+                suspend(time, 60);
+                Waiter after = waiter("after");
                 deadlines.add(after);
-                // Some alarms ring in time again before anybody is told.
+                // Some timers fire on time before the deadlines.
                 time.passMillis(100);
                 assertThat(told).containsExactly("before", "after");
                 assertThat(before.stoodStill).isTrue();
@@ -130,12 +130,12 @@ class DeadlinesTest {
 
         @ParameterizedTest
         @CsvSource({"24, false", "25, true"})
-        void alarmsThatComeLateByAQuarterAreAStandstillAndEarlierOnesAreNone(long late, boolean stoodStill) {
+        void timersLateByAQuarterOfTheDeadlineAreASuspension(long late, boolean stoodStill) {
             try (VirtualTime time = new VirtualTime()) {
                 Deadlines deadlines = new Deadlines(NANOS);
-                Somebody one = somebody("one");
+                Waiter one = waiter("one");
                 deadlines.add(one);
-                standStill(time, late);
+                suspend(time, late);
                 time.passMillis(100);
                 assertThat(told).containsExactly("one");
                 assertThat(one.stoodStill).isEqualTo(stoodStill);
@@ -143,15 +143,15 @@ class DeadlinesTest {
         }
 
         @Test
-        void thoseWhoGoOnComingDoNotPutOffWhoCameFirst() {
+        void newWaitersDoNotDelayTheFirst() {
             try (VirtualTime time = new VirtualTime()) {
                 Deadlines deadlines = new Deadlines(NANOS);
                 time.passMillis(10_000);
-                Somebody first = somebody("first");
+                Waiter first = waiter("first");
                 assertThat(deadlines.add(first)).isEqualTo(Deadlines.now());
                 for (int i = 0; i < 10; i++) {
                     time.passMillis(10);
-                    deadlines.add(somebody("later"));
+                    deadlines.add(waiter("later"));
                 }
                 assertThat(told).containsExactly("first");
                 assertThat(first.stoodStill).isFalse();
@@ -159,9 +159,9 @@ class DeadlinesTest {
         }
 
         @Test
-        void anAlarmThatIsLostWithItsSchedulerIsSetAnew() {
+        void aTimerLostWithItsSchedulerIsSetAgain() {
             Deadlines deadlines;
-            Somebody before = somebody("before");
+            Waiter before = waiter("before");
             try (VirtualTime time = new VirtualTime()) {
                 deadlines = new Deadlines(NANOS);
                 deadlines.add(before);
@@ -169,7 +169,7 @@ class DeadlinesTest {
             }
             try (VirtualTime time = new VirtualTime()) {
                 time.passMillis(6_000);
-                Somebody after = somebody("after");
+                Waiter after = waiter("after");
                 deadlines.add(after);
                 time.passMillis(100);
                 assertThat(told).containsExactly("before", "after");
@@ -179,60 +179,60 @@ class DeadlinesTest {
         }
 
         @Test
-        void whoComesAfterAnAlarmWasRefusedIsToldInTime() {
-            try (MeddledScheduler scheduler = new MeddledScheduler()) {
+        void aWaiterAddedAfterARejectedTimerIsNotifiedOnTime() {
+            try (InterceptedScheduler scheduler = new InterceptedScheduler()) {
                 Deadlines deadlines = new Deadlines(NANOS);
-                refuseTheNextAlarm(scheduler);
+                rejectTheNextTimer(scheduler);
                 assertThatExceptionOfType(RejectedExecutionException.class)
-                        .isThrownBy(() -> deadlines.add(somebody("first")));
-                deadlines.add(somebody("second"));
+                        .isThrownBy(() -> deadlines.add(waiter("first")));
+                deadlines.add(waiter("second"));
                 scheduler.passMillis(100);
                 assertThat(told).containsExactly("first", "second");
             }
         }
 
         @Test
-        void whoIsDueIsToldAlsoIfTheNextAlarmIsRefused() {
-            try (MeddledScheduler scheduler = new MeddledScheduler()) {
+        void aDueWaiterIsNotifiedIfTheNextTimerIsRejected() {
+            try (InterceptedScheduler scheduler = new InterceptedScheduler()) {
                 Deadlines deadlines = new Deadlines(NANOS);
-                deadlines.add(somebody("first"));
+                deadlines.add(waiter("first"));
                 scheduler.passMillis(50);
-                deadlines.add(somebody("second"));
+                deadlines.add(waiter("second"));
                 scheduler.passMillis(49);
-                refuseTheNextAlarm(scheduler);
+                rejectTheNextTimer(scheduler);
                 assertThatExceptionOfType(RejectedExecutionException.class).isThrownBy(() -> scheduler.passMillis(1));
                 assertThat(told).containsExactly("first");
             }
         }
 
-        private static void refuseTheNextAlarm(MeddledScheduler scheduler) {
-            scheduler.beforeTheNextAlarm(() -> {
+        private static void rejectTheNextTimer(InterceptedScheduler scheduler) {
+            scheduler.beforeNextTimer(() -> {
                 throw new RejectedExecutionException("shut down");
             });
         }
 
-        /** What is due in the next 30 ms happens so much later. */
-        private static void standStill(VirtualTime time, long millis) {
+        /** Delays the timers of the next 30 ms by this much. */
+        private static void suspend(VirtualTime time, long millis) {
             Schedulers.parallel().schedule(() -> time.passMillis(millis), 10, TimeUnit.MILLISECONDS);
             time.passMillis(30);
         }
 
-        private Somebody somebody(String name) {
-            return new Somebody(() -> told.add(name));
+        private Waiter waiter(String name) {
+            return new Waiter(() -> told.add(name));
         }
     }
 
     @Test
-    void oneAtWhomAThreadCannotGoOnDoesNotKeepTheOthersFromBeingTold() {
+    void otherWaitersAreNotifiedIfOneThrowsAnError() {
         Deadlines deadlines = new Deadlines(NANOS);
         AtomicInteger told = new AtomicInteger();
         List<Throwable> seen = Collections.synchronizedList(new ArrayList<>());
         Schedulers.onHandleError((thread, error) -> seen.add(error));
         try {
-            deadlines.add(new Somebody(() -> {
+            deadlines.add(new Waiter(() -> {
                 throw new NoClassDefFoundError("gone");
             }));
-            deadlines.add(new Somebody(told::incrementAndGet));
+            deadlines.add(new Waiter(told::incrementAndGet));
             await().until(() -> told.get() == 1);
             await().untilAsserted(() -> assertThat(seen).hasAtLeastOneElementOfType(NoClassDefFoundError.class));
         } finally {
@@ -241,7 +241,7 @@ class DeadlinesTest {
     }
 
     @Test
-    void fromManyThreadsEveryoneWhoIsNotAnsweredIsToldOnceAndNotTooEarly() throws InterruptedException {
+    void eachWaiterIsNotifiedOnceAndNotEarlyWithManyThreads() throws InterruptedException {
         Deadlines deadlines = new Deadlines(NANOS);
         int threads = 4;
         int each = 20_000;
@@ -253,7 +253,7 @@ class DeadlinesTest {
                         for (int i = 0; i < each; i++) {
                             boolean answered = i % 10 != 0;
                             long start = Deadlines.now();
-                            Somebody one = new Somebody(() -> {
+                            Waiter one = new Waiter(() -> {
                                 told.incrementAndGet();
                                 if (Deadlines.now() - start < NANOS) {
                                     early.add(Deadlines.now() - start);
@@ -273,13 +273,13 @@ class DeadlinesTest {
         assertThat(early).isEmpty();
     }
 
-    private static final class Somebody implements Deadlines.Waiting {
+    private static final class Waiter implements Deadlines.Waiting {
 
         private final Runnable timeIsUp;
         private volatile boolean answered;
         private volatile boolean stoodStill;
 
-        Somebody(Runnable timeIsUp) {
+        Waiter(Runnable timeIsUp) {
             this.timeIsUp = timeIsUp;
         }
 

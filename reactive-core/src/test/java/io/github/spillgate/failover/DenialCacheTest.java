@@ -45,34 +45,33 @@ import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
 
-/** Whom a denial denies without a trip, until when, and what puts an end to it. */
+/** Which requests a cached denial denies, how long it lives, and what invalidates it. */
 class DenialCacheTest {
 
     /**
-     * Whoever is denied at the instant of the hit waits for 101 ms: the hit leaves when the end of its slot is a window
-     * old.
+     * A denial at the instant of the hit has a retry-after of 101 ms: a hit expires a window after the end of its slot.
      */
     private static final Limit ONE = Limit.of(1, Duration.ofMillis(100));
 
     private static final Limit TEN = Limit.of(10, Duration.ofMillis(100));
 
-    /** In a time that passes when it is told to. */
+    /** In virtual time. */
     @Nested
-    class ToTheInstant {
+    class InVirtualTime {
 
         private final VirtualTime time = new VirtualTime();
         private final ControlledStore remote = new ControlledStore(time);
-        private final List<Object> said = new ArrayList<>();
+        private final List<Object> signals = new ArrayList<>();
 
         @AfterEach
         void backToRealTime() {
             time.close();
         }
 
-        // Until when
+        // Lifetime
 
         @Test
-        void aDenialHoldsUntilAMillisecondBeforeTheInstantThatItNames() {
+        void aCachedDenialExpiresOneMillisecondBeforeItsRetryTime() {
             RateLimiter limiter = limiter(ONE);
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
             Decision denied = now(limiter.tryAcquire("a"));
@@ -80,7 +79,7 @@ class DenialCacheTest {
             assertThat(denied.retryAfter()).hasValue(Duration.ofMillis(101));
 
             time.pass(Duration.ofNanos(99_999_999));
-            assertDeniedWithoutATrip(limiter.tryAcquire("a"));
+            assertDeniedByTheCache(limiter.tryAcquire("a"));
             time.pass(Duration.ofNanos(1));
             Decision again = now(limiter.tryAcquire("a"));
             assertThat(again.isAllowed()).isFalse();
@@ -92,50 +91,50 @@ class DenialCacheTest {
         }
 
         @Test
-        void aDenialIsCountedFromTheSendingHoweverLateItIsAnswered() {
+        void theExpiryOfACachedDenialCountsFromTheRequest() {
             RateLimiter limiter = limiter(ONE);
             now(limiter.tryAcquire("a"));
-            remote.hangs();
+            remote.holdsReplies();
             listen(limiter.tryAcquire("a"));
             time.passMillis(60);
-            remote.goOn();
-            remote.answers();
+            remote.replyToAll();
+            remote.isAvailable();
             assertThat(decision(0).retryAfter()).hasValue(Duration.ofMillis(101));
 
             time.passMillis(39);
-            assertDeniedWithoutATrip(limiter.tryAcquire("a"));
+            assertDeniedByTheCache(limiter.tryAcquire("a"));
             time.passMillis(1);
             assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
         }
 
         @Test
-        void aDenialThatIsAnsweredAfterItsTimeIsNotRemembered() {
+        void aDenialThatArrivesAfterItsExpiryIsNotCached() {
             Limit quick = Limit.of(1, Duration.ofMillis(20));
             RateLimiter limiter = limiter(quick);
             now(limiter.tryAcquire("a"));
-            remote.hangs();
+            remote.holdsReplies();
             listen(limiter.tryAcquire("a"));
             time.passMillis(50);
-            remote.goOn();
-            remote.answers();
+            remote.replyToAll();
+            remote.isAvailable();
             assertThat(decision(0).isAllowed()).isFalse();
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         }
 
         @Test
-        void aDenialThatIsAnsweredWhenNobodyWaitsAnyMoreDeniesTheNext() {
+        void aDenialThatArrivesAfterACancelIsCached() {
             Limit slow = Limit.of(1, Duration.ofSeconds(10));
             RateLimiter limiter = limiter(slow);
             now(limiter.tryAcquire("a"));
-            remote.hangs();
+            remote.holdsReplies();
             limiter.tryAcquire("a").subscribe().dispose();
-            remote.goOn();
-            remote.answers();
-            assertDeniedWithoutATrip(limiter.tryAcquire("a"));
+            remote.replyToAll();
+            remote.isAvailable();
+            assertDeniedByTheCache(limiter.tryAcquire("a"));
         }
 
         @Test
-        void aWaitOfAMillisecondIsTooShortToBeRemembered() {
+        void aRetryAfterOfOneMillisecondIsNotCached() {
             RateLimiter limiter = limiter(ONE);
             now(limiter.tryAcquire("a"));
             time.passMillis(100);
@@ -147,17 +146,17 @@ class DenialCacheTest {
         }
 
         @Test
-        void nothingIsDeniedForLongerThanASecondWithoutATrip() {
+        void aCachedDenialLivesForAtMostASecondByDefault() {
             RateLimiter limiter = limiter(Limit.of(1, Duration.ofHours(1)));
             now(limiter.tryAcquire("a"));
             now(limiter.tryAcquire("a"));
             time.passMillis(999);
-            assertDeniedWithoutATrip(limiter.tryAcquire("a"));
-            end(remote.asItIs("api")
+            assertDeniedByTheCache(limiter.tryAcquire("a"));
+            end(remote.unprotected("api")
                     .limit(Limit.of(1, Duration.ofHours(1)))
                     .build()
                     .reset("a"));
-            assertDeniedWithoutATrip(limiter.tryAcquire("a"));
+            assertDeniedByTheCache(limiter.tryAcquire("a"));
             time.passMillis(1);
             assertThat(now(limiter.tryAcquire("a")).isAllowed())
                     .as("a refund in another process shows when the cached denial expires")
@@ -165,12 +164,12 @@ class DenialCacheTest {
         }
 
         @Test
-        void aDenialThatHoldsNoMoreLeavesItsPlaceToTheNextOfTheSameCount() {
+        void anExpiredDenialIsReplacedByTheNextOfItsCount() {
             RateLimiter limiter = limiter(Limit.of(1, Duration.ofHours(1)));
             Decision taken = now(limiter.tryAcquire("a"));
             for (int second = 0; second < 3; second++) {
                 assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
-                assertDeniedWithoutATrip(limiter.tryAcquire("a"));
+                assertDeniedByTheCache(limiter.tryAcquire("a"));
                 time.passMillis(1_000);
             }
             now(limiter.tryAcquire("a"));
@@ -178,34 +177,34 @@ class DenialCacheTest {
             time.passMillis(1);
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
             assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
-            assertDeniedWithoutATrip(limiter.tryAcquire("a"));
+            assertDeniedByTheCache(limiter.tryAcquire("a"));
         }
 
         @Test
-        void theCapCanBeSet() {
+        void theMaximumLifetimeIsConfigurable() {
             RateLimiter limiter = builder(Limit.of(1, Duration.ofHours(1)))
                     .cacheDenials(Duration.ofMillis(30))
                     .build();
             now(limiter.tryAcquire("a"));
             now(limiter.tryAcquire("a"));
             time.passMillis(29);
-            assertDeniedWithoutATrip(limiter.tryAcquire("a"));
+            assertDeniedByTheCache(limiter.tryAcquire("a"));
             time.passMillis(1);
             assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
         }
 
         @Test
-        void switchedOffEveryDenialIsATrip() {
+        void everyDenialComesFromTheStoreIfTheCacheIsDisabled() {
             RateLimiter limiter = builder(ONE).cacheDenials(Duration.ZERO).build();
             now(limiter.tryAcquire("a"));
             for (int i = 0; i < 3; i++) {
                 assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
             }
-            assertThat(remote.questions()).isEqualTo(4);
+            assertThat(remote.calls()).isEqualTo(4);
         }
 
         @Test
-        void whereDeniedRequestsCountEveryOneOfThemIsATrip() {
+        void denialsOfALimitThatCountsDeniedAreNotCached() {
             Limit counting = TEN.countingDenied();
             RateLimiter limiter = limiter(counting, Limit.of(1, Duration.ofHours(1)));
             now(limiter.tryAcquire("a"));
@@ -215,11 +214,11 @@ class DenialCacheTest {
                 assertThat(denied.source()).isEqualTo(Source.OTHER);
                 assertThat(denied.limits().get(0).used()).isEqualTo(2 + i);
             }
-            assertThat(remote.questions()).isEqualTo(4);
+            assertThat(remote.calls()).isEqualTo(4);
         }
 
         @Test
-        void whoOnlyLooksIsToldByTheStore() {
+        void aPeekBypassesTheCache() {
             RateLimiter limiter = limiter(ONE);
             now(limiter.tryAcquire("a"));
             now(limiter.tryAcquire("a"));
@@ -228,62 +227,62 @@ class DenialCacheTest {
 
         @ParameterizedTest
         @ValueSource(longs = {-1, 60_001})
-        void aCapThatIsOutOfRangeIsRefused(long millis) {
+        void aMaximumLifetimeOutOfRangeIsRejected(long millis) {
             assertThatIllegalArgumentException()
                     .isThrownBy(() -> ResilientStore.builder(remote).cacheDenials(Duration.ofMillis(millis)))
                     .withMessageStartingWith("cacheDenials PT")
                     .withMessageContaining("for example Duration.ofSeconds(1)");
         }
 
-        // Whom
+        // Scope
 
         @Test
-        void aDearRequestThatWasDeniedDoesNotKeepOutACheapOneThatFits() {
+        void aCachedDenialOfAHighCostDoesNotDenyALowerCost() {
             RateLimiter limiter = limiter(TEN);
             now(limiter.tryAcquire("a", 7));
             assertThat(now(limiter.tryAcquire("a", 5)).isAllowed()).isFalse();
-            assertDeniedWithoutATrip(limiter.tryAcquire("a", 5));
-            assertDeniedWithoutATrip(limiter.tryAcquire("a", 6));
+            assertDeniedByTheCache(limiter.tryAcquire("a", 5));
+            assertDeniedByTheCache(limiter.tryAcquire("a", 6));
             Decision cheap = now(limiter.tryAcquire("a", 3));
             assertThat(cheap.isAllowed()).isTrue();
             assertThat(cheap.source()).isEqualTo(Source.OTHER);
         }
 
         @Test
-        void aCheapDenialTakesThePlaceOfADearOneAndCoversIt() {
+        void aDenialOfALowCostReplacesOneOfAHighCost() {
             RateLimiter limiter = limiter(TEN);
             now(limiter.tryAcquire("a", 5));
             time.passMillis(50);
             now(limiter.tryAcquire("a", 5));
-            // The dear one has to wait until both hits have left, the cheap one only for the first.
+            // The expensive request waits until both hits expire, the cheap one only for the first.
             assertThat(now(limiter.tryAcquire("a", 10)).retryAfter()).hasValue(Duration.ofMillis(101));
             assertThat(now(limiter.tryAcquire("a", 1)).retryAfter()).hasValue(Duration.ofMillis(51));
             time.passMillis(49);
-            assertDeniedWithoutATrip(limiter.tryAcquire("a", 1));
-            assertDeniedWithoutATrip(limiter.tryAcquire("a", 10));
+            assertDeniedByTheCache(limiter.tryAcquire("a", 1));
+            assertDeniedByTheCache(limiter.tryAcquire("a", 10));
             time.passMillis(2);
             assertThat(now(limiter.tryAcquire("a", 1)).isAllowed()).isTrue();
         }
 
         @Test
-        void keysAreDeniedEachForThemselves() {
+        void eachKeyHasItsOwnCachedDenial() {
             RateLimiter limiter = limiter(ONE);
             now(limiter.tryAcquire("a"));
             now(limiter.tryAcquire("a"));
-            assertDeniedWithoutATrip(limiter.tryAcquire("a"));
+            assertDeniedByTheCache(limiter.tryAcquire("a"));
             assertThat(now(limiter.tryAcquire("b")).isAllowed()).isTrue();
-            Decision both = deniedWithoutATrip(limiter.tryAcquire(Charge.of("c"), Charge.of("a")));
+            Decision both = deniedByTheCache(limiter.tryAcquire(Charge.of("c"), Charge.of("a")));
             assertThat(both.limits()).extracting(Usage::key).containsExactly("a");
             assertThat(now(limiter.tryAcquire("c")).isAllowed()).isTrue();
         }
 
         @Test
-        void aLimitThatDidNotDenyDeniesNobody() {
+        void aLimitThatWasNotViolatedIsNotCachedAsDenied() {
             Limit wide = Limit.of(100, Duration.ofHours(1));
             RateLimiter limiter = limiter(TEN, wide);
             now(limiter.tryAcquire("a", 10));
             now(limiter.tryAcquire("a", 10));
-            Decision denied = deniedWithoutATrip(limiter.tryAcquire("a", 10));
+            Decision denied = deniedByTheCache(limiter.tryAcquire("a", 10));
             assertThat(denied.violated()).containsExactly(TEN);
             assertThat(denied.limits()).extracting(Usage::limit).containsExactly(TEN, wide);
             assertThat(denied.limits()).extracting(Usage::used).containsExactly(10L, 10L);
@@ -294,30 +293,30 @@ class DenialCacheTest {
         }
 
         @Test
-        void severalLimitsAreWaitedForTogether() {
+        void aDenialOverSeveralLimitsExpiresPerLimit() {
             Limit slow = Limit.of(1, Duration.ofMillis(500));
             RateLimiter limiter = limiter(ONE, slow);
             now(limiter.tryAcquire("a"));
             assertThat(now(limiter.tryAcquire("a")).retryAfter()).hasValue(Duration.ofMillis(501));
             time.passMillis(50);
-            Decision denied = deniedWithoutATrip(limiter.tryAcquire("a"));
+            Decision denied = deniedByTheCache(limiter.tryAcquire("a"));
             assertThat(denied.violated()).containsExactly(ONE, slow);
             assertThat(denied.retryAfter()).hasValue(Duration.ofMillis(451));
             time.passMillis(51);
-            assertThat(deniedWithoutATrip(limiter.tryAcquire("a")).violated())
-                    .as("the quicker one may fit again")
+            assertThat(deniedByTheCache(limiter.tryAcquire("a")).violated())
+                    .as("the shorter limit may fit again")
                     .containsExactly(slow);
         }
 
-        // What it says
+        // Contents
 
         @Test
-        void whoIsToldLaterIsToldToWaitForLess() {
+        void theRetryAfterOfACachedDenialDecreasesWithTime() {
             RateLimiter limiter = limiter(ONE);
             now(limiter.tryAcquire("a"));
             Decision byTheStore = now(limiter.tryAcquire("a"));
             time.passMillis(20);
-            Decision here = deniedWithoutATrip(limiter.tryAcquire("a"));
+            Decision here = deniedByTheCache(limiter.tryAcquire("a"));
             assertThat(here.at()).isEqualTo(byTheStore.at().plusMillis(20));
             assertThat(here.retryAfter()).hasValue(Duration.ofMillis(81));
             assertThat(here.limits().get(0).fitsAt())
@@ -329,23 +328,23 @@ class DenialCacheTest {
         }
 
         @Test
-        void whoComesBackWhenHeWasToldToFits() {
+        void aRetryAfterTheRetryTimeOfACachedDenialIsAllowed() {
             RateLimiter limiter = limiter(ONE);
             now(limiter.tryAcquire("a"));
-            remote.hangs();
+            remote.holdsReplies();
             listen(limiter.tryAcquire("a"));
             time.passMillis(30);
-            remote.goOn();
-            remote.answers();
+            remote.replyToAll();
+            remote.isAvailable();
             time.passMillis(10);
-            Decision here = deniedWithoutATrip(limiter.tryAcquire("a"));
+            Decision here = deniedByTheCache(limiter.tryAcquire("a"));
             time.pass(here.retryAfter().orElseThrow());
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         }
 
-        // What is given back here
+        // Invalidation
 
-        static Stream<Function<RateLimiter, Mono<Void>>> everyWayToFree() {
+        static Stream<Function<RateLimiter, Mono<Void>>> everyRelease() {
             return Stream.of(
                     limiter -> limiter.refund("a", 1),
                     limiter -> limiter.reset("a"),
@@ -353,18 +352,18 @@ class DenialCacheTest {
         }
 
         @ParameterizedTest
-        @MethodSource("everyWayToFree")
-        void whatIsFreedHereShowsAtOnce(Function<RateLimiter, Mono<Void>> free) {
+        @MethodSource("everyRelease")
+        void aReleaseOnThisInstanceTakesEffectAtOnce(Function<RateLimiter, Mono<Void>> release) {
             RateLimiter limiter = limiter(ONE);
             now(limiter.tryAcquire("a"));
             now(limiter.tryAcquire("a"));
             time.passMillis(1);
-            end(free.apply(limiter));
+            end(release.apply(limiter));
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         }
 
         @Test
-        void aDecisionThatIsGivenBackShowsAtOnce() {
+        void theRefundOfADecisionTakesEffectAtOnce() {
             RateLimiter limiter = limiter(ONE);
             Decision taken = now(limiter.tryAcquire("a"));
             now(limiter.tryAcquire("a"));
@@ -373,131 +372,131 @@ class DenialCacheTest {
         }
 
         @Test
-        void aLimitThatIsRaisedShowsAtOnceAndOneThatIsLoweredDenies() {
+        void aRaisedLimitAllowsAtOnceAndALoweredOneDenies() {
             RateLimiter limiter = limiter(ONE);
             now(limiter.tryAcquire("a"));
             now(limiter.tryAcquire("a"));
             Limit two = Limit.of(2, Duration.ofMillis(100));
             assertThat(now(limiter.tryAcquire(Charge.of("a", two))).isAllowed()).isTrue();
             assertThat(now(limiter.tryAcquire(Charge.of("a", two))).isAllowed()).isFalse();
-            assertDeniedWithoutATrip(limiter.tryAcquire("a"));
-            assertDeniedWithoutATrip(limiter.tryAcquire(Charge.of("a", two)));
+            assertDeniedByTheCache(limiter.tryAcquire("a"));
+            assertDeniedByTheCache(limiter.tryAcquire(Charge.of("a", two)));
         }
 
         @ParameterizedTest
-        @MethodSource("everyWayToFree")
-        void aDenialThatIsUnderWayWhileSomethingIsFreedDoesNotHold(Function<RateLimiter, Mono<Void>> free) {
+        @MethodSource("everyRelease")
+        void aDenialInFlightDuringAReleaseIsNotCached(Function<RateLimiter, Mono<Void>> release) {
             RateLimiter limiter = limiter(ONE);
             now(limiter.tryAcquire("a"));
-            remote.hangs();
+            remote.holdsReplies();
             listen(limiter.tryAcquire("a"));
             time.passMillis(1);
-            remote.answers();
-            end(free.apply(limiter));
+            remote.isAvailable();
+            end(release.apply(limiter));
             time.passMillis(1);
-            remote.goOn();
+            remote.replyToAll();
             assertThat(decision(0).isAllowed()).isFalse();
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         }
 
         @ParameterizedTest
-        @MethodSource("everyWayToFree")
-        void whatIsFreedLateShowsAsSoonAsItsEndIsTold(Function<RateLimiter, Mono<Void>> free) {
-            Tardy tardy = new Tardy(LocalStore.bounded(100, time));
+        @MethodSource("everyRelease")
+        void aSlowReleaseTakesEffectWhenItCompletes(Function<RateLimiter, Mono<Void>> release) {
+            SlowReleases slowStore = new SlowReleases(LocalStore.bounded(100, time));
             RateLimiter limiter =
-                    RateLimiter.builder("api").store(tardy).limit(ONE).build();
+                    RateLimiter.builder("api").store(slowStore).limit(ONE).build();
             now(limiter.tryAcquire("a"));
-            listen(free.apply(limiter).then(limiter.tryAcquire("a")));
+            listen(release.apply(limiter).then(limiter.tryAcquire("a")));
             time.passMillis(1);
             assertThat(now(limiter.tryAcquire("a")).isAllowed())
-                    .as("nothing is freed yet")
+                    .as("nothing is released yet")
                     .isFalse();
             time.passMillis(1);
-            tardy.goOn();
+            slowStore.goOn();
             assertThat(decision(0).isAllowed()).isTrue();
         }
 
         @ParameterizedTest
-        @MethodSource("everyWayToFree")
-        void whatIsFreedAfterNobodyWaitsForItAnyMoreShowsToo(Function<RateLimiter, Mono<Void>> free) {
+        @MethodSource("everyRelease")
+        void aReleaseCompletedAfterItsDeadlineTakesEffect(Function<RateLimiter, Mono<Void>> release) {
             Limit hourly = Limit.of(1, Duration.ofHours(1));
-            Tardy tardy = new Tardy(LocalStore.bounded(100, time));
+            SlowReleases slowStore = new SlowReleases(LocalStore.bounded(100, time));
             RateLimiter limiter =
-                    RateLimiter.builder("api").store(tardy).limit(hourly).build();
+                    RateLimiter.builder("api").store(slowStore).limit(hourly).build();
             now(limiter.tryAcquire("a"));
-            listen(free.apply(limiter).thenReturn("told in time"));
+            listen(release.apply(limiter).thenReturn("told in time"));
             time.passMillis(100);
-            assertThat(said).containsExactly("told in time");
+            assertThat(signals).containsExactly("told in time");
             time.passMillis(1);
             now(limiter.tryAcquire("a"));
             time.passMillis(1);
             assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.CACHED_DENIAL);
-            tardy.goOn();
+            slowStore.goOn();
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         }
 
         @ParameterizedTest
-        @MethodSource("everyWayToFree")
-        void whatIsFreedShowsAlsoBeforeItsEndIsTold(Function<RateLimiter, Mono<Void>> free) {
+        @MethodSource("everyRelease")
+        void aReleaseTakesEffectBeforeItsReply(Function<RateLimiter, Mono<Void>> release) {
             RateLimiter limiter = limiter(ONE);
             now(limiter.tryAcquire("a"));
             now(limiter.tryAcquire("a"));
             time.passMillis(1);
-            remote.hangs();
-            listen(free.apply(limiter));
-            remote.answers();
+            remote.holdsReplies();
+            listen(release.apply(limiter));
+            remote.isAvailable();
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         }
 
-        /** What was denied while it was given back may have been denied before the store had it. */
+        /** The store may have denied during the refund before it executed the refund. */
         @Test
-        void whoDoesNotWaitForWhatHeGivesBackAsksTheStoreNext() {
+        void aCancelledRefundInvalidatesTheCachedDenial() {
             RateLimiter limiter = limiter(Limit.of(10, Duration.ofHours(1)));
             now(limiter.tryAcquire("a", 10));
-            remote.hangs();
-            Disposable leaves = limiter.refund("a", 1).subscribe();
-            remote.answers();
+            remote.holdsReplies();
+            Disposable pending = limiter.refund("a", 1).subscribe();
+            remote.isAvailable();
             time.passMillis(1);
             now(limiter.tryAcquire("a", 5));
-            assertDeniedWithoutATrip(limiter.tryAcquire("a", 5));
+            assertDeniedByTheCache(limiter.tryAcquire("a", 5));
             time.passMillis(1);
-            leaves.dispose();
+            pending.dispose();
             assertThat(now(limiter.tryAcquire("a", 5)).source()).isEqualTo(Source.OTHER);
         }
 
         @Test
-        void aRefundThatFailsWhenNobodyWaitsForItAnyMoreCountsAsGiven() {
+        void aRefundThatFailsAfterItsDeadlineInvalidatesTheCachedDenial() {
             RateLimiter limiter = limiter(Limit.of(10, Duration.ofHours(1)));
             now(limiter.tryAcquire("a", 10));
-            remote.hangs();
+            remote.holdsReplies();
             listen(limiter.refund("a", 1).thenReturn("told in time"));
-            remote.answers();
+            remote.isAvailable();
             time.passMillis(100);
-            assertThat(said).containsExactly("told in time");
+            assertThat(signals).containsExactly("told in time");
             time.passMillis(1);
             now(limiter.tryAcquire("a", 5));
-            assertDeniedWithoutATrip(limiter.tryAcquire("a", 5));
+            assertDeniedByTheCache(limiter.tryAcquire("a", 5));
             time.passMillis(1);
-            remote.failsToGoOn(new LimitStoreUnansweredException("lost", null));
+            remote.failAllHeld(new LimitStoreUnansweredException("lost", null));
             assertThat(now(limiter.tryAcquire("a", 5)).source()).isEqualTo(Source.OTHER);
         }
 
         @Test
-        void aRefundWhoseAnswerIsLostCountsAsGiven() {
+        void aRefundWithALostReplyInvalidatesTheCachedDenial() {
             RateLimiter limiter = limiter(ONE);
             now(limiter.tryAcquire("a"));
             now(limiter.tryAcquire("a"));
-            remote.losesAnswersWith(new LimitStoreUnansweredException("lost", null));
+            remote.losesReplies(new LimitStoreUnansweredException("lost", null));
             end(limiter.refund("a", 1));
-            remote.answers();
+            remote.isAvailable();
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         }
 
-        // How many
+        // Bound
 
         @Test
-        void noMoreThanAFewThousandDenialsAreRemembered() {
-            Denying denying = new Denying(time);
+        void theNumberOfCachedDenialsIsBounded() {
+            AlwaysDenying denying = new AlwaysDenying(time);
             RateLimiter limiter =
                     RateLimiter.builder("api").store(denying).limit(ONE).build();
             int keys = 40_000;
@@ -510,7 +509,7 @@ class DenialCacheTest {
                 remembered += now(limiter.tryAcquire("key-" + i)).source() == Source.CACHED_DENIAL ? 1 : 0;
             }
             assertThat(remembered)
-                    .as("as many as have a place for themselves, if all places are used alike")
+                    .as("keys without a collision, if the slots are used evenly")
                     .isBetween(3_000, 1 << 14);
             assertThat(denying.asked).isEqualTo(2 * keys - remembered);
         }
@@ -525,25 +524,25 @@ class DenialCacheTest {
             return builder;
         }
 
-        private void assertDeniedWithoutATrip(Mono<Decision> question) {
-            deniedWithoutATrip(question);
+        private void assertDeniedByTheCache(Mono<Decision> question) {
+            deniedByTheCache(question);
         }
 
-        private Decision deniedWithoutATrip(Mono<Decision> question) {
-            int before = remote.questions();
+        private Decision deniedByTheCache(Mono<Decision> question) {
+            int before = remote.calls();
             Decision decision = now(question);
             assertThat(decision.isAllowed()).isFalse();
             assertThat(decision.source()).isEqualTo(Source.CACHED_DENIAL);
-            assertThat(remote.questions()).isEqualTo(before);
+            assertThat(remote.calls()).isEqualTo(before);
             return decision;
         }
 
         private void listen(Mono<?> answer) {
-            answer.subscribe(said::add, said::add);
+            answer.subscribe(signals::add, signals::add);
         }
 
         private Decision decision(int n) {
-            return (Decision) said.get(n);
+            return (Decision) signals.get(n);
         }
 
         private Decision now(Mono<Decision> decision) {
@@ -561,10 +560,10 @@ class DenialCacheTest {
 
     // Threads
 
-    /** What somebody else does between two looks at the claims is done here at each of them. */
+    /** Invalidates the denial at each access to the claims, as another thread may. */
     @ParameterizedTest
     @ValueSource(ints = {1, 3})
-    void aDenialThatGoesWhileItIsReadAllowsNobody(int number) {
+    void aDenialInvalidatedDuringALookupIsNotReadAsAllowed(int number) {
         List<Claim> asked = claims(number);
         StoreDecision denial = StoreDecision.ofTake(
                 Source.OTHER,
@@ -618,13 +617,13 @@ class DenialCacheTest {
         return claims;
     }
 
-    /** From end to end. */
+    /** With a real Redis. */
     @Nested
     class OverRedis {
 
         private RedisClient client;
         private RedisStore redis;
-        private Trips trips;
+        private CallCounter calls;
 
         @BeforeEach
         void connect() {
@@ -632,7 +631,7 @@ class DenialCacheTest {
             redis = RedisStore.builder(client)
                     .namespace("denials-" + System.nanoTime())
                     .build();
-            trips = new Trips(redis);
+            calls = new CallCounter(redis);
         }
 
         @AfterEach
@@ -642,17 +641,17 @@ class DenialCacheTest {
 
         @ParameterizedTest
         @ValueSource(strings = {"5/1h", "5/1h counter", "5/1h counter aligned"})
-        void whoWasDeniedByRedisIsDeniedHereUntilSomethingIsGivenBack(String text) {
+        void aDenialOfRedisIsCachedUntilARefund(String text) {
             RateLimiter limiter = limiter(Limit.parse(text));
             Decision taken = limiter.tryAcquire("a", 5).block();
-            int before = trips.number.get();
+            int before = calls.number.get();
             List<Decision> denied =
                     limiter.tryAcquire("a").repeat(99).collectList().block();
             assertThat(denied).hasSize(100).noneMatch(Decision::isAllowed);
             assertThat(denied)
                     .filteredOn(decision -> decision.source() == Source.CACHED_DENIAL)
                     .isNotEmpty();
-            assertThat(trips.number.get() - before)
+            assertThat(calls.number.get() - before)
                     .isEqualTo(denied.stream()
                             .filter(decision -> decision.source() == Source.REDIS)
                             .count());
@@ -660,10 +659,10 @@ class DenialCacheTest {
             assertThat(limiter.tryAcquire("a", 5).block().isAllowed()).isTrue();
         }
 
-        /** Asked before he is denied here, Redis's clock has not shown the instant at which he would fit. */
+        /** The clock of Redis, read before a cached denial, is before the instant at which the request fits. */
         @ParameterizedTest
         @ValueSource(strings = {"1/5ms", "3/10ms", "3/10ms counter", "3/7ms counter aligned"})
-        void nobodyIsDeniedHereWhenRedisWouldLetHimIn(String text) {
+        void noCachedDenialOutlivesTheRetryTimeOfRedis(String text) {
             RateLimiter limiter = limiter(Limit.parse(text));
             int cachedDenials = 0;
             try (var looking = client.connect()) {
@@ -681,7 +680,7 @@ class DenialCacheTest {
         }
 
         @Test
-        void whoWaitsForHisTurnIsServedThoughOthersAreDeniedHere() {
+        void waitersAreServedWhileOthersGetCachedDenials() {
             RateLimiter limiter = limiter(Limit.parse("5/50ms"));
             List<Decision> decisions = limiter.tryAcquire("a")
                     .repeat(200)
@@ -694,19 +693,19 @@ class DenialCacheTest {
 
         private RateLimiter limiter(Limit limit) {
             return RateLimiter.builder("api")
-                    .store(trips)
+                    .store(calls)
                     .deadline(Duration.ofSeconds(20))
                     .limit(limit)
                     .build();
         }
     }
 
-    /** Counts the questions to a store. */
-    private static final class Trips extends Unprotected {
+    /** Counts the calls to a store. */
+    private static final class CallCounter extends Unprotected {
 
         private final AtomicInteger number = new AtomicInteger();
 
-        Trips(LimitStore store) {
+        CallCounter(LimitStore store) {
             super(store);
         }
 
@@ -721,12 +720,12 @@ class DenialCacheTest {
         }
     }
 
-    /** A store that gives back, and forgets, when it is told to go on, and not before. */
-    private static final class Tardy extends Unprotected {
+    /** A store that holds refunds and resets until {@link #goOn()}. */
+    private static final class SlowReleases extends Unprotected {
 
         private final Sinks.Empty<Void> goesOn = Sinks.empty();
 
-        Tardy(LimitStore store) {
+        SlowReleases(LimitStore store) {
             super(store);
         }
 
@@ -751,12 +750,12 @@ class DenialCacheTest {
     }
 
     /** A store that denies everything for an hour. */
-    private static final class Denying extends Unprotected {
+    private static final class AlwaysDenying extends Unprotected {
 
         private final InstantSource clock;
         private int asked;
 
-        Denying(InstantSource clock) {
+        AlwaysDenying(InstantSource clock) {
             super(LocalStore.bounded(16, clock));
             this.clock = clock;
         }

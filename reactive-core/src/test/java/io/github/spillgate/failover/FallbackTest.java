@@ -20,18 +20,18 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import reactor.core.publisher.Mono;
 
-/** The fallbacks that count nothing, used as stores: a service may run without any other. */
+/** The fallbacks that count nothing, used as the only store. */
 class FallbackTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
 
-    static Stream<LimitStore> thoseThatDecide() {
+    static Stream<LimitStore> allowAndDeny() {
         return Stream.of(Fallback.allow(), Fallback.deny());
     }
 
     @ParameterizedTest
-    @MethodSource("thoseThatDecide")
-    void itCountsNothingSoNothingChanges(LimitStore fallback) {
+    @MethodSource("allowAndDeny")
+    void allowAndDenyCountNothing(LimitStore fallback) {
         RateLimiter limiter = limiter(fallback);
         Decision before = limiter.peek("a").block(LONG);
         for (int i = 0; i < 3; i++) {
@@ -48,7 +48,7 @@ class FallbackTest {
     }
 
     @Test
-    void aDenialWithoutACountHoldsForASecond() {
+    void denyAsksForARetryAfterASecond() {
         Decision denied = limiter(Fallback.deny()).tryAcquire("a").block(LONG);
         assertThat(denied.isAllowed()).isFalse();
         assertThat(denied.retryAfter()).hasValue(Duration.ofSeconds(1));
@@ -57,7 +57,7 @@ class FallbackTest {
     }
 
     @Test
-    void whereThereIsNothingToFallBackOnEveryQuestionIsAnError() {
+    void errorFailsEveryOperation() {
         LimitStore nothing = Fallback.error();
         RateLimiter limiter = limiter(nothing);
         Decision decision = limiter(Fallback.allow()).tryAcquire("a").block(LONG);
@@ -74,7 +74,7 @@ class FallbackTest {
     }
 
     @Test
-    void itAnswersInTimeByItself() {
+    void fallbacksNeedNoResilientStore() {
         for (LimitStore fallback : List.of(Fallback.allow(), Fallback.deny(), Fallback.error())) {
             assertThatIllegalArgumentException()
                     .isThrownBy(() -> ResilientStore.of(fallback))

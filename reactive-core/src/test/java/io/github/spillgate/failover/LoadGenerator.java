@@ -48,7 +48,7 @@ final class LoadGenerator {
     private final LatencyHistogram notOpen = new LatencyHistogram();
     private final LatencyHistogram others = new LatencyHistogram();
     private final LatencyHistogram waits = new LatencyHistogram();
-    private final Map<String, Decision> toGiveBack = new ConcurrentHashMap<>();
+    private final Map<String, Decision> toRefund = new ConcurrentHashMap<>();
     private final Queue<Throwable> errors = new ConcurrentLinkedQueue<>();
     private volatile boolean stopping;
 
@@ -109,11 +109,11 @@ final class LoadGenerator {
         if (stopping) {
             callers.decrementAndGet();
         } else {
-            Schedulers.parallel().schedule(this::ask);
+            Schedulers.parallel().schedule(this::call);
         }
     }
 
-    private void ask() {
+    private void call() {
         ThreadLocalRandom random = ThreadLocalRandom.current();
         int which = random.nextInt(100);
         if (which < 97) {
@@ -156,13 +156,13 @@ final class LoadGenerator {
             case 1 -> limiter.refund(charge).subscribe(new Caller<>(others, false));
             case 2 -> limiter.reset(charge).subscribe(new Caller<>(others, false));
             case 3 -> {
-                Decision decision = toGiveBack.remove(key);
+                Decision decision = toRefund.remove(key);
                 Mono<Void> refund = decision == null ? limiter.refund(charge) : limiter.refund(decision);
                 refund.subscribe(new Caller<>(others, false));
             }
             default ->
                 limiter.acquire(charge, LONGEST_WAIT)
-                        .doOnNext(decision -> toGiveBack.put(key, decision))
+                        .doOnNext(decision -> toRefund.put(key, decision))
                         .subscribe(new Caller<>(waits, false));
         }
     }
@@ -172,7 +172,7 @@ final class LoadGenerator {
 
         private final LatencyHistogram times;
         private final boolean decides;
-        private final long asked = System.nanoTime();
+        private final long requestedAt = System.nanoTime();
         private @Nullable Decision decision;
 
         Caller(LatencyHistogram times, boolean decides) {
@@ -194,18 +194,18 @@ final class LoadGenerator {
 
         @Override
         protected void hookOnError(Throwable error) {
-            tooBad(error);
+            recordError(error);
         }
 
         @Override
         protected void hookFinally(SignalType type) {
-            long told = System.nanoTime();
-            times.add(told - asked);
+            long decidedAt = System.nanoTime();
+            times.add(decidedAt - requestedAt);
             if (decides) {
                 if (decision == null) {
-                    tooBad(new AssertionError("a decision that ends without one: " + type));
+                    recordError(new AssertionError("a decision that ends without one: " + type));
                 } else {
-                    ledger.add(decision, asked, told);
+                    ledger.add(decision, requestedAt, decidedAt);
                     decisions
                             .computeIfAbsent(decision.source(), source -> new LongAdder())
                             .increment();
@@ -214,7 +214,7 @@ final class LoadGenerator {
             next();
         }
 
-        private void tooBad(Throwable error) {
+        private void recordError(Throwable error) {
             if (errors.size() < MOST_ERRORS_KEPT) {
                 errors.add(error);
             }

@@ -44,7 +44,7 @@ abstract class LocalFallbackFixture {
     };
 
     @BeforeEach
-    void standIn() {
+    void bindToAStore() {
         store.bindTo(new Unprotected(LocalStore.bounded(16)));
     }
 
@@ -54,7 +54,7 @@ abstract class LocalFallbackFixture {
         return builder.build();
     }
 
-    /** The other store has taken so much, of what was whole. */
+    /** Confirms a grant of the primary store for an unused key. */
     StoreDecision taken(RateLimiter limiter, String key, long permits) {
         Claim claim = claim(limiter, key).asking(permits);
         long at = clock.millis();
@@ -64,7 +64,7 @@ abstract class LocalFallbackFixture {
         return taken;
     }
 
-    /** The other store has said that so much is used, for so long. */
+    /** Confirms this usage of the primary store, which expires after this time. */
     Fit remember(RateLimiter limiter, String key, long used, long millis) {
         return remember(claim(limiter, key).asking(1), used, millis);
     }

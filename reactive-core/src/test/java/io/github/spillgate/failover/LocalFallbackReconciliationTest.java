@@ -20,11 +20,11 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The local store as a fallback: which of its grants the other store is to charge later. */
+/** Which grants the local fallback hands over to be charged in the primary store. */
 class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
-    void whatSomebodyAsksForIsHandedOverBeforeAllTheRest() {
+    void grantsOfRequestedCountsAreHandedOverFirst() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         assertThat(store.hasGrantsFor(List.of(claim(limiter, "a")))).isFalse();
         for (int i = 0; i < 50; i++) {
@@ -43,7 +43,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whoWasAskedForOnceWaitsHisTurnTheNextTime() {
+    void aRequestedCountHasPriorityForOneHandOverOnly() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         for (int i = 0; i < 30; i++) {
             now(limiter.tryAcquire("early-" + i));
@@ -63,7 +63,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatHasLeftBeforeItIsForgottenIsNotToldAsLost() {
+    void grantsThatExpireBeforeEvictionAreNotLost() {
         LocalFallback small = Fallback.local(16, clock);
         small.bindTo(new Unprotected(store));
         RateLimiter limiter = RateLimiter.builder("api")
@@ -78,13 +78,13 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
             now(limiter.tryAcquire("late-" + i, 0));
         }
         CountTables.unprotected(small.ledgers());
-        assertThat(small.state().toReconcile()).as("as some are forgotten").isLessThan(20);
+        assertThat(small.state().toReconcile()).as("some counts are evicted").isLessThan(20);
         assertThat(small.state().lost()).isZero();
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"10/1m", "10/1m counter"})
-    void whereTheClockHasSteppedBackWhatLiesAheadIsHandedOverAsTakenNow(String text) {
+    void grantsAheadOfASteppedBackClockAreHandedOverAsOfNow(String text) {
         RateLimiter limiter = limiter(Limit.parse(text));
         now(limiter.tryAcquire("a", 2));
         clock.advanceMillis(-5_000);
@@ -94,7 +94,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aCounterIsHandedOverAsTheWindowsThatHoldSomething() {
+    void emptyWindowsOfACounterAreNotHandedOver() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
         now(limiter.tryAcquire("current", 4));
         assertThat(store.handOver(10, claim -> false).get(0).ages()).containsExactly(new Reconciliation.Hits(0, 0, 4));
@@ -105,7 +105,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @ParameterizedTest
     @ValueSource(strings = {"3/1m", "3/1m counter"})
-    void whatADenialRecordsIsOwedAtOnce(String text) {
+    void aCountedDenialIsToReconcileAtOnce(String text) {
         RateLimiter limiter = limiter(Limit.parse(text).countingDenied());
         now(limiter.tryAcquire("a", 2));
         clock.advanceMillis(10_000);
@@ -118,7 +118,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aRefundIsMadeHereOrInThePrimaryStoreButNotInBoth() {
+    void aRefundTakesEffectLocallyOrInThePrimaryStoreNotInBoth() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         StoreDecision first = now(limiter.tryAcquire("a", 2));
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
@@ -156,7 +156,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aClockThatStepsBackKeepsNobodyOutForWhatIsHandedOverForLongerThanTwoWindows() {
+    void grantsInFlightDenyForAtMostTwoWindowsAfterAClockStepBack() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 10));
         store.handOver(10, claim -> false);
@@ -167,7 +167,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatIsHandedOverHasItsTimesAndGoesOnCounting() {
+    void grantsInFlightKeepTheirAgesAndStillCount() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
         clock.advanceMillis(1_000);
@@ -185,7 +185,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aCountIsHandedOverOnceUntilItsFateIsKnown() {
+    void aCountIsHandedOverAgainOnlyAfterItsResult() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
         Reconciliation first = store.handOver(10, claim -> false).get(0);
@@ -204,7 +204,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatIsInDoubtIsLeftAlone() {
+    void countsInDoubtAreNotHandedOver() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
         now(limiter.tryAcquire("b", 3));
@@ -214,7 +214,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void noMoreIsHandedOverThanWasAskedFor() {
+    void aBatchHasAtMostTheRequestedSize() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         for (int i = 0; i < 50; i++) {
             now(limiter.tryAcquire("key-" + i));
@@ -233,7 +233,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatHasLeftIsNotOwedAnyMore() {
+    void expiredGrantsAreNotHandedOver() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
         clock.advanceMillis(30_000);
@@ -244,7 +244,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatHasLeftAltogetherIsNotOwedAnyMoreEither() {
+    void aCountWithExpiredGrantsOnlyIsNotHandedOver() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
         clock.advanceMillis(WINDOW + 1);
@@ -254,7 +254,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aCounterIsHandedOverAsItsTwoWindows() {
+    void aCounterIsHandedOverAsTwoWindows() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
         now(limiter.tryAcquire("a", 4));
         clock.advanceMillis(WINDOW + 30_000);
@@ -266,7 +266,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aLogWithManyEntriesIsHandedOverInAFewThatErrTowardsDenying() {
+    void aLongLogIsMergedTowardsDenyingForTheHandOver() {
         RateLimiter limiter = limiter(Limit.of(1_000, Duration.ofMinutes(1)));
         for (int i = 0; i < 1_000; i++) {
             now(limiter.tryAcquire("a"));
@@ -283,9 +283,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aLogOfSixtyFourEntriesIsHandedOverAsItIs() {
+    void aLogOfSixtyFourEntriesIsHandedOverUnmerged() {
         RateLimiter limiter = limiter(Limit.of(1_000, Duration.ofMinutes(1)));
-        // These will have left by then.
+        // These expire before the hand-over.
         for (int i = 0; i < 10; i++) {
             now(limiter.tryAcquire("a"));
             clock.advanceMillis(1);
@@ -301,9 +301,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                 .allMatch(hits -> hits.permits() == 1 && hits.fromMillis() == hits.toMillis());
     }
 
-    /** A hit of a slot may have come at any time of it. */
+    /** The exact time of a hit within its slot is not recorded. */
     @Test
-    void theHitsOfASlotAreHandedOverAsOfAllOfIt() {
+    void hitsOfASlotAreHandedOverWithTheRangeOfTheSlot() {
         RateLimiter limiter = limiter(Limit.parse("10/1m resolution=1s"));
         clock.advanceMillis(300);
         now(limiter.tryAcquire("a", 2));
@@ -318,7 +318,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatIsForgottenForWantOfMemoryIsToldAsLost() {
+    void evictedGrantsAreReportedAsLost() {
         LocalFallback small = Fallback.local(16, clock);
         small.bindTo(new Unprotected(store));
         RateLimiter limiter = RateLimiter.builder("api")
@@ -338,7 +338,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatIsForgottenForWantOfMemoryTakesNoneAnyMore() {
+    void evictedCountsAreGarbageCollected() {
         LocalFallback small = Fallback.local(16, clock);
         small.bindTo(new Unprotected(store));
         RateLimiter limiter = RateLimiter.builder("api")
@@ -361,7 +361,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatWhoeverIsKeptApartOwesIsNotLostWhenTheCacheForgetsHim() {
+    void grantsOfAProtectedCountAreNotLostToEviction() {
         LocalFallback small = Fallback.local(16, clock);
         small.bindTo(new Unprotected(store));
         RateLimiter limiter = RateLimiter.builder("api")
@@ -381,7 +381,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aResetForgetsWhatIsOwed() {
+    void aResetDiscardsGrantsToReconcile() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
         remember(limiter, "a", 5, WINDOW);
@@ -391,9 +391,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
 
-    /** What the other store has said before it heard of the reset may be heard after it, in any order. */
+    /** Replies that the primary store sent before the reset may arrive after it, in any order. */
     @Test
-    void afterAResetNothingIsTakenOffWhatIsKnownUntilNoAnswerOfBeforeCanCome() {
+    void aRefundAfterAResetIsIgnoredUntilLateRepliesAreRuledOut() {
         RateLimiter limiter = limiter(Limit.perHour(10));
         limiter.tryAcquire("a").block();
         limiter.reset("a").block();
@@ -409,9 +409,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
 
-    /** Its first answer is still on its way when it is reset. */
+    /** The first reply for the count is in flight during the reset. */
     @Test
-    void aResetOfWhatNothingIsKnownOfYetHoldsToo() {
+    void aResetOfAnUnknownCountIsRecorded() {
         RateLimiter limiter = limiter(Limit.perHour(10));
         limiter.reset("a").block();
         StoreDecision before = taken(limiter, "a", 2);
@@ -422,7 +422,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whereTheClockHasSteppedBackAResetIsNotLongerAgoThanItWas() {
+    void theTimeSinceAResetSurvivesAClockStepBack() {
         RateLimiter limiter = limiter(Limit.perHour(10));
         limiter.tryAcquire("a").block();
         clock.advanceMillis(3_600_000);
@@ -436,7 +436,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatAResetHasForgottenIsNotOwedBackElsewhere() {
+    void aGrantDiscardedByAResetIsNotRefundedInThePrimaryStore() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
         StoreDecision before = now(limiter.tryAcquire("a", 2));
         limiter.reset("a").block();
@@ -448,7 +448,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @ParameterizedTest
     @ValueSource(strings = {"10/1m", "10/1m counter"})
-    void aRefundTakesWhatIsKnownFirstForItIsOlder(String text) {
+    void aRefundSubtractsConfirmedPermitsFirst(String text) {
         RateLimiter limiter = limiter(Limit.parse(text));
         remember(limiter, "a", 5, WINDOW);
         now(limiter.tryAcquire("a", 3));
@@ -469,7 +469,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatIsTakenBackOfAReconciledDecisionIsToBeGivenBackElsewhereOnlyAsLongAsItCounts() {
+    void aChargedGrantIsRefundedInThePrimaryStoreWhileItCounts() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         StoreDecision decision = now(limiter.tryAcquire("a", 2));
         store.reconciled(store.handOver(10, claim -> false).get(0), true);
@@ -481,7 +481,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatWasReconciledFirstIsToBeGivenBackElsewhereAlsoAfterTheNextReconciliation() {
+    void chargedGrantsOfEveryReconciliationAreRefundedInThePrimaryStore() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         StoreDecision first = now(limiter.tryAcquire("a", 2));
         store.reconciled(store.handOver(10, claim -> false).get(0), true);
@@ -493,7 +493,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void countedDenialsAreOwedToo() {
+    void countedDenialsAreHandedOver() {
         RateLimiter limiter = limiter(Limit.of(3, Duration.ofMinutes(1)).countingDenied());
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(10_000);
@@ -505,7 +505,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void permitsAreOwedOrReconciledOrLostAndNeverAnythingElse() {
+    void noPermitStaysToReconcileAfterARandomHistory() {
         Random random = new Random(11);
         RateLimiter limiter = limiter(
                 Limit.of(6, Duration.ofMillis(200)),

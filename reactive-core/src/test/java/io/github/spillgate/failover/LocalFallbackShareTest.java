@@ -15,7 +15,7 @@ class LocalFallbackShareTest extends LocalFallbackFixture {
     private static final int ASKED = 100_000;
 
     @Test
-    void whileTheShareChangesNothingIsGrantedThatNeitherShareAllows() throws Exception {
+    void aChangingShareNeverGrantsWhatBothSharesDeny() throws Exception {
         RateLimiter limiter = limiter(Limit.perMinute(100));
         Claim claim = claim(limiter, "a").asking(1);
         remember(limiter, "a", 100, WINDOW);

@@ -20,14 +20,14 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The local store as a fallback: what it remembers of the other store, and how it decides by that. */
+/** The usage that a local fallback remembers from the primary store, and its decisions based on it. */
 class LocalFallbackTest extends LocalFallbackFixture {
 
-    // What is remembered
+    // Confirmed permits
 
     @ParameterizedTest
     @ValueSource(strings = {"10/1m", "10/1m counter", "10/1m counter aligned", "10/1m resolution=1s"})
-    void whatIsKnownCountsUntilItsInstantAndIsGoneThen(String text) {
+    void confirmedPermitsCountUntilTheyExpire(String text) {
         RateLimiter limiter = limiter(Limit.parse(text));
         remember(limiter, "a", 7, 50_000);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
@@ -38,7 +38,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void theOtherStoresClockNeedNotBeOurs() {
+    void theClockOfThePrimaryStoreMayDiffer() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long there = clock.millis() - Duration.ofDays(3).toMillis();
@@ -51,7 +51,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void anAnswerThatComesLateDoesNotTakeThePlaceOfANewerOne() {
+    void anOlderReplyDoesNotReplaceANewerOne() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
@@ -60,7 +60,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
                 StoreDecision.ofTake(Source.OTHER, at - 2, List.of(StoreUsage.of(claim, 4, false, at, at + WINDOW))));
         store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 8, false, at, at + WINDOW))));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
-        // But one whose clock has stepped back is believed.
+        // But a reply of a clock that stepped back is accepted.
         long back = at - Duration.ofHours(1).toMillis();
         store.confirm(
                 StoreDecision.ofTake(Source.OTHER, back, List.of(StoreUsage.of(claim, 2, false, back, back + WINDOW))));
@@ -68,13 +68,13 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void anAnswerThatComesLateAndTellsOfMoreIsNotForgotten() {
+    void anOlderReplyWithMoreUsageStillCounts() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         remember(limiter, "a", 2, WINDOW);
         clock.advanceMillis(-5);
         remember(limiter, "a", 7, WINDOW);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
-        // Nor is it gone any sooner, until there is a newer one.
+        // Nor does it expire sooner, unless a newer reply replaces it.
         clock.advanceMillis(5);
         remember(limiter, "a", 4, 1_000);
         clock.advanceMillis(1_001);
@@ -83,9 +83,9 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
     }
 
-    /** Of several servers each has decided at a time of its own, and none later than the last of them. */
+    /** Each server decides at its own time; the combined decision has the time of the last one. */
     @Test
-    void aDecisionOfSeveralServersIsNoNewerThanItsParts() {
+    void eachPartOfADecisionKeepsItsOwnTime() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim a = claim(limiter, "a").asking(1);
         Claim b = claim(limiter, "b").asking(1);
@@ -104,12 +104,9 @@ class LocalFallbackTest extends LocalFallbackFixture {
         }
     }
 
-    /**
-     * What was reconciled may be more than the limit; it has left by then, and whoever asks all the time is not to wait
-     * for the clock.
-     */
+    /** Reconciled usage may exceed the limit. A key in constant use must not stay denied until the clock catches up. */
     @Test
-    void whatWasUsedBeforeTheOtherClockSteppedBackKeepsNobodyOutForLongerThanTwoWindows() {
+    void oldUsageDeniesForAtMostTwoWindowsAfterThePrimaryClockStepsBack() {
         RateLimiter limiter = limiter(Limit.perSecond(10));
         Claim claim = claim(limiter, "a").asking(1);
         remember(limiter, "a", 15, 1_000);
@@ -127,7 +124,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatIsGivenBackIsForgottenWhereItIsCertainlyAmongWhatIsKnown() {
+    void aRefundSubtractsPermitsThatNewerRepliesContain() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         StoreDecision taken = taken(limiter, "a", 3);
         clock.advanceMillis(WINDOW - 1);
@@ -137,7 +134,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatIsGivenBackAfterItHasLeftIsNotForgottenOnceMore() {
+    void aRefundOfAnExpiredGrantSubtractsNothing() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         StoreDecision taken = taken(limiter, "a", 3);
         clock.advanceMillis(WINDOW);
@@ -146,9 +143,9 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(2);
     }
 
-    /** It has faded to one that nobody here knows. */
+    /** The remaining weight of the refunded hit in a counter is not known locally. */
     @Test
-    void whatIsGivenBackOfACounterIsForgottenOnlyIfNothingNewerIsKnown() {
+    void aRefundIsSubtractedFromACounterOnlyIfNoReplyIsNewer() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
         StoreDecision taken = taken(limiter, "a", 3);
         store.refund(taken).block();
@@ -161,22 +158,22 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
     }
 
-    // What fits together
+    // Late grants
 
     @ParameterizedTest
     @ValueSource(strings = {"10/1m", "10/1m counter", "10/1m counter aligned", "10/1m resolution=1s"})
-    void whatTheOtherStoreHasAllowedFitsAsFarAsNothingElseWasAdmittedHere(String text) {
+    void aGrantOfThePrimaryFitsIfLocalGrantsLeaveRoom(String text) {
         RateLimiter limiter = limiter(Limit.parse(text));
         assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.YES);
         now(limiter.tryAcquire("b", 4));
         assertThat(remember(limiter, "b", 6, WINDOW)).isEqualTo(Fit.YES);
         assertThat(remember(limiter, "b", 7, WINDOW)).isEqualTo(Fit.NO);
-        // It has charged that, be it told or not.
+        // The primary has charged it, whatever its caller was told.
         assertThat(now(limiter.peek("b")).remaining()).isZero();
     }
 
     @Test
-    void whatIsHandedOverMayBeAmongWhatTheOtherStoreTellsOf() {
+    void aReplyMayContainGrantsInFlight() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 4));
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
@@ -192,7 +189,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatIsHandedOverMayBeAmongItAlsoIfNothingHasBeenAdmittedSince() {
+    void aReplyMayContainGrantsInFlightIfNoneFollowed() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 4));
         store.handOver(10, claim -> false);
@@ -201,16 +198,16 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatWasReconciledOnTopOfTheLimitLeavesNothingForWhoeverWasUnderWay() {
+    void usageAboveTheLimitLeavesNoRoomForALateGrant() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         remember(limiter, "a", 11, WINDOW);
         clock.advanceMillis(-1);
         assertThat(remember(limiter, "a", 5, WINDOW)).isEqualTo(Fit.NO);
     }
 
-    /** Nobody has asked here since. */
+    /** No local request since then has removed the expired grants. */
     @Test
-    void whatHasLeftHereIsNotInTheWayOfWhatTheOtherStoreHasAllowed() {
+    void expiredLocalGrantsLeaveRoomForAGrantOfThePrimary() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         now(limiter.tryAcquire("a", 4));
@@ -221,7 +218,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aClockThatStepsBackLeavesNobodyInDoubtForLongerThanTwoWindows() {
+    void grantsInFlightAreInDoubtForAtMostTwoWindowsAfterAClockStepBack() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         now(limiter.tryAcquire("a", 4));
@@ -233,7 +230,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatHasChargedNothingAlwaysFits() {
+    void anUnchargedDecisionAlwaysFits() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 10));
         Claim claim = claim(limiter, "a");
@@ -247,7 +244,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aClockThatStepsBackKeepsNobodyOutForLongerThanTwoWindows() {
+    void confirmedPermitsDenyForAtMostTwoWindowsAfterAClockStepBack() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         remember(limiter, "a", 10, WINDOW);
         clock.advance(Duration.ofHours(-5));
@@ -257,7 +254,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aClockThatStepsBackPullsAlsoWhatWillBeKnownLater() {
+    void aClockStepBackAlsoMovesTheSecondExpiry() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
@@ -270,7 +267,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void theShareIsRoundedTowardsDenying() {
+    void theShareIsRoundedDownAndItsUsageUp() {
         Limit limit = Limit.perMinute(10);
         RateLimiter limiter = limiter(limit);
         remember(limiter, "a", 1, WINDOW);
@@ -283,10 +280,10 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(now(limiter.peek("b")).remaining()).isEqualTo(1);
     }
 
-    /** Asked any earlier, it is denied; asked then, it is allowed: against what is tried millisecond by millisecond. */
+    /** Tries every millisecond: each request before the retry time is denied, the one at it is allowed. */
     @ParameterizedTest
     @ValueSource(strings = {"8/97ms", "8/97ms counter", "8/97ms counter aligned", "8/97ms resolution=7ms"})
-    void theRetryAfterIsExactWhateverWeighsOnACount(String text) {
+    void theRetryAfterIsExactForMixedUsage(String text) {
         Random random = new Random(7);
         for (int run = 0; run < 200; run++) {
             String key = "key-" + run;
@@ -320,7 +317,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void ofTwoAnswersOfOneInstantTheOneThatTellsMoreHoldsAsLongAsItCounts() {
+    void ofTwoRepliesOfOneInstantTheHigherUsageCountsUntilItExpires() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
@@ -333,7 +330,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void ofTwoAnswersOfOneInstantTheOneThatTellsOfLessForLongerHoldsWhenTheOtherIsGone() {
+    void ofTwoRepliesOfOneInstantTheLongerOneCountsAfterTheOtherExpires() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
@@ -354,7 +351,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatIsGoneOfWhatWasKnownDoesNotMakeTheRestLastLonger() {
+    void expiredUsageDoesNotExtendTheRest() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
@@ -370,7 +367,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatIsGivenBackOrKnownAnewIsNotWhatWillBeKnownLaterEither() {
+    void aRefundOrANewerReplyAlsoReducesTheSecondExpiry() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         for (String key : List.of("part", "all", "anew")) {
             Claim claim = claim(limiter, key);
@@ -394,7 +391,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aKeyIsWholeAgainWhenNothingWeighsOnItAnyMore() {
+    void theResetTimeCoversConfirmedPermitsAndGrantsInFlight() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
         remember(limiter, "a", 7, 50_000);
         assertThat(wholeAfter(limiter, "a")).isEqualTo(50_000);
@@ -410,7 +407,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void whatTheOtherStoreHasTakenAndGivesBackIsKnownNoMore() {
+    void aRefundInThePrimaryStoreReducesConfirmedPermits() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         remember(limiter, "a", 7, WINDOW);
         Claim three = claim(limiter, "a").asking(3);
@@ -421,7 +418,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aRefundTakesNothingOffWhatIsKnownOnceThatIsGone() {
+    void aRefundIgnoresExpiredConfirmedPermits() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         remember(limiter, "a", 5, 50_000);
         now(limiter.tryAcquire("a", 3));
@@ -431,14 +428,14 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void anAnswerThatTellsOfNoUseIsNotRemembered() {
+    void aReplyWithoutUsageIsNotStored() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         remember(limiter, "a", 0, 0);
         assertThat(CountTables.unprotected(store.ledgers())).isEmpty();
     }
 
     @Test
-    void whomTheOtherStoreHasDeniedIsKeptApartAndWhomItHasAllowedIsNot() {
+    void aKeyDeniedByThePrimaryIsProtectedAndAnAllowedOneIsNot() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         remember(claim, 10, WINDOW);
@@ -447,9 +444,9 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(CountTables.protectedCounts(store.ledgers())).isEqualTo(1);
     }
 
-    /** By its clock, which need not be ours. */
+    /** The reset time is on the clock of the primary, which may differ from ours. */
     @Test
-    void whomTheOtherStoreHasDeniedIsKeptApartUntilHeIsWholeThere() {
+    void aKeyDeniedByThePrimaryIsProtectedUntilItsResetTime() {
         LocalFallback small = Fallback.local(16, clock);
         RateLimiter limiter = limiter(Limit.perMinute(10));
         long there = clock.millis() - Duration.ofDays(3).toMillis();
@@ -465,9 +462,9 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(CountTables.isProtected(small.ledgers(), late.handle())).isTrue();
     }
 
-    /** One answer has found the count of a key and is about to lock it, when the store forgets it. */
+    /** The count is evicted after a reply has looked it up and before the reply locks it. */
     @Test
-    void anAnswerIsNotRememberedInACountThatIsForgottenMeanwhile() throws Exception {
+    void aReplyIsNotStoredInAnEvictedCount() throws Exception {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         remember(claim, 1, WINDOW);
@@ -484,9 +481,9 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
     }
 
-    /** No wait helps but that the other store decides again, which has the whole limit. */
+    /** Only the primary store, which has the whole limit, can allow it. */
     @Test
-    void whoAsksForMoreThanTheShareMayComeBackInASecond() {
+    void aCostAboveTheShareIsDeniedForASecond() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         store.share(0.5);
         StoreDecision denied = now(limiter.tryAcquire("a", 6));

@@ -34,19 +34,19 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Mono;
 
-/** What reconciles the parts of a store: each for itself; and they end together. */
+/** One reconciler per part of a store; they are closed together. */
 class ReconcilersTest {
 
     private static final int ROUNDS = 30;
     private static final int KEYS = 200;
     private static final Duration LONG = Duration.ofSeconds(30);
 
-    /** Whoever asks again once a second until it is charged would do so for ever, after its limiter has been closed. */
+    /** A reconciler that is never closed would retry once a second forever. */
     @Test
-    void nobodyReconcilesAnyMoreWhenAllHaveEndedAlsoIfSomebodyCameToBeMeanwhile() throws InterruptedException {
-        List<Parts> stores = new ArrayList<>();
+    void noReconcilerSendsAfterTheEndEvenIfCreatedDuringIt() throws InterruptedException {
+        List<UnreachableStore> stores = new ArrayList<>();
         for (int i = 0; i < ROUNDS; i++) {
-            Parts store = new Parts();
+            UnreachableStore store = new UnreachableStore();
             stores.add(store);
             LocalFallback local = Fallback.local(10_000);
             local.bindTo(store);
@@ -80,19 +80,19 @@ class ReconcilersTest {
         await().during(Duration.ofMillis(1_500))
                 .atMost(LONG)
                 .untilAsserted(() -> assertThat(stores)
-                        .allSatisfy(store -> assertThat(store.askedTooLate).hasValue(0)));
+                        .allSatisfy(store -> assertThat(store.callsAfterTheEnd).hasValue(0)));
     }
 
-    /** In a time that passes when it is told to. */
+    /** In virtual time. */
     @Nested
-    class PartsOfWhichEachHasAReconciler {
+    class OneReconcilerPerPart {
 
         private final VirtualTime time = new VirtualTime();
         private final ControlledStore remote = new ControlledStore(time);
         private final Map<String, String> parts = new HashMap<>();
         private final Set<String> prepared = new HashSet<>();
         private final RateLimiter limiter = RateLimiter.builder("api")
-                .store(ResilientStore.builder(new InParts())
+                .store(ResilientStore.builder(new PartitionedStore())
                         .fallback(Fallback.local(10_000, time))
                         .build())
                 .limit(Limit.perHour(10))
@@ -104,13 +104,13 @@ class ReconcilersTest {
         }
 
         @Test
-        void eachIsReconciledByItself() {
+        void eachPartIsReconciledSeparately() {
             parts.putAll(Map.of("a", "one", "b", "one", "c", "other", "d", ""));
             remote.fails();
             for (String key : List.of("a", "b", "c", "d")) {
                 take(key);
             }
-            remote.answers();
+            remote.isAvailable();
             time.pass(Duration.ofSeconds(5));
             assertThat(limiter.state().reconciled()).isEqualTo(4);
             assertThat(remote.batches())
@@ -121,23 +121,23 @@ class ReconcilersTest {
 
         @ParameterizedTest
         @ValueSource(strings = {"other", ""})
-        void whatHasMovedIsReconciledByThePartThatHasItNow(String to) {
+        void aGrantOfAMovedCountIsReconciledInItsNewPart(String to) {
             parts.put("a", "one");
             remote.fails();
             take("a");
             parts.put("a", to);
-            remote.answers();
+            remote.isAvailable();
             time.pass(Duration.ofSeconds(5));
             assertThat(limiter.state().reconciled()).isEqualTo(1);
             assertThat(prepared).contains(to);
         }
 
         @Test
-        void aPartThatHasNotGotTheReconciliationDoesNotDecide() {
+        void aPartDoesNotDecideBeforeItsReconciliation() {
             parts.putAll(Map.of("a", "one", "b", "other"));
             remote.fails();
             take("a");
-            remote.answers();
+            remote.isAvailable();
             remote.reconciles(charged -> Mono.error(new LimitStoreUnavailableException("not yet", null)));
             time.passMillis(1_010);
             assertThat(remote.batches()).hasSize(1);
@@ -146,13 +146,13 @@ class ReconcilersTest {
         }
 
         @Test
-        void thoseThatAreMoreThanAThousandAreReconciledTogether() {
+        void partsBeyondAThousandAreReconciledTogether() {
             remote.fails();
             for (int i = 0; i < 1_005; i++) {
                 parts.put("key-" + i, "part-" + i);
                 take("key-" + i);
             }
-            remote.answers();
+            remote.isAvailable();
             time.pass(Duration.ofSeconds(5));
             assertThat(limiter.state().reconciled()).isEqualTo(1_005);
             assertThat(prepared).hasSize(1_001).contains("");
@@ -163,10 +163,10 @@ class ReconcilersTest {
             return limiter.tryAcquire(key).block(Duration.ZERO);
         }
 
-        /** Another store, of which each count is in the part that is named for its key. */
-        private final class InParts extends Unprotected {
+        /** A store that maps each key to a part. */
+        private final class PartitionedStore extends Unprotected {
 
-            InParts() {
+            PartitionedStore() {
                 super(remote);
             }
 
@@ -191,16 +191,16 @@ class ReconcilersTest {
         return batch.stream().map(one -> one.claim().key()).collect(Collectors.toSet());
     }
 
-    /** A store of as many parts as there are counts, of which none can be reached. */
-    private static final class Parts implements LimitStore {
+    /** An unreachable store with one part per count. */
+    private static final class UnreachableStore implements LimitStore {
 
-        private final AtomicInteger askedTooLate = new AtomicInteger();
+        private final AtomicInteger callsAfterTheEnd = new AtomicInteger();
         private volatile boolean hasEnded;
 
         private <T> Mono<T> gone() {
             return Mono.error(() -> {
                 if (hasEnded) {
-                    askedTooLate.incrementAndGet();
+                    callsAfterTheEnd.incrementAndGet();
                 }
                 return new LimitStoreUnavailableException("gone", null);
             });

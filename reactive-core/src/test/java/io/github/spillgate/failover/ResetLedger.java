@@ -18,20 +18,20 @@ final class ResetLedger {
     private final Queue<Grant> grants = new ConcurrentLinkedQueue<>();
     private final Queue<Reset> resets = new ConcurrentLinkedQueue<>();
 
-    void granted(Decision decision, long asked) {
-        grants.add(new Grant(decision, asked, System.nanoTime()));
+    void granted(Decision decision, long requestedAt) {
+        grants.add(new Grant(decision, requestedAt, System.nanoTime()));
     }
 
     /** Returns a decision that has not been refunded yet, and marks it as refunded; empty if there is none. */
-    List<Decision> giveBackOneOf(int which) {
+    List<Decision> refundOneOf(int which) {
         List<Grant> left = grants.stream()
-                .filter(grant -> grant.givenBack == Long.MAX_VALUE)
+                .filter(grant -> grant.refundedAt == Long.MAX_VALUE)
                 .toList();
         if (left.isEmpty()) {
             return List.of();
         }
         Grant grant = left.get(which % left.size());
-        grant.givenBack = System.nanoTime();
+        grant.refundedAt = System.nanoTime();
         return List.of(grant.decision);
     }
 
@@ -42,19 +42,22 @@ final class ResetLedger {
     }
 
     void assertNeverGrantedMoreThan(Limit limit) {
-        List<Grant> all =
-                grants.stream().sorted(Comparator.comparingLong(Grant::told)).toList();
+        List<Grant> all = grants.stream()
+                .sorted(Comparator.comparingLong(Grant::repliedAt))
+                .toList();
         for (Grant last : all) {
             long since = resets.stream()
-                    .filter(reset -> reset.began < last.told)
+                    .filter(reset -> reset.began < last.repliedAt)
                     .mapToLong(reset -> reset.ended)
                     .max()
                     .orElse(Long.MIN_VALUE);
-            if (last.asked <= since) {
+            if (last.requestedAt <= since) {
                 continue;
             }
             long counting = all.stream()
-                    .filter(grant -> grant.told <= last.told && grant.asked > since && grant.givenBack > last.told)
+                    .filter(grant -> grant.repliedAt <= last.repliedAt
+                            && grant.requestedAt > since
+                            && grant.refundedAt > last.repliedAt)
                     .count();
             if (counting > limit.permits()) {
                 fail(counting + " permits granted under " + limit + " by the time of " + last.decision + ", of "
@@ -66,18 +69,18 @@ final class ResetLedger {
     private static final class Grant {
 
         private final Decision decision;
-        private final long asked;
-        private final long told;
-        private volatile long givenBack = Long.MAX_VALUE;
+        private final long requestedAt;
+        private final long repliedAt;
+        private volatile long refundedAt = Long.MAX_VALUE;
 
-        private Grant(Decision decision, long asked, long told) {
+        private Grant(Decision decision, long requestedAt, long repliedAt) {
             this.decision = decision;
-            this.asked = asked;
-            this.told = told;
+            this.requestedAt = requestedAt;
+            this.repliedAt = repliedAt;
         }
 
-        private long told() {
-            return told;
+        private long repliedAt() {
+            return repliedAt;
         }
     }
 

@@ -24,7 +24,7 @@ class ResetLogTest {
     private final ResetLog resets = new ResetLog();
 
     @Test
-    void whoAskedBeforeAResetIsTold() {
+    void aResetAfterTheRequestIsFound() {
         long before = Deadlines.now();
         resets.note(claims("a"));
         assertThat(resets.isAnySince(claims("a"), before)).isTrue();
@@ -33,7 +33,7 @@ class ResetLogTest {
     }
 
     @Test
-    void thereIsABoundAndWhatIsForgottenMayHaveBeen() {
+    void theLogIsBoundedAndAssumesAResetForForgottenTimes() {
         long first = Deadlines.now();
         int most = 0;
         long last = first;
@@ -49,7 +49,7 @@ class ResetLogTest {
     }
 
     @Test
-    void ofSeveralCountsOneThatWasResetIsEnough() {
+    void aResetOfOneOfSeveralCountsIsFound() {
         long before = Deadlines.now();
         resets.note(claims("a", "b"));
         assertThat(resets.isAnySince(claims("c", "b"), before)).isTrue();
@@ -57,9 +57,9 @@ class ResetLogTest {
         assertThat(resets.isAnySince(claims("c", "d"), before)).isFalse();
     }
 
-    /** Of the two, the store may have heard of the reset second. */
+    /** The store may have executed the reset second. */
     @Test
-    void whoAskedInTheSameMomentIsTold() {
+    void aResetAtTheInstantOfTheRequestIsFound() {
         try (VirtualTime time = new VirtualTime()) {
             ResetLog here = new ResetLog();
             time.passMillis(1);
@@ -70,7 +70,7 @@ class ResetLogTest {
     }
 
     @Test
-    void aResetIsRememberedBehindManyOthers() {
+    void aResetIsFoundAfterManyOthers() {
         long before = Deadlines.now();
         resets.note(claims("a"));
         noteMany(60_000);
@@ -79,7 +79,7 @@ class ResetLogTest {
     }
 
     @Test
-    void whatNobodyCanHaveAskedBeforeIsForgottenSoon() {
+    void resetsOlderThanEveryPossibleRequestAreForgotten() {
         try (VirtualTime time = new VirtualTime()) {
             ResetLog here = new ResetLog();
             time.passMillis(1);
@@ -95,9 +95,9 @@ class ResetLogTest {
         }
     }
 
-    /** What others reset between two looks at the claims is reset here at each of them. */
+    /** Adds resets at each access to the claims, as other threads may. */
     @Test
-    void whoLooksWhileWhatHeLooksForIsForgottenIsTold() {
+    void aResetForgottenDuringTheLookupIsFound() {
         long before = Deadlines.now();
         List<Claim> asked = claims("a");
         resets.note(asked);

@@ -26,7 +26,7 @@ import reactor.core.publisher.Mono;
 class ResilientStoreBreakerTest extends ResilientStoreFixture {
 
     @Test
-    void whatWasWrongAtTheStartIsNotToldForEver() {
+    void aProblemAtTheStartIsNotReportedForever() {
         LimitStore inParts = new Unprotected(remote) {
             @Override
             public String part(List<Claim> claims) {
@@ -57,7 +57,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aStoreThatFailsIsNotAskedAnyMore() {
+    void theStoreIsNotCalledWhileTheBreakerIsOpen() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         for (int i = 0; i < 10; i++) {
@@ -66,23 +66,23 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
         assertThat(limiter.state().isFallbackActive()).isTrue();
         assertThat(limiter.state().source()).isEqualTo(Source.LOCAL);
-        assertThat(remote.questions()).isEqualTo(10);
+        assertThat(remote.calls()).isEqualTo(10);
         now(limiter.tryAcquire("b"));
-        assertThat(remote.questions()).isEqualTo(10);
+        assertThat(remote.calls()).isEqualTo(10);
     }
 
     @Test
-    void aStoreThatCannotBeReachedIsNotAskedTwice() {
+    void oneUnreachableErrorOpensTheBreaker() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isNotThere();
+        remote.isUnreachable();
         now(limiter.tryAcquire("a"));
         now(limiter.tryAcquire("a"));
-        assertThat(remote.questions()).isEqualTo(1);
+        assertThat(remote.calls()).isEqualTo(1);
         assertThat(limiter.state().problem()).hasValue("nothing listens there");
     }
 
     @Test
-    void aForeignValueSaysNothingAboutTheStore() {
+    void foreignValuesDoNotOpenTheBreaker() {
         RateLimiter limiter = limiter(LIMIT);
         remote.failsWith(new ForeignValueException("not ours", null));
         for (int i = 0; i < 50; i++) {
@@ -92,28 +92,28 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void theStoreIsTriedByAFewWhoDoNotWaitForIt() {
+    void aFewProbesCallTheStoreWithoutWaitingForIt() {
         RateLimiter limiter = limiter(LIMIT);
         open(limiter);
-        remote.hangs();
+        remote.holdsReplies();
         time.passMillis(1_400);
-        int before = remote.questions();
+        int before = remote.calls();
         for (int i = 0; i < 8; i++) {
             assertThat(now(limiter.peek("a")).source()).isEqualTo(Source.LOCAL);
         }
-        assertThat(remote.questions() - before).isEqualTo(3);
+        assertThat(remote.calls() - before).isEqualTo(3);
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.HALF_OPEN);
-        remote.goOn();
+        remote.replyToAll();
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
-        remote.answers();
+        remote.isAvailable();
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
     }
 
     @Test
-    void aStoreThatDoesNotAnswerThoseWhoTryItStaysGivenUp() {
+    void unansweredProbesOpenTheBreakerAgain() {
         RateLimiter limiter = limiter(LIMIT);
         open(limiter);
-        remote.isDeaf();
+        remote.neverReplies();
         for (int round = 0; round < 5; round++) {
             time.passMillis(1_400);
             for (int i = 0; i < 3; i++) {
@@ -125,10 +125,10 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whoTriesTheStoreDoesNotChargeTwice() {
+    void aProbeIsNotChargedTwice() {
         RateLimiter limiter = limiter(LIMIT);
         open(limiter);
-        remote.answers();
+        remote.isAvailable();
         time.passMillis(1_400);
         for (int i = 0; i < 3; i++) {
             assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.LOCAL);
@@ -141,19 +141,19 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
 
     /** The gate does not report every success to the breaker; the omitted ones must make no difference. */
     @Test
-    void onlyTheLastTwentyAnswersCountHoweverManyWentWellBefore() {
+    void onlyTheLastTwentyCallsCountForTheBreaker() {
         RateLimiter limiter = limiter(LIMIT);
         ask(limiter, 1_000);
         for (int i = 0; i < 5; i++) {
             remote.fails();
             ask(limiter, 9);
             assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
-            remote.answers();
+            remote.isAvailable();
             ask(limiter, 20 + i);
         }
         remote.fails();
         ask(limiter, 9);
-        remote.answers();
+        remote.isAvailable();
         ask(limiter, 10);
         remote.fails();
         ask(limiter, 1);
@@ -161,33 +161,33 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatIsHeardLateIsForgottenWithTheNextAnswer() {
+    void theProblemOfALateErrorIsClearedByTheNextReply() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.tryAcquire("a"));
         time.passMillis(100);
-        remote.answers();
+        remote.isAvailable();
         ask(limiter, 30);
         assertThat(limiter.state().problem()).isEmpty();
-        remote.failsToGoOn(new LimitStoreUnreachableException("nothing listens there", null));
+        remote.failAllHeld(new LimitStoreUnreachableException("nothing listens there", null));
         ask(limiter, 30);
         assertThat(limiter.state().problem()).isEmpty();
     }
 
     @Test
-    void slowAnswersCountHoweverManyWereFastBefore() {
+    void slowRepliesOpenTheBreakerAfterManyFastOnes() {
         RateLimiter limiter = on(ResilientStore.builder(remote)
                 .fallback(local)
                 .breaker(settings -> settings.slowCallDurationThreshold(Duration.ofMillis(20))
                         .slowCallRateThreshold(50))
                 .build());
         ask(limiter, 1_000);
-        remote.hangs();
+        remote.holdsReplies();
         for (int i = 0; i < 10; i++) {
             assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
             listen(limiter.peek("a"));
             time.passMillis(21);
-            remote.goOn();
+            remote.replyToAll();
         }
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
     }
@@ -199,7 +199,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whoAsksIsAnsweredAlsoIfTheBreakerThrows() {
+    void aCallerGetsADecisionIfTheBreakerThrows() {
         ResilientStore store = ResilientStore.builder(remote)
                 .fallback(local)
                 .breaker(settings -> settings.ignoreException(e -> {
@@ -208,42 +208,42 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
                 .build();
         RateLimiter limiter = on(store);
         int places = store.failover().gates().whole().freePlaces();
-        remote.hangs();
-        List<Decision> told = new ArrayList<>();
-        limiter.tryAcquire("a").subscribe(told::add);
+        remote.holdsReplies();
+        List<Decision> decisions = new ArrayList<>();
+        limiter.tryAcquire("a").subscribe(decisions::add);
         remote.fails();
-        limiter.tryAcquire("b").onErrorComplete().subscribe(told::add);
+        limiter.tryAcquire("b").onErrorComplete().subscribe(decisions::add);
         time.passMillis(1_000);
-        assertThat(told).extracting(Decision::source).containsExactlyInAnyOrder(Source.LOCAL, Source.LOCAL);
+        assertThat(decisions).extracting(Decision::source).containsExactlyInAnyOrder(Source.LOCAL, Source.LOCAL);
         assertThat(store.failover().gates().whole().freePlaces()).isGreaterThanOrEqualTo(places - 1);
     }
 
-    static Stream<Function<RateLimiter, Mono<?>>> questionsThatAreAnswered() {
+    static Stream<Function<RateLimiter, Mono<?>>> answeredOperations() {
         return Stream.of(
                 limiter -> limiter.tryAcquire("a").map(Decision::source),
                 limiter -> limiter.reset("a").thenReturn(Source.OTHER));
     }
 
     @ParameterizedTest
-    @MethodSource("questionsThatAreAnswered")
-    void whoAsksIsAnsweredAlsoIfTheBreakerThrowsAtASuccess(Function<RateLimiter, Mono<?>> question) {
-        ResilientStore store = throwsWhereItOpens(1);
+    @MethodSource("answeredOperations")
+    void aCallerGetsTheReplyIfTheBreakerThrowsOnSuccess(Function<RateLimiter, Mono<?>> question) {
+        ResilientStore store = throwsWhenTheBreakerOpens(1);
         RateLimiter limiter = on(store);
         int places = store.failover().gates().whole().freePlaces();
-        remote.hangs();
+        remote.holdsReplies();
         listen(question.apply(limiter));
         time.passMillis(2);
-        remote.goOn();
+        remote.replyToAll();
         assertThat(signals).containsExactly(Source.OTHER);
         assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(places);
     }
 
     @Test
-    void alsoWhoGivesBackFindsOutThatTheStoreIsBack() {
+    void refundsCloseTheBreakerToo() {
         RateLimiter limiter = limiter(LIMIT);
         open(limiter);
         time.passMillis(1_400);
-        remote.answers();
+        remote.isAvailable();
         for (int i = 0; i < 3; i++) {
             limiter.refund("a", 1).block();
         }
@@ -251,7 +251,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatIsAnsweredAtOnceIsNotSlowHoweverLongTheProcessHasRun() {
+    void anImmediateReplyIsNotSlowInALongRunningProcess() {
         RateLimiter limiter = on(ResilientStore.builder(remote)
                 .fallback(local)
                 .breaker(settings -> settings.slowCallRateThreshold(10))
@@ -267,7 +267,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void theSettingsOfTheBreakerCanBeChanged() {
+    void theBreakerSettingsAreConfigurable() {
         RateLimiter limiter = on(ResilientStore.builder(remote)
                 .fallback(local)
                 .breaker(settings -> settings.minimumNumberOfCalls(2).waitDurationInOpenState(Duration.ofSeconds(5)))
@@ -276,7 +276,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         now(limiter.tryAcquire("a"));
         now(limiter.tryAcquire("b"));
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
-        remote.answers();
+        remote.isAvailable();
         time.pass(Duration.ofSeconds(4));
         now(limiter.peek("c"));
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
@@ -284,15 +284,15 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aStoreThatIsBackIsFoundOutAlsoWhereAllPlacesAreTakenForGood() {
+    void theBreakerClosesAlthoughUnansweredCallsTakeAllPlaces() {
         RateLimiter limiter = on(
                 ResilientStore.builder(remote).fallback(local).maxInFlight(20).build());
-        remote.isDeaf();
+        remote.neverReplies();
         for (int i = 0; i < 30; i++) {
             listen(limiter.tryAcquire("key-" + i));
         }
         time.passMillis(100);
-        remote.answers();
+        remote.isAvailable();
         for (int i = 0; i < 50; i++) {
             time.passMillis(100);
             now(limiter.peek("other"));
@@ -301,7 +301,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void anErrorWithoutAMessageIsNamed() {
+    void anErrorWithoutAMessageIsReportedByItsClassName() {
         RateLimiter limiter = limiter(LIMIT);
         remote.failsWith(new IllegalStateException());
         now(limiter.tryAcquire("a"));

@@ -34,7 +34,7 @@ class ResilientStoreChaosTest {
 
     @BeforeEach
     void tell(TestInfo test) {
-        Chaos.tell("---", test.getDisplayName());
+        Chaos.report("---", test.getDisplayName());
     }
 
     @AfterEach
@@ -48,9 +48,9 @@ class ResilientStoreChaosTest {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
         chaos.kill();
         chaos.restart();
-        chaos.repaired();
+        chaos.markRepaired();
         chaos.awaitRedisDecides();
-        chaos.end().assertNobodyNoticed().assertTheNewRedisHoldsWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertTheNewRedisHoldsWhatWasGranted();
     }
 
     @Test
@@ -61,9 +61,9 @@ class ResilientStoreChaosTest {
         chaos.kill();
         chaos.awaitOutage(OUTAGE);
         chaos.restart();
-        chaos.repaired();
+        chaos.markRepaired();
         chaos.awaitRedisDecides();
-        chaos.end().assertNobodyNoticed().assertTheNewRedisHoldsWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertTheNewRedisHoldsWhatWasGranted();
     }
 
     @Test
@@ -75,15 +75,15 @@ class ResilientStoreChaosTest {
         chaos = new Chaos(redis).beginWithoutRedis();
         chaos.awaitOutage(OUTAGE);
         redis.restart();
-        chaos.repaired();
+        chaos.markRepaired();
         chaos.awaitRedisDecides();
         chaos.awaitNothingToReconcile();
         chaos.kill();
         chaos.awaitOutage(Duration.ZERO);
         chaos.restart();
-        chaos.repaired();
+        chaos.markRepaired();
         chaos.awaitRedisDecides();
-        chaos.end().assertNobodyNoticed().assertTheNewRedisHoldsWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertTheNewRedisHoldsWhatWasGranted();
     }
 
     @Test
@@ -96,7 +96,7 @@ class ResilientStoreChaosTest {
             chaos.redis().resume();
             chaos.awaitMoreFrom(Source.REDIS, 500);
         }
-        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
     @Test
@@ -106,9 +106,9 @@ class ResilientStoreChaosTest {
         chaos.redis().pause();
         chaos.awaitOutage(OUTAGE);
         chaos.redis().resume();
-        chaos.repaired();
+        chaos.markRepaired();
         chaos.awaitRedisDecides();
-        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
     @Test
@@ -120,9 +120,9 @@ class ResilientStoreChaosTest {
         network.delayReplies(() -> 150);
         chaos.awaitOutage(OUTAGE);
         network.delayReplies(() -> 0);
-        chaos.repaired();
+        chaos.markRepaired();
         chaos.awaitRedisDecides();
-        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
     @Test
@@ -138,9 +138,9 @@ class ResilientStoreChaosTest {
         chaos.awaitMoreFrom(Source.REDIS, 200);
         chaos.awaitMoreFrom(Source.LOCAL, 1_000);
         network.delayReplies(() -> 0);
-        chaos.repaired();
+        chaos.markRepaired();
         chaos.awaitRedisDecides();
-        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
     @Test
@@ -150,12 +150,12 @@ class ResilientStoreChaosTest {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
         chaos = new Chaos(redis, network).begin();
-        network.swallow();
+        network.dropPackets();
         chaos.awaitOutage(OUTAGE);
-        network.passOn();
-        chaos.repaired();
+        network.restore();
+        chaos.markRepaired();
         chaos.awaitRedisDecides();
-        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
     @Test
@@ -165,12 +165,12 @@ class ResilientStoreChaosTest {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
         chaos = new Chaos(redis, network).begin();
-        network.swallow();
-        network.passOnWhatIsNew();
+        network.dropPackets();
+        network.restoreNewConnections();
         chaos.awaitOutage(Duration.ZERO);
-        chaos.repaired();
+        chaos.markRepaired();
         chaos.awaitRedisDecides();
-        chaos.end().assertNobodyNoticed().assertRedisHoldsAtLeastWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsAtLeastWhatWasGranted();
     }
 
     @Test
@@ -183,10 +183,10 @@ class ResilientStoreChaosTest {
         assertThat(chaos.state().source()).isEqualTo(Source.LOCAL);
         assertThat(chaos.state().problem()).get().asString().contains("no connection");
         redis.restart();
-        chaos.repaired();
+        chaos.markRepaired();
         chaos.awaitRedisDecides();
         assertThat(chaos.state().problem()).isEmpty();
-        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
     @Test
@@ -205,9 +205,9 @@ class ResilientStoreChaosTest {
                     .filter(problem -> problem.contains("READONLY") || problem.contains("is a replica of"))
                     .isPresent());
             chaos.command(RedisCommands::replicaofNoOne);
-            chaos.repaired();
+            chaos.markRepaired();
             chaos.awaitRedisDecides();
-            chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+            chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
         }
     }
 
@@ -220,9 +220,9 @@ class ResilientStoreChaosTest {
         chaos.awaitMoreFrom(Source.LOCAL, 5_000);
         await().until(() -> chaos.state().problem().orElse("none").contains("OOM"));
         chaos.command(redis -> redis.configSet("maxmemory", "0"));
-        chaos.repaired();
+        chaos.markRepaired();
         chaos.awaitRedisDecides();
-        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
     @Test
@@ -232,9 +232,9 @@ class ResilientStoreChaosTest {
         chaos = new Chaos(RedisForTests.startOwn()).begin();
         chaos.command(redis -> redis.clientPause(Chaos.FULL ? 2_000 : 600));
         chaos.awaitOutage(OUTAGE);
-        chaos.repaired();
+        chaos.markRepaired();
         chaos.awaitRedisDecides();
-        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
     @Test
@@ -245,7 +245,7 @@ class ResilientStoreChaosTest {
             chaos.command(RedisCommands::scriptFlush);
             chaos.awaitMoreFrom(Source.REDIS, 100);
         }
-        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
     @Test
@@ -259,10 +259,10 @@ class ResilientStoreChaosTest {
                     1_000,
                     () -> chaos.command(redis ->
                             redis.clientKill(KillArgs.Builder.typeNormal().skipme())));
-            chaos.repaired();
+            chaos.markRepaired();
             chaos.awaitRedisDecides();
         }
-        chaos.end().assertNobodyNoticed().assertRedisHoldsAtLeastWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsAtLeastWhatWasGranted();
     }
 
     @Test
@@ -273,13 +273,13 @@ class ResilientStoreChaosTest {
         BadNetwork network = new BadNetwork(redis.uri().getPort());
         chaos = new Chaos(redis, network).begin();
         for (int i = 0; i < 2; i++) {
-            network.loseTheNextReply();
-            await().until(network::hasLostIt);
-            chaos.repaired();
+            network.loseNextReply();
+            await().until(network::hasLostReply);
+            chaos.markRepaired();
             chaos.awaitMoreFrom(Source.LOCAL, 1_000);
             chaos.awaitRedisDecides();
         }
-        chaos.end().assertNobodyNoticed().assertRedisHoldsAtLeastWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsAtLeastWhatWasGranted();
     }
 
     @Test
@@ -287,13 +287,13 @@ class ResilientStoreChaosTest {
     @DisplayName("rejects the password")
     void wrongPassword() {
         RedisForTests redis = RedisForTests.startOwn();
-        RedisURI asked = redis.uri();
-        asked.setCredentialsProvider(RedisCredentialsProvider.from(() -> RedisCredentials.just(null, "wrong")));
+        RedisURI uri = redis.uri();
+        uri.setCredentialsProvider(RedisCredentialsProvider.from(() -> RedisCredentials.just(null, "wrong")));
         // Before the limiter is made, which connects at once.
         RedisClient administrator = RedisClient.create(redis.uri());
         RedisCommands<String, String> commands = administrator.connect().sync();
         commands.configSet("requirepass", "right");
-        chaos = new Chaos(redis, asked);
+        chaos = new Chaos(redis, uri);
         chaos.beginWithoutRedis().awaitOutage(OUTAGE);
         await().untilAsserted(() -> assertThat(chaos.state().problem())
                 .get()
@@ -301,11 +301,11 @@ class ResilientStoreChaosTest {
                 .contains("WRONGPASS")
                 .contains("valid user and password"));
         commands.configSet("requirepass", "wrong");
-        chaos.repaired();
+        chaos.markRepaired();
         chaos.awaitRedisDecides();
         commands.configSet("requirepass", "");
         administrator.shutdown();
-        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
     @Test
@@ -316,9 +316,9 @@ class ResilientStoreChaosTest {
         redis.kill();
         chaos = new Chaos(redis, 0.25).beginWithoutRedis();
         chaos.awaitOutage(OUTAGE);
-        chaos.repaired();
+        chaos.markRepaired();
         redis.restart();
         chaos.awaitRedisDecides();
-        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 }

@@ -12,11 +12,11 @@ import org.junit.jupiter.api.Test;
 class ResilientStoreCloseTest extends ResilientStoreFixture {
 
     @Test
-    void aLastAttemptIsMadeWhenTheLimiterCloses() {
+    void closingReconcilesOnceMore() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         now(limiter.tryAcquire("a", 4));
-        remote.answers();
+        remote.isAvailable();
         listen(limiter.closeLater().thenReturn("closed"));
         time.passMillis(100);
         assertThat(signals).containsExactly("closed");
@@ -25,14 +25,14 @@ class ResilientStoreCloseTest extends ResilientStoreFixture {
 
     /** As after a stall: the store resumes, and the service stops before the store has replied to what it had read. */
     @Test
-    void theLastAttemptWaitsForUnansweredCalls() {
+    void theLastReconciliationWaitsForUnansweredCalls() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.refusesLate(Duration.ofMillis(400), new LimitStoreDeadlineException("too late"));
+        remote.failsAfter(Duration.ofMillis(400), new LimitStoreDeadlineException("too late"));
         listen(limiter.tryAcquire("a", 4));
         time.passMillis(150);
         assertThat(sources()).containsExactly(Source.LOCAL);
         signals.clear();
-        remote.answers();
+        remote.isAvailable();
         listen(limiter.closeLater().thenReturn("closed"));
         time.passMillis(200);
         assertThat(signals).isEmpty();
@@ -42,29 +42,29 @@ class ResilientStoreCloseTest extends ResilientStoreFixture {
     }
 
     @Test
-    void theLastAttemptEndsAfterASecond() {
+    void theLastReconciliationEndsAfterASecond() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         now(limiter.tryAcquire("a", 4));
-        remote.isDeaf();
+        remote.neverReplies();
         listen(limiter.closeLater().thenReturn("closed"));
         time.passMillis(999);
         assertThat(signals).isEmpty();
         time.passMillis(1);
         assertThat(signals).containsExactly("closed");
-        int before = remote.questions();
+        int before = remote.calls();
         time.pass(Duration.ofMinutes(5));
-        assertThat(remote.questions()).as("questions after the end").isEqualTo(before);
+        assertThat(remote.calls()).as("questions after the end").isEqualTo(before);
     }
 
     @Test
-    void nothingIsSentAfterTheEnd() {
+    void nothingIsSentAfterClosing() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isNotThere();
+        remote.isUnreachable();
         for (int i = 0; i < 900; i++) {
             now(limiter.tryAcquire("key-" + i));
         }
-        remote.answers();
+        remote.isAvailable();
         remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(100)));
         time.passMillis(2_500);
         listen(limiter.closeLater().thenReturn("closed"));

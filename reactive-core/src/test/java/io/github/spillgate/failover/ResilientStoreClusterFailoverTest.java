@@ -51,7 +51,7 @@ class ResilientStoreClusterFailoverTest {
     private final RedisClusterForTests cluster =
             RedisClusterForTests.start(RedisBinary.first(), 3, 1, "--cluster-require-full-coverage", "no");
 
-    private final RedisNode goes = cluster.nodes().get(0);
+    private final RedisNode failing = cluster.nodes().get(0);
     private final Load load = new Load();
     private RedisClusterClient client;
     private RateLimiter limiter;
@@ -77,10 +77,10 @@ class ResilientStoreClusterFailoverTest {
     }
 
     @Test
-    void aPrimaryIsKilledAndWhoeverHasItsSlotsDecides() {
+    void theNewOwnerOfTheSlotsDecidesAfterAPrimaryIsKilled() {
         load.start();
-        goes.kill();
-        RedisNode next = cluster.awaitNewPrimaryOf(0, goes);
+        failing.kill();
+        RedisNode next = cluster.awaitNewPrimaryOf(0, failing);
         awaitRedis();
         load.stop();
         assertThat(load.errors).hasValue(0);
@@ -96,13 +96,13 @@ class ResilientStoreClusterFailoverTest {
 
     @Test
     @DisabledOnOs(value = OS.WINDOWS, disabledReason = "Windows has no SIGSTOP")
-    void aPrimaryHangsAndWhoeverHasItsSlotsDecidesAndItMayComeBackAsReplica() {
+    void theNewOwnerOfTheSlotsDecidesAfterAPrimaryHangs() {
         load.start();
-        goes.pause();
-        cluster.awaitNewPrimaryOf(0, goes);
+        failing.pause();
+        cluster.awaitNewPrimaryOf(0, failing);
         awaitRedis();
-        goes.resume();
-        await().atMost(LONG).until(() -> !goes.isPrimary());
+        failing.resume();
+        await().atMost(LONG).until(() -> !failing.isPrimary());
         awaitRedis();
         load.stop();
         assertThat(load.errors).hasValue(0);
@@ -112,35 +112,35 @@ class ResilientStoreClusterFailoverTest {
     }
 
     @Test
-    void theStateTellsOfTheNodeThatDoesNotDecide() {
-        cluster.replicasOf(goes).forEach(RedisNode::kill);
-        goes.kill();
+    void theStateNamesTheUnavailableNode() {
+        cluster.replicasOf(failing).forEach(RedisNode::kill);
+        failing.kill();
         await().atMost(LONG).untilAsserted(() -> {
             sources(KEYS);
             assertThat(limiter.state().breaker()).isNotEqualTo(Breaker.CLOSED);
         });
         assertThat(limiter.state().source()).isEqualTo(Source.REDIS);
         assertThat(limiter.state().problem())
-                .hasValueSatisfying(problem -> assertThat(problem).contains(Integer.toString(goes.port())));
-        assertThat(sources(KEYS.stream().filter(key -> !isOfTheOneThatGoes(key)).toList()))
+                .hasValueSatisfying(problem -> assertThat(problem).contains(Integer.toString(failing.port())));
+        assertThat(sources(KEYS.stream().filter(key -> !isOnFailingNode(key)).toList()))
                 .containsOnly(Source.REDIS);
     }
 
     @Test
-    void whoWasAtHisLimitWhenThePrimaryDiedStaysThere() {
+    void anExhaustedKeyStaysExhaustedAfterAFailover() {
         RateLimiter few = RateLimiter.builder("few")
                 .store(RedisStore.create(client))
                 .limit(Limit.perHour(10))
                 .cacheDenials(Duration.ZERO)
                 .build();
         String key = KEYS.stream()
-                .filter(ResilientStoreClusterFailoverTest::isOfTheOneThatGoes)
+                .filter(ResilientStoreClusterFailoverTest::isOnFailingNode)
                 .findFirst()
                 .orElseThrow();
         await().atMost(LONG).until(() -> few.peek(key).block(LONG).source() == Source.REDIS);
         assertThat(granted(few, key, 15)).isEqualTo(10);
-        assertThat(goes.commands().waitForReplication(1, 20_000)).isEqualTo(1);
-        goes.kill();
+        assertThat(failing.commands().waitForReplication(1, 20_000)).isEqualTo(1);
+        failing.kill();
         AtomicLong granted = new AtomicLong();
         await().atMost(LONG).until(() -> {
             Decision decision = few.tryAcquire(key).block(LONG);
@@ -149,19 +149,19 @@ class ResilientStoreClusterFailoverTest {
         });
         assertThat(granted).hasValue(0);
         few.reset(key).block(LONG);
-        assertThat(granted(few, key, 15)).as("nobody is locked out").isEqualTo(10);
+        assertThat(granted(few, key, 15)).as("granted after the reset").isEqualTo(10);
         few.close();
     }
 
     @Test
-    void whatWasGrantedInPlaceOfADeadPrimaryIsChargedAtTheNext() {
+    void localGrantsOfAnOutageAreChargedAtTheNewPrimary() {
         String key = KEYS.stream()
-                .filter(ResilientStoreClusterFailoverTest::isOfTheOneThatGoes)
+                .filter(ResilientStoreClusterFailoverTest::isOnFailingNode)
                 .findFirst()
                 .orElseThrow();
         long before = limiter.peek(key).block(LONG).limits().get(0).used();
-        assertThat(goes.commands().waitForReplication(1, 20_000)).isEqualTo(1);
-        goes.kill();
+        assertThat(failing.commands().waitForReplication(1, 20_000)).isEqualTo(1);
+        failing.kill();
         AtomicLong granted = new AtomicLong();
         await().atMost(LONG).until(() -> {
             granted.addAndGet(granted(limiter, key, 1));
@@ -175,7 +175,7 @@ class ResilientStoreClusterFailoverTest {
     }
 
     @Test
-    void whatGoesWrongOverSeveralSlotsLeansTowardsDenying() {
+    void failuresAcrossSlotsNeverCauseOverAdmission() {
         RateLimiter pairs = RateLimiter.builder("pairs")
                 .store(new Unprotected(RedisStore.create(client)))
                 .limit(Limit.perHour(2_000))
@@ -210,17 +210,17 @@ class ResilientStoreClusterFailoverTest {
                 .cache();
         asking.subscribe();
         await().atMost(LONG).until(() -> granted.get(0).get() > 20);
-        goes.kill();
+        failing.kill();
         await().atMost(LONG).until(() -> errors.get() > 0);
-        cluster.awaitNewPrimaryOf(0, goes);
+        cluster.awaitNewPrimaryOf(0, failing);
         long then = granted.get(0).get();
         await().atMost(LONG)
                 .until(() -> granted.get(0).get() > then + 20 || granted.get(0).get() >= 1_500);
         over.set(true);
         asking.block(LONG);
         for (int key = 0; key < KEYS.size(); key++) {
-            // What the one that has gone has not passed on is lost with it.
-            if (!isOfTheOneThatGoes(KEYS.get(key))) {
+            // Writes that the killed node had not replicated are lost.
+            if (!isOnFailingNode(KEYS.get(key))) {
                 long used =
                         pairs.peek(KEYS.get(key)).block(LONG).limits().get(0).used();
                 assertThat(granted.get(key).get())
@@ -245,7 +245,7 @@ class ResilientStoreClusterFailoverTest {
         await().atMost(LONG).untilAsserted(() -> assertThat(sources(KEYS)).containsOnly(Source.REDIS));
     }
 
-    /** A gate that nobody asks is forgotten in time. */
+    /** Keeps requests going, because the gate of an unused part is forgotten. */
     private void awaitState(Breaker breaker) {
         await().atMost(LONG).untilAsserted(() -> {
             sources(KEYS);
@@ -263,18 +263,18 @@ class ResilientStoreClusterFailoverTest {
                 .block(LONG);
     }
 
-    private static boolean isOfTheOneThatGoes(String key) {
+    private static boolean isOnFailingNode(String key) {
         return SlotHash.getSlot(key) < SlotHash.SLOT_COUNT / 3;
     }
 
-    /** Ten that ask all the time, and what they have heard. */
+    /** Ten callers without a pause, and the sources of their decisions. */
     private final class Load {
 
         private final AtomicBoolean over = new AtomicBoolean();
         private final AtomicLong errors = new AtomicLong();
         private final AtomicLong longest = new AtomicLong();
-        private final Map<Source, AtomicLong> ofTheOneThatGoes = new ConcurrentHashMap<>();
-        private final Map<Source, AtomicLong> ofTheOthers = new ConcurrentHashMap<>();
+        private final Map<Source, AtomicLong> onFailingNode = new ConcurrentHashMap<>();
+        private final Map<Source, AtomicLong> onOtherNodes = new ConcurrentHashMap<>();
         private Mono<Void> all = Mono.empty();
         private Disposable running = () -> {};
 
@@ -290,7 +290,7 @@ class ResilientStoreClusterFailoverTest {
         private Mono<Void> ask(String key) {
             long since = System.nanoTime();
             return limiter.tryAcquire(key)
-                    .doOnNext(decision -> (isOfTheOneThatGoes(key) ? ofTheOneThatGoes : ofTheOthers)
+                    .doOnNext(decision -> (isOnFailingNode(key) ? onFailingNode : onOtherNodes)
                             .computeIfAbsent(decision.source(), source -> new AtomicLong())
                             .incrementAndGet())
                     .doOnError(error -> errors.incrementAndGet())
@@ -301,7 +301,7 @@ class ResilientStoreClusterFailoverTest {
         }
 
         Map<Source, AtomicLong> bySource(boolean wanted) {
-            return wanted ? ofTheOneThatGoes : ofTheOthers;
+            return wanted ? onFailingNode : onOtherNodes;
         }
 
         Duration longest() {

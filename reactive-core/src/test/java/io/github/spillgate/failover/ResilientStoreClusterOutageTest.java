@@ -82,7 +82,7 @@ class ResilientStoreClusterOutageTest {
         return List.of(newKey(0), newKey(1), newKey(2));
     }
 
-    /** One that nobody has asked about, in the slots that this node began with. */
+    /** Returns an unused key in the initial slots of this node. */
     private static String newKey(int node) {
         String key;
         do {
@@ -92,7 +92,7 @@ class ResilientStoreClusterOutageTest {
     }
 
     @Test
-    void aNodeThatHasGoneForGoodKeepsNoOthersFromBeingReconciledAndDecidingAgain() {
+    void aDeadNodeDoesNotDelayTheReconciliationOfOtherNodes() {
         RateLimiter limiter =
                 limiter(RedisClusterForTests.start(RedisBinary.first(), 3, 0, "--cluster-require-full-coverage", "no"));
         List<String> keys = keys();
@@ -108,7 +108,7 @@ class ResilientStoreClusterOutageTest {
             }
         }
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
-        // These are not on their way to Redis, as some may be of those before.
+        // These are not in flight to Redis; some of the earlier ones may be.
         for (String key : keys) {
             IntStream.range(0, 50).forEach(i -> sourceOf(limiter, key));
         }
@@ -123,7 +123,7 @@ class ResilientStoreClusterOutageTest {
         for (String key : keys.subList(0, 2)) {
             assertThat(used(limiter, key)).isGreaterThan(50);
         }
-        // Also what is admitted while the dead one goes on being dead.
+        // Local grants for the dead node must not affect the others.
         IntStream.range(0, 5).forEach(i -> sourceOf(limiter, keys.get(2)));
         for (String key : keys.subList(0, 2)) {
             assertThat(IntStream.range(0, 20).mapToObj(i -> sourceOf(limiter, key)))
@@ -132,7 +132,7 @@ class ResilientStoreClusterOutageTest {
     }
 
     @Test
-    void aPrimaryThatHasForgottenItsClusterIsNotAskedForEver() {
+    void aPrimaryThatLeftItsClusterIsReplaced() {
         RateLimiter limiter = limiter(RedisClusterForTests.start(3, 1), Fallback.deny());
         List<String> keys = keys();
         for (String key : keys) {
@@ -152,7 +152,7 @@ class ResilientStoreClusterOutageTest {
     }
 
     @Test
-    void whileTheTopologyCannotBeLookedUpANewPrimaryIsFoundAllTheSame() {
+    void aNewPrimaryIsFoundAfterFailedTopologyRefreshes() {
         RateLimiter limiter = limiter(RedisClusterForTests.start(3, 1));
         List<String> keys = keys();
         for (String key : keys) {

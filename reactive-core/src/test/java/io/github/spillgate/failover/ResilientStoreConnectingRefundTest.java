@@ -68,7 +68,7 @@ class ResilientStoreConnectingRefundTest {
     }
 
     @Test
-    void moreThanWasGrantedHereIsRefundedInRedisToo() {
+    void aRefundAboveTheLocalGrantsAlsoTakesEffectInRedis() {
         RateLimiter other = connectedLimiter();
         assertThat(other.tryAcquire(KEY, 5).block().source()).isEqualTo(Source.REDIS);
         redis.pause();
@@ -80,7 +80,7 @@ class ResilientStoreConnectingRefundTest {
         await().atMost(PATIENCE).untilAsserted(() -> assertThat(used(other)).isEqualTo(3));
     }
 
-    /** The first is also on its way to Redis; the others are not, as long as that one is not reconciled. */
+    /** The first request is in flight to Redis; the others are only local until it is reconciled. */
     private static void takeThreeLocally(RateLimiter limiter) {
         for (int i = 0; i < 3; i++) {
             assertThat(limiter.tryAcquire(KEY).block().source()).isEqualTo(Source.LOCAL);

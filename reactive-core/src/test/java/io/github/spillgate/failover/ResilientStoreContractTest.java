@@ -40,7 +40,7 @@ class ResilientStoreContractTest {
     }
 
     @Nested
-    class AroundARedisThatAnswers extends LimitStoreContract {
+    class WithRedisAvailable extends LimitStoreContract {
 
         private final RedisStore redis = RedisStore.create(answering);
         private final ResilientStore store =
@@ -59,7 +59,7 @@ class ResilientStoreContractTest {
     }
 
     @Nested
-    class AroundARedisThatIsNotThere extends LimitStoreContract {
+    class WithRedisUnreachable extends LimitStoreContract {
 
         private final ManualClock clock = new ManualClock();
         private final RedisStore redis = RedisStore.create(refused);
@@ -85,7 +85,7 @@ class ResilientStoreContractTest {
     }
 
     @Nested
-    class AroundAStoreThatHangs extends LimitStoreContract {
+    class WithAHangingStore extends LimitStoreContract {
 
         private final ManualClock clock = new ManualClock();
         private final ResilientStore store = ResilientStore.builder(new Hanging())

@@ -19,7 +19,7 @@ class ResilientStoreCustomFallbackTest extends ResilientStoreFixture {
 
     @ParameterizedTest
     @ValueSource(strings = {"10/1m", "10/1m counter"})
-    void aRefundOfAGrantOfThePrimaryFreesNoPermitsOfALocalStoreInACustomFallback(String text) {
+    void aRefundOfAPrimaryGrantFreesNoPermitsOfACustomFallback(String text) {
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(remote)
                 .fallback(new Unprotected(LocalStore.bounded(1_000, time)))
@@ -44,7 +44,7 @@ class ResilientStoreCustomFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void theNumbersOfACustomFallbackAreInTheState() {
+    void theStateContainsTheNumbersOfACustomFallback() {
         ResilientStore store = ResilientStore.builder(remote)
                 .fallback(new Unprotected(LocalStore.bounded(1_000, time)) {
                     @Override
@@ -60,7 +60,7 @@ class ResilientStoreCustomFallbackTest extends ResilientStoreFixture {
 
     /** There is no primary store in which its grants could be charged. */
     @Test
-    void aLocalFallbackThatIsBoundToNoStoreHasNothingToReconcile() {
+    void anUnboundLocalFallbackHasNothingToReconcile() {
         RateLimiter limiter = on(Fallback.local(1_000, time));
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         assertThat(limiter.state().toReconcile()).isZero();

@@ -35,7 +35,7 @@ class ResilientStoreDeadConnectionTest {
     private final RedisForTests redis = RedisForTests.startOwn();
     private final BadNetwork network = new BadNetwork(redis.uri().getPort());
     private final RedisClient client = RedisClient.create(network.uri());
-    private final RedisClient ofTheTest = RedisClient.create(redis.uri());
+    private final RedisClient directClient = RedisClient.create(redis.uri());
     private final RedisStore store = RedisStore.create(client);
     private final RateLimiter limiter =
             RateLimiter.builder("silent").store(store).limit(LIMIT).build();
@@ -46,7 +46,7 @@ class ResilientStoreDeadConnectionTest {
     @BeforeEach
     void decideInRedis() {
         await().until(() -> {
-            askForEachKey();
+            acquireEachKey();
             return allAreDecidedIn(Source.REDIS);
         });
     }
@@ -56,7 +56,7 @@ class ResilientStoreDeadConnectionTest {
         limiter.close();
         store.close();
         client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
-        ofTheTest.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        directClient.shutdown(Duration.ZERO, Duration.ofSeconds(2));
         network.close();
         redis.close();
     }
@@ -68,21 +68,18 @@ class ResilientStoreDeadConnectionTest {
     }
 
     @Test
-    void everyKeyReturnsToRedisAlsoIfTheScriptsAreLostWithTheConnection() {
-        try (StatefulRedisConnection<String, String> direct = ofTheTest.connect()) {
+    void everyKeyReturnsToRedisIfTheScriptsAreLostToo() {
+        try (StatefulRedisConnection<String, String> direct = directClient.connect()) {
             killTheConnectionSilently();
             direct.sync().scriptFlush();
         }
         assertThatAllReturnsToRedis();
     }
 
-    /**
-     * A load of the scripts that is on its way when the connection dies must not hold up those who load them on the
-     * next one.
-     */
+    /** A script load in flight when the connection dies must not delay script loads on the next connection. */
     @Test
-    void aLoadThatIsPendingOnTheDeadConnectionHoldsUpNobodyOnTheNextOne() {
-        try (StatefulRedisConnection<String, String> direct = ofTheTest.connect()) {
+    void aScriptLoadOnTheDeadConnectionDoesNotBlockTheNextConnection() {
+        try (StatefulRedisConnection<String, String> direct = directClient.connect()) {
             direct.sync().scriptFlush();
             killTheConnectionSilently();
             for (int i = 0; i < 5; i++) {
@@ -94,18 +91,18 @@ class ResilientStoreDeadConnectionTest {
     }
 
     private void killTheConnectionSilently() {
-        network.swallow();
-        network.passOnWhatIsNew();
+        network.dropPackets();
+        network.restoreNewConnections();
     }
 
     private void assertThatAllReturnsToRedis() {
         await().pollInterval(Duration.ofMillis(20)).atMost(PATIENCE).until(() -> {
-            askForEachKey();
+            acquireEachKey();
             return newest.containsValue(Source.LOCAL);
         });
         await().pollInterval(Duration.ofMillis(20)).atMost(PATIENCE).untilAsserted(() -> {
-            askForEachKey();
-            assertThat(newest.values()).as("who decides on each key").containsOnly(Source.REDIS);
+            acquireEachKey();
+            assertThat(newest.values()).as("source of each key").containsOnly(Source.REDIS);
             assertThat(limiter.state().toReconcile()).isZero();
         });
         assertThat(limiter.state().source()).isEqualTo(Source.REDIS);
@@ -116,8 +113,8 @@ class ResilientStoreDeadConnectionTest {
                 .isBetween(permits, permits + KEYS));
     }
 
-    /** One caller, who asks for one key after the other, as often as a quiet service does. */
-    private void askForEachKey() {
+    /** Acquires one key after the other, at the rate of a quiet service. */
+    private void acquireEachKey() {
         for (int i = 0; i < KEYS; i++) {
             String key = "key-" + i;
             Decision decision = limiter.tryAcquire(key).block();

@@ -26,7 +26,7 @@ import reactor.core.publisher.Mono;
 class ResilientStoreDeadlineTest extends ResilientStoreFixture {
 
     @Test
-    void whoIsAnsweredInTimeIsAnsweredByTheStore() {
+    void theStoreDecidesIfItRepliesBeforeTheDeadline() {
         RateLimiter limiter = limiter(LIMIT);
         Decision decision = now(limiter.tryAcquire("a"));
         assertThat(decision.source()).isEqualTo(Source.OTHER);
@@ -36,9 +36,9 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whoIsNotAnsweredByTheDeadlineIsAnsweredByTheFallbackThen() {
+    void theFallbackDecidesAtTheDeadline() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.tryAcquire("a"));
         time.passMillis(99);
         assertThat(signals).isEmpty();
@@ -48,7 +48,7 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
         assertThat(limiter.state().problem()).hasValue("ControlledStore did not reply within 100 ms");
     }
 
-    static Stream<Function<RateLimiter, Mono<?>>> everyQuestion() {
+    static Stream<Function<RateLimiter, Mono<?>>> everyOperation() {
         return Stream.of(
                 limiter -> limiter.tryAcquire("a", 3),
                 limiter -> limiter.peek("a"),
@@ -59,10 +59,10 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
     }
 
     @ParameterizedTest
-    @MethodSource("everyQuestion")
-    void everyQuestionEndsByTheDeadline(Function<RateLimiter, Mono<?>> question) {
+    @MethodSource("everyOperation")
+    void everyOperationEndsByTheDeadline(Function<RateLimiter, Mono<?>> question) {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isDeaf();
+        remote.neverReplies();
         listen(question.apply(limiter));
         time.passMillis(99);
         assertThat(signals).isEmpty();
@@ -74,16 +74,16 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
     void aRefundOfADecisionEndsByTheDeadline() {
         RateLimiter limiter = limiter(LIMIT);
         Decision decision = now(limiter.tryAcquire("a"));
-        remote.isDeaf();
+        remote.neverReplies();
         listen(limiter.refund(decision).thenReturn("done"));
         time.passMillis(100);
         assertThat(signals).containsExactly("done");
     }
 
     @Test
-    void manyThatAreDueAtOnceAreAllAnswered() {
+    void manyCallsWithTheSameDeadlineAllGetADecision() {
         RateLimiter limiter = limiter(Limit.of(1_000, Duration.ofMinutes(1)));
-        remote.isDeaf();
+        remote.neverReplies();
         for (int i = 0; i < 1_000; i++) {
             listen(limiter.tryAcquire("a"));
         }
@@ -92,18 +92,18 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
     }
 
     @Test
-    void anErrorIsAnsweredByTheFallbackAtOnce() {
+    void theFallbackDecidesAtOnceOnAnError() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
         assertThat(limiter.state().problem()).hasValue("told to fail");
-        remote.answers();
+        remote.isAvailable();
         assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
         assertThat(limiter.state().problem()).isEmpty();
     }
 
     @Test
-    void aStoreThatThrowsIsAStoreThatFails() {
+    void anExceptionThrownByTheStoreIsAFailure() {
         RateLimiter limiter = limiter(LIMIT);
         remote.failsWith(new IllegalStateException("not one of ours"));
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
@@ -120,7 +120,7 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whoAsksIsAnsweredAlsoIfTheStoreCannotTellWhichPartDecides() {
+    void theFallbackDecidesIfTheStoreFailsToNameThePart() {
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(new WithoutDeadline(remote) {
                     @Override
@@ -139,12 +139,12 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
             Hooks.resetOnErrorDropped();
         }
         assertThat(dropped).singleElement().satisfies(error -> assertThat(error).hasMessage("broken"));
-        assertThat(remote.questions()).isZero();
+        assertThat(remote.calls()).isZero();
     }
 
     @Test
-    void theTimeOfALookupIsInsideTheDeadline() {
-        remote.hangs();
+    void theDeadlineIncludesTheLookup() {
+        remote.holdsReplies();
         // The clock is far from zero.
         time.pass(Duration.ofHours(1));
         RateLimiter limiter = RateLimiter.builder("api")
@@ -167,7 +167,7 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aLookupThatMayTakeTheWholeDeadlineIsRefused() {
+    void aLookupTimeoutOfTheWholeDeadlineIsRejected() {
         RateLimiter.Builder builder = RateLimiter.builder("api")
                 .store(remote)
                 .deadline(Duration.ofMillis(50))
@@ -180,7 +180,7 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whoWaitsInALineHasTheWholeDeadlineWhenHisTurnComes() {
+    void aQueuedWaiterGetsTheWholeDeadlineForItsTurn() {
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(remote)
                 .fallback(local)

@@ -25,9 +25,9 @@ import reactor.core.publisher.Mono;
 class ResilientStoreFallbackTest extends ResilientStoreFixture {
 
     @Test
-    void allowLetsEverythingThrough() {
+    void allowAllowsEveryRequest() {
         RateLimiter limiter = limiterWith(Fallback.allow());
-        remote.isNotThere();
+        remote.isUnreachable();
         for (int i = 0; i < 30; i++) {
             Decision decision = now(limiter.tryAcquire("a"));
             assertThat(decision.isAllowed()).isTrue();
@@ -39,9 +39,9 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void denyTurnsEverythingAwayForASecond() {
+    void denyDeniesEveryRequestForASecond() {
         RateLimiter limiter = limiterWith(Fallback.deny());
-        remote.isNotThere();
+        remote.isUnreachable();
         Decision decision = now(limiter.tryAcquire("a"));
         assertThat(decision.isAllowed()).isFalse();
         assertThat(decision.retryAfter()).hasValue(Duration.ofSeconds(1));
@@ -50,13 +50,13 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void errorSaysWhatTheStoreHasSaid() {
+    void errorPropagatesTheErrorOfTheStore() {
         RateLimiter limiter = limiterWith(Fallback.error());
         remote.fails();
         assertThatExceptionOfType(LimitStoreUnavailableException.class)
                 .isThrownBy(() -> limiter.tryAcquire("a").block())
                 .withMessage("told to fail");
-        remote.isNotThere();
+        remote.isUnreachable();
         assertThatExceptionOfType(LimitStoreUnavailableException.class)
                 .isThrownBy(() -> limiter.tryAcquire("a").block())
                 .withMessage("nothing listens there");
@@ -66,13 +66,13 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whereThereIsNothingToFallBackOnAlsoThoseWhoTryTheStoreWaitForIt() {
+    void probesWaitForTheStoreIfTheFallbackIsAnError() {
         RateLimiter limiter = limiterWith(Fallback.error());
-        remote.isNotThere();
+        remote.isUnreachable();
         listen(limiter.tryAcquire("a"));
         signals.clear();
         time.passMillis(1_400);
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.tryAcquire("a"));
         time.passMillis(99);
         assertThat(signals).isEmpty();
@@ -81,37 +81,37 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aFallbackOfTheUsersOwnDecidesButNothingOfItIsReconciled() {
+    void grantsOfACustomFallbackAreNotReconciled() {
         RateLimiter limiter = limiterWith(new Unprotected(local));
-        remote.isNotThere();
+        remote.isUnreachable();
         assertThat(now(limiter.tryAcquire("a", 4)).source()).isEqualTo(Source.LOCAL);
         assertThat(limiter.state().lost()).isEqualTo(4);
     }
 
     @Test
-    void aFallbackOfTheUsersOwnThatThrowsHasFailed() {
+    void anExceptionThrownByACustomFallbackIsSignalled() {
         RateLimiter limiter = limiterWith(new Unprotected(local) {
             @Override
             public Mono<StoreDecision> take(List<Claim> claims) {
                 throw new IllegalStateException("thrown by the fallback");
             }
         });
-        remote.isNotThere();
+        remote.isUnreachable();
         listen(limiter.tryAcquire("a"));
         assertThat(signals).singleElement().isInstanceOf(IllegalStateException.class);
     }
 
     @Test
-    void whatAFallbackOfTheUsersOwnHasGrantedIsGivenBackToIt() {
+    void grantsOfACustomFallbackAreRefundedThere() {
         RateLimiter limiter = limiterWith(new Unprotected(local));
-        remote.isNotThere();
+        remote.isUnreachable();
         Decision granted = now(limiter.tryAcquire("a", 4));
         limiter.refund(granted).block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
 
     @Test
-    void whatTheStoreHasChargedIsGivenBackThereAlsoWhereTheFallbackCountsNothing() {
+    void chargesOfTheStoreAreRefundedThereIfTheFallbackCountsNothing() {
         RateLimiter limiter = limiterWith(Fallback.deny());
         Decision taken = now(limiter.tryAcquire("a", 4));
         now(limiter.tryAcquire("a", 3));
@@ -122,22 +122,22 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void acquireWaitsForADenialToPassAlsoWhereEverythingIsDenied() {
+    void acquireWaitsWhileTheFallbackDeniesEverything() {
         RateLimiter limiter = limiterWith(Fallback.deny());
-        remote.isNotThere();
+        remote.isUnreachable();
         listen(limiter.acquire("a", Duration.ofSeconds(10)));
         time.passMillis(1_500);
-        remote.answers();
+        remote.isAvailable();
         assertThat(signals).isEmpty();
         time.pass(Duration.ofSeconds(8));
         assertThat(sources()).containsExactly(Source.OTHER);
     }
 
     @Test
-    void theFallbackStartsFromWhatTheStoreHasSaid() {
+    void theFallbackStartsFromTheUsageReportedByTheStore() {
         RateLimiter limiter = limiter(LIMIT);
         now(limiter.tryAcquire("a", 7));
-        remote.isNotThere();
+        remote.isUnreachable();
         assertThat(now(limiter.tryAcquire("a", 4)).isAllowed()).isFalse();
         Decision decision = now(limiter.tryAcquire("a", 2));
         assertThat(decision.isAllowed()).isTrue();
@@ -147,11 +147,11 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whoWasAtHisLimitIsStillAtItUntilTheStoreWouldHaveLetHimIn() {
+    void anExhaustedKeyStaysDeniedUntilItsRetryTimeInTheStore() {
         RateLimiter limiter = limiter(LIMIT);
         now(limiter.tryAcquire("a", 10));
         time.passMillis(20_000);
-        remote.isNotThere();
+        remote.isUnreachable();
         Decision denied = now(limiter.tryAcquire("a"));
         assertThat(denied.retryAfter()).hasValue(Duration.ofMillis(40_001));
         time.passMillis(40_000);
@@ -161,12 +161,12 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void eachInstanceGrantsItsShareAndTakesItsShareOfWhatWasUsed() {
+    void theShareAppliesToTheLimitAndToConfirmedPermits() {
         Limit limit = Limit.of(100, Duration.ofMinutes(1));
         local.share(0.25);
         RateLimiter limiter = limiter(limit);
         now(limiter.tryAcquire("a", 30));
-        remote.isNotThere();
+        remote.isUnreachable();
         // floor(100 × 0.25) − ceil(30 × 0.25)
         Decision decision = now(limiter.peek("a"));
         assertThat(decision.remaining()).isEqualTo(17);
@@ -177,9 +177,9 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void theShareMayBeSetWhileTheFallbackDecides() {
+    void theShareIsAdjustableDuringAnOutage() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isNotThere();
+        remote.isUnreachable();
         assertThat(now(limiter.tryAcquire("a", 4)).remaining()).isEqualTo(6);
         local.share(0.5);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
@@ -193,21 +193,21 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aCostThatIsMoreThanTheShareIsDeniedUntilTheStoreMayBeBack() {
+    void aCostAboveTheShareIsDeniedForASecond() {
         local.share(0.5);
         RateLimiter limiter = limiter(LIMIT);
-        remote.isNotThere();
+        remote.isUnreachable();
         Decision denied = now(limiter.tryAcquire("a", 6));
         assertThat(denied.isAllowed()).isFalse();
         assertThat(denied.retryAfter()).hasValue(Duration.ofSeconds(1));
     }
 
     @Test
-    void aRefundIsRememberedToo() {
+    void refundsDuringAnOutageReduceTheUsage() {
         RateLimiter limiter = limiter(LIMIT);
         Decision first = now(limiter.tryAcquire("a", 4));
         now(limiter.tryAcquire("a", 6));
-        remote.isNotThere();
+        remote.isUnreachable();
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
         limiter.refund(first).block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(4);
@@ -218,68 +218,68 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatTheStoreHasGotBackIsRememberedToo() {
+    void refundsInTheStoreReduceTheUsageOfTheFallback() {
         RateLimiter limiter = limiter(LIMIT);
         Decision first = now(limiter.tryAcquire("a", 4));
         now(limiter.tryAcquire("a", 6));
         limiter.refund(first).block();
-        remote.isNotThere();
+        remote.isUnreachable();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(4);
     }
 
     /** An answer that the store gives after a refund already contains the refund. */
     @Test
-    void whatIsGivenBackIsForgottenOnceAlsoIfTheStoreHasAnsweredOthersMeanwhile() {
+    void aRefundIsSubtractedOnceIfTheStoreRepliesToOthersDuringIt() {
         RateLimiter limiter = limiter(LIMIT);
         Decision first = now(limiter.tryAcquire("a", 4));
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.refund(first).thenReturn("given back"));
-        remote.answers();
+        remote.isAvailable();
         assertThat(now(limiter.tryAcquire("a", 6)).limits().get(0).used()).isEqualTo(6);
-        remote.goOn();
+        remote.replyToAll();
         assertThat(signals).containsExactly("given back");
-        remote.isNotThere();
+        remote.isUnreachable();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(4);
     }
 
     /** It is unknown whether the store made the refund; its later answers may already contain it. */
     @Test
-    void whatIsGivenBackToAKeyIsForgottenOnceAlsoIfTheAnswerIsLost() {
+    void aRefundOfAKeyIsSubtractedOnceIfItsReplyIsLost() {
         RateLimiter limiter = limiter(LIMIT);
         now(limiter.tryAcquire("a", 8));
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.refund("a", 2).thenReturn("given back"));
-        remote.answers();
+        remote.isAvailable();
         time.passMillis(1);
         assertThat(now(limiter.tryAcquire("a", 1)).limits().get(0).used()).isEqualTo(7);
         time.passMillis(99);
         assertThat(signals).containsExactly("given back");
-        remote.isNotThere();
+        remote.isUnreachable();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
     }
 
     @Test
-    void whatIsGivenBackAfterItWasReconciledIsForgottenOnceAlsoIfTheAnswerIsLost() {
+    void aRefundOfAReconciledGrantIsSubtractedOnceIfItsReplyIsLost() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         Decision granted = now(limiter.tryAcquire("a", 8));
-        remote.answers();
+        remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
         assertThat(used("a")).isEqualTo(8);
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.refund(granted).thenReturn("given back"));
-        remote.answers();
+        remote.isAvailable();
         time.passMillis(1);
         now(limiter.tryAcquire("a", 9));
         assertThat(used("a")).isEqualTo(9);
         time.passMillis(99);
         assertThat(signals).containsExactly("given back");
-        remote.isNotThere();
+        remote.isUnreachable();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
     }
 
     @Test
-    void whatIsGivenBackAfterAResetIsNotAmongWhatIsKnownSince() {
+    void aRefundOfAGrantBeforeAResetDoesNotReduceLaterUsage() {
         RateLimiter limiter = limiter(LIMIT);
         Decision forgotten = now(limiter.tryAcquire("a", 3));
         limiter.reset("a").block();
@@ -287,18 +287,18 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
         now(limiter.tryAcquire("a", 10));
         limiter.refund(forgotten).block();
         assertThat(used("a")).isEqualTo(10);
-        remote.isNotThere();
+        remote.isUnreachable();
         assertThat(now(limiter.peek("a")).remaining()).isZero();
     }
 
     /** The reset must not discard usage that was reported after it. */
     @Test
-    void aResetOfWhichTheAnswerIsLostForgetsNothingThatHasComeAfterIt() {
+    void aResetWithALostReplyKeepsLaterUsage() {
         RateLimiter limiter = limiter(LIMIT);
         now(limiter.tryAcquire("a", 10));
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.reset("a").thenReturn("reset"));
-        remote.answers();
+        remote.isAvailable();
         time.passMillis(1);
         assertThat(now(limiter.tryAcquire("a", 4)).isAllowed()).isTrue();
         remote.fails();
@@ -310,7 +310,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void theContextOfWhoeverAsksReachesBothStores() {
+    void theContextOfTheSubscriberReachesTheFallback() {
         List<Optional<String>> seen = new ArrayList<>();
         LimitStore watching = new Unprotected(local) {
             @Override
@@ -328,10 +328,10 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void severalLimitsAreOneVerdictAlsoInTheFallback() {
+    void theFallbackDecidesOverSeveralLimitsAtomically() {
         RateLimiter limiter = limiter(LIMIT, Limit.of(3, Duration.ofHours(1)));
         now(limiter.tryAcquire("a"));
-        remote.isNotThere();
+        remote.isUnreachable();
         assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isTrue();
         Decision denied = now(limiter.tryAcquire("a"));
         assertThat(denied.violated()).containsExactly(Limit.of(3, Duration.ofHours(1)));

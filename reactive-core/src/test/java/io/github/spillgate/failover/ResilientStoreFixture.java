@@ -54,7 +54,7 @@ abstract class ResilientStoreFixture {
     /**
      * Returns a store whose breaker throws when it should open: after this many answers, one of them slower than 1 ms.
      */
-    ResilientStore throwsWhereItOpens(int calls) {
+    ResilientStore throwsWhenTheBreakerOpens(int calls) {
         return ResilientStore.builder(remote)
                 .fallback(local)
                 .breaker(settings -> settings.slowCallDurationThreshold(Duration.ofMillis(1))
@@ -94,14 +94,14 @@ abstract class ResilientStoreFixture {
     }
 
     void open(RateLimiter limiter) {
-        remote.isNotThere();
+        remote.isUnreachable();
         now(limiter.peek("open"));
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
     }
 
     /** Returns the permits that the scripted store has counted. */
     long used(String key) {
-        return now(remote.asItIs("api").limit(LIMIT).build().peek(key))
+        return now(remote.unprotected("api").limit(LIMIT).build().peek(key))
                 .limits()
                 .get(0)
                 .used();

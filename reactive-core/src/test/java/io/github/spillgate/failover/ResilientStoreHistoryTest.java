@@ -225,7 +225,7 @@ class ResilientStoreHistoryTest {
         }
 
         long used() {
-            RateLimiter exact = remote.asItIs("api").limit(limit).build();
+            RateLimiter exact = remote.unprotected("api").limit(limit).build();
             return exact.peek("key").block().limits().get(0).used();
         }
 
@@ -317,7 +317,7 @@ class ResilientStoreHistoryTest {
         }
     }
 
-    /** What a caller asked for, and what became of it. */
+    /** One request and its outcome. */
     private static final class Request {
 
         private final Instance instance;

@@ -31,17 +31,17 @@ import reactor.core.publisher.Mono;
 class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
 
     @Test
-    void aLateAnswerThatAllowsCancelsTheReconciliation() {
+    void aLateGrantCancelsTheReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(100);
         assertThat(sources()).containsExactly(Source.LOCAL);
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
         time.pass(Duration.ofSeconds(20));
-        assertThat(remote.batches()).as("what is in doubt is not reconciled").isEmpty();
-        remote.goOn();
-        remote.answers();
+        assertThat(remote.batches()).as("a count in doubt is not reconciled").isEmpty();
+        remote.replyToAll();
+        remote.isAvailable();
         assertThat(limiter.state().toReconcile()).isZero();
         time.pass(Duration.ofSeconds(3));
         assertThat(used("a")).isEqualTo(3);
@@ -50,13 +50,13 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aRequestThatTheStoreRefusedAfterItsDeadlineIsReconciled() {
+    void aRequestRefusedAfterItsDeadlineIsReconciled() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.refusesLate(Duration.ofMillis(150), new LimitStoreDeadlineException("too late"));
+        remote.failsAfter(Duration.ofMillis(150), new LimitStoreDeadlineException("too late"));
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(100);
         assertThat(sources()).containsExactly(Source.LOCAL);
-        remote.answers();
+        remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
         assertThat(used("a")).isEqualTo(3);
         assertThat(limiter.state().reconciled()).isEqualTo(3);
@@ -66,9 +66,9 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     /** For the breaker, a refusal at the deadline is a missed deadline, and one before it is an answer. */
     @ParameterizedTest
     @CsvSource({"100, OPEN", "99, CLOSED"})
-    void aRefusalAfterTheDeadlineIsAFailureWhicheverComesFirst(long millis, Breaker breaker) {
+    void aRefusalAtTheDeadlineIsAFailureAndOneBeforeItIsNot(long millis, Breaker breaker) {
         RateLimiter limiter = limiter(LIMIT);
-        remote.refusesLate(Duration.ofMillis(millis), new LimitStoreDeadlineException("too late"));
+        remote.failsAfter(Duration.ofMillis(millis), new LimitStoreDeadlineException("too late"));
         for (int i = 0; i < 10; i++) {
             listen(limiter.tryAcquire("key" + i));
         }
@@ -79,13 +79,13 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
 
     /** The permits that the store and the fallback grant together must not exceed the limit. */
     @Test
-    void whatIsUnderWayWhenTheFallbackBeginsIsHeldAgainstWhatThatHasGranted() {
+    void lateGrantsAreDeniedIfTheFallbackHasGrantedTheLimit() {
         RateLimiter limiter = limiter(LIMIT);
-        beginToFallBackWithTenUnderWay(limiter);
+        startFallbackWithFiveInFlight(limiter);
         // The first five time out, and the fallback, which knows of none of them, grants up to the limit.
         take(limiter, 10);
         assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(10);
-        remote.goOn();
+        remote.replyToAll();
         assertThat(decisions()).hasSize(20);
         assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(10);
         assertThat(sources()).containsOnly(Source.LOCAL);
@@ -96,11 +96,11 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatIsUnderWayWhenTheFallbackBeginsIsLetInAsFarAsThereIsRoom() {
+    void grantsInFlightAreAllowedWhileLocalGrantsLeaveRoom() {
         RateLimiter limiter = limiter(LIMIT);
-        beginToFallBackWithTenUnderWay(limiter);
+        startFallbackWithFiveInFlight(limiter);
         take(limiter, 2);
-        remote.goOn();
+        remote.replyToAll();
         assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(10);
         assertThat(sources()).filteredOn(source -> source == Source.OTHER).hasSize(3);
         time.pass(Duration.ofSeconds(3));
@@ -108,14 +108,14 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aVerdictOverSeveralCountsIsLetInUnderAllOfThemOrUnderNone() {
+    void aLateGrantOverSeveralCountsIsAllowedForAllOrNone() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.tryAcquire(Charge.of("a").permits(2), Charge.of("b").permits(2)));
         remote.fails();
         assertThat(now(limiter.tryAcquire("b", 9)).isAllowed()).isTrue();
-        remote.answers();
-        remote.goOn();
+        remote.isAvailable();
+        remote.replyToAll();
         assertThat(decisions()).singleElement().satisfies(decision -> {
             assertThat(decision.isAllowed()).isFalse();
             assertThat(decision.source()).isEqualTo(Source.LOCAL);
@@ -127,25 +127,25 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void eachInstanceHoldsAgainstTheStoreWhatItHasGrantedOfItsShare() {
+    void lateGrantsAreComparedWithTheLocalShare() {
         local.share(0.5);
         RateLimiter limiter = limiter(LIMIT);
-        remote.hangs();
+        remote.holdsReplies();
         take(limiter, 7);
         remote.fails();
         assertThat(now(limiter.tryAcquire("a", 5)).isAllowed()).isTrue();
-        remote.goOn();
+        remote.replyToAll();
         assertThat(sources()).filteredOn(source -> source == Source.OTHER).hasSize(5);
         assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(5);
     }
 
     /** Whether the reconciliation has been charged becomes known with its reply only. */
     @Test
-    void whoIsAnsweredWhileAReconciliationIsOnItsWayWaitsUntilItsFateIsKnown() {
+    void aReplyDuringAReconciliationWaitsForItsResult() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         now(limiter.tryAcquire("a", 6));
-        remote.answers();
+        remote.isAvailable();
         remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(30)));
         sendTheReconciliation(limiter);
         listen(limiter.tryAcquire("a", 4));
@@ -161,11 +161,11 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whoIsAnsweredWhileAReconciliationIsOnItsWayWaitsNoLongerThanToTheDeadline() {
+    void aReplyDuringAReconciliationWaitsUntilTheDeadlineAtMost() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         now(limiter.tryAcquire("a", 6));
-        remote.answers();
+        remote.isAvailable();
         remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(500)));
         sendTheReconciliation(limiter);
         listen(limiter.tryAcquire("a", 4));
@@ -182,16 +182,16 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void nobodyWaitsForTheFateOfAReconciliationThatIsNotOnItsWay() {
+    void aReplyDoesNotWaitForAReconciliationThatIsNotInFlight() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.tryAcquire("a", 5));
         remote.fails();
         now(limiter.tryAcquire("a", 6));
-        remote.answers();
+        remote.isAvailable();
         remote.reconciles(charged -> charged.then(Mono.error(new LimitStoreUnansweredException("lost", null))));
         sendTheReconciliation(limiter);
-        remote.goOn();
+        remote.replyToAll();
         assertThat(decisions()).singleElement().satisfies(decision -> {
             assertThat(decision.isAllowed()).isFalse();
             assertThat(decision.source()).isEqualTo(Source.LOCAL);
@@ -199,29 +199,29 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aReconciliationThatComesBetweenTheStoresAnswerAndItsAskerIsNotOverlooked() {
+    void aReconciliationBetweenChargeAndReplyIsTakenIntoAccount() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.tryAcquire("a", 5));
         remote.fails();
         now(limiter.tryAcquire("a", 6));
-        remote.answers();
+        remote.isAvailable();
         sendTheReconciliation(limiter);
         assertThat(limiter.state().toReconcile()).isZero();
         assertThat(used("a")).isEqualTo(11);
-        remote.goOn();
+        remote.replyToAll();
         assertThat(decisions()).singleElement().matches(decision -> !decision.isAllowed());
         assertThat(used("a")).isEqualTo(6);
     }
 
     /** Leaves five callers answered by the fallback and five waiting for the store. */
-    private void beginToFallBackWithTenUnderWay(RateLimiter limiter) {
-        remote.hangs();
+    private void startFallbackWithFiveInFlight(RateLimiter limiter) {
+        remote.holdsReplies();
         take(limiter, 5);
         time.passMillis(60);
         take(limiter, 5);
         time.passMillis(40);
-        remote.answers();
+        remote.isAvailable();
     }
 
     private void take(RateLimiter limiter, int times) {
@@ -231,14 +231,14 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aLateAnswerThatDeniesLeavesItToBeReconciled() {
+    void aLocalGrantIsReconciledAfterALateDenial() {
         RateLimiter limiter = limiter(LIMIT);
-        now(remote.asItIs("api").limit(LIMIT).build().tryAcquire("a", 9));
-        remote.hangs();
+        now(remote.unprotected("api").limit(LIMIT).build().tryAcquire("a", 9));
+        remote.holdsReplies();
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(100);
-        remote.goOn();
-        remote.answers();
+        remote.replyToAll();
+        remote.isAvailable();
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
         now(limiter.peek("b"));
         time.pass(Duration.ofSeconds(3));
@@ -247,16 +247,16 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
 
     /** The reset has deleted the store's charge, so only the fallback knows of the grant. */
     @Test
-    void aLateAnswerOfBeforeAResetCancelsNoReconciliation() {
+    void aLateGrantFromBeforeAResetKeepsTheReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.tryAcquire("a", 3));
         limiter.tryAcquire("b", 3).subscribe();
         limiter.reset("a").subscribe();
         time.passMillis(100);
         assertThat(decisions().get(0).isAllowed()).isTrue();
-        remote.answers();
-        remote.goOn();
+        remote.isAvailable();
+        remote.replyToAll();
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
         now(limiter.peek("c"));
         time.pass(Duration.ofSeconds(3));
@@ -267,75 +267,75 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
 
     /** The store may execute the two in either order. */
     @Test
-    void aResetIsOfTheMomentAtWhichItEnds() {
+    void aResetThatEndsAfterTheRequestKeepsTheReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.hangs();
+        remote.holdsReplies();
         limiter.reset("a").subscribe();
         time.passMillis(50);
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(100);
         assertThat(decisions().get(0).isAllowed()).isTrue();
-        remote.answers();
-        remote.goOn();
+        remote.isAvailable();
+        remote.replyToAll();
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
     }
 
     /** The store executes the charge first and the reset second, and answers in that order. */
     @Test
-    void aResetIsOfTheMomentAtWhichItBegins() {
+    void aResetThatBeginsAfterTheRequestKeepsTheReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(60);
         limiter.reset("a").subscribe();
         time.passMillis(60);
         assertThat(decisions().get(0).isAllowed()).isTrue();
-        remote.answers();
-        remote.goOn();
+        remote.isAvailable();
+        remote.replyToAll();
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
     }
 
     @Test
-    void aResetThatNobodyWaitsForAnyMoreIsOfTheMomentAtWhichHeLeft() {
+    void aCancelledResetCountsAsOfItsCancellation() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.hangs();
-        Disposable leaves = limiter.reset("a").subscribe();
+        remote.holdsReplies();
+        Disposable pending = limiter.reset("a").subscribe();
         time.passMillis(50);
         listen(limiter.tryAcquire("a", 3));
-        leaves.dispose();
+        pending.dispose();
         time.passMillis(100);
         assertThat(decisions().get(0).isAllowed()).isTrue();
-        remote.answers();
-        remote.goOn();
+        remote.isAvailable();
+        remote.replyToAll();
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
     }
 
     @Test
-    void aLateAnswerOfAfterAResetCancelsTheReconciliation() {
+    void aLateGrantRequestedAfterAResetCancelsTheReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
         limiter.reset("a").block();
         time.passMillis(1);
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(100);
         assertThat(decisions().get(0).isAllowed()).isTrue();
-        remote.answers();
-        remote.goOn();
+        remote.isAvailable();
+        remote.replyToAll();
         assertThat(limiter.state().toReconcile()).isZero();
         assertThat(used("a")).isEqualTo(3);
     }
 
     @Test
-    void whatTheStoreAllowsLateAndTheFallbackHasDeniedIsGivenBack() {
+    void aLateGrantThatTheFallbackDeniedIsRefunded() {
         RateLimiter limiter = limiter(LIMIT);
         now(limiter.tryAcquire("a", 10));
-        remote.asItIs("api").limit(LIMIT).build().reset("a").block();
-        remote.hangs();
+        remote.unprotected("api").limit(LIMIT).build().reset("a").block();
+        remote.holdsReplies();
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(100);
         assertThat(decisions().get(0).isAllowed()).isFalse();
-        remote.answers();
-        remote.goOn();
+        remote.isAvailable();
+        remote.replyToAll();
         assertThat(used("a")).isZero();
     }
 
@@ -355,28 +355,28 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
 
     @ParameterizedTest
     @MethodSource("fallbacksThatDecideNothing")
-    void whatTheStoreAllowsLateAndTheFallbackHasNotDecidedIsGivenBack(LimitStore fallback) {
+    void aLateGrantWithoutAFallbackDecisionIsRefunded(LimitStore fallback) {
         ResilientStore store = ResilientStore.builder(remote).fallback(fallback).build();
         RateLimiter limiter = on(store);
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.tryAcquire("a", 3).switchIfEmpty(Mono.error(new LimitStoreException("nothing", null))));
         time.passMillis(100);
         assertThat(signals).hasSize(1).hasOnlyElementsOfType(LimitStoreException.class);
-        remote.answers();
-        remote.goOn();
+        remote.isAvailable();
+        remote.replyToAll();
         assertThat(used("a")).isZero();
         assertThat(store.failover().grants().unanswered().size()).isZero();
     }
 
     @Test
-    void whatFailsLateIsReconciled() {
+    void aLocalGrantIsReconciledAfterALateError() {
         ResilientStore store = ResilientStore.builder(remote).fallback(local).build();
         RateLimiter limiter = on(store);
-        remote.hangs();
+        remote.holdsReplies();
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(100);
-        remote.answers();
-        remote.failsToGoOn(new LimitStoreUnavailableException("late", null));
+        remote.isAvailable();
+        remote.failAllHeld(new LimitStoreUnavailableException("late", null));
         assertThat(store.failover().grants().unanswered().size()).isZero();
         time.pass(Duration.ofSeconds(3));
         assertThat(limiter.state().reconciled()).isEqualTo(3);
@@ -384,12 +384,12 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatIsNeverAnsweredIsReconciledAndToldAsUnknown() {
+    void anUnansweredCallIsReconciledAndReportedAsUnknown() {
         RateLimiter limiter = limiter(Limit.of(10, Duration.ofMinutes(5)));
-        remote.isDeaf();
+        remote.neverReplies();
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(100);
-        remote.answers();
+        remote.isAvailable();
         time.pass(Duration.ofSeconds(50));
         assertThat(limiter.state().unknown()).isZero();
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
@@ -399,7 +399,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatTheStoreIsNotAbleToDecideLateIsNotUnknown() {
+    void aFailedProbeIsNotUnknown() {
         RateLimiter limiter = limiter(LIMIT);
         open(limiter);
         time.passMillis(1_400);
@@ -410,21 +410,21 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aStoreThatAnswersNothingHasFailed() {
+    void anEmptyReplyIsAFailure() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.saysNothing();
+        remote.completesEmpty();
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
         assertThat(now(limiter.peek("a")).source()).isEqualTo(Source.LOCAL);
         assertThat(limiter.state().problem().orElseThrow()).contains("has answered nothing");
     }
 
     @Test
-    void anAnswerThatIsLostIsUnknownAtOnce() {
+    void aLostReplyIsUnknownAtOnce() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.losesAnswersWith(new LimitStoreUnansweredException("the connection broke", null));
+        remote.losesReplies(new LimitStoreUnansweredException("the connection broke", null));
         now(limiter.tryAcquire("a", 3));
         assertThat(limiter.state().unknown()).isEqualTo(3);
-        remote.answers();
+        remote.isAvailable();
         now(limiter.peek("a"));
         time.pass(Duration.ofSeconds(3));
         // At least the granted permits; this is the only case in which more may be charged.

@@ -16,23 +16,23 @@ class ResilientStoreLinkageErrorTest extends ResilientStoreFixture {
             on(ResilientStore.builder(remote).fallback(local).build());
 
     @Test
-    void aLaterLinkageErrorOfARefundOpensTheBreakerAndTheFallbackRefunds() {
+    void aLateLinkageErrorOfARefundFallsBackAndOpensTheBreaker() {
         now(limiter.tryAcquire("a"));
         assertFallsBack(limiter.refund("a", 1));
     }
 
     @Test
-    void aLaterLinkageErrorOfAResetOpensTheBreakerAndTheFallbackResets() {
+    void aLateLinkageErrorOfAResetFallsBackAndOpensTheBreaker() {
         now(limiter.tryAcquire("a"));
         assertFallsBack(limiter.reset("a"));
     }
 
     private void assertFallsBack(Mono<Void> change) {
         List<Object> ends = new ArrayList<>();
-        remote.hangs();
+        remote.holdsReplies();
         change.subscribe(nothing -> {}, ends::add, () -> ends.add("done"));
         time.passMillis(20);
-        remote.failsToGoOn(new NoSuchMethodError("missing"));
+        remote.failAllHeld(new NoSuchMethodError("missing"));
         assertThat(ends).containsExactly("done");
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
     }

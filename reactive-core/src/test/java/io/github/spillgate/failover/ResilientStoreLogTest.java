@@ -43,15 +43,15 @@ class ResilientStoreLogTest {
     }
 
     @Test
-    void anOutageIsTwoLinesHoweverLongItTakesAndHoweverManyAsk() {
-        remote.isNotThere();
+    void anOutageLogsTwoLines() {
+        remote.isUnreachable();
         for (int second = 0; second < 60; second++) {
-            ask(100);
+            acquire(100);
             time.passMillis(1_000);
         }
-        remote.answers();
+        remote.isAvailable();
         for (int second = 0; second < 10; second++) {
-            ask(100);
+            acquire(100);
             time.passMillis(1_000);
         }
         assertThat(lines())
@@ -61,29 +61,29 @@ class ResilientStoreLogTest {
     }
 
     @Test
-    void aQuestionThatIsNotAnsweredInTimeIsNoLine() {
-        remote.hangs();
-        ask(3);
+    void aFewTimeoutsLogNothing() {
+        remote.holdsReplies();
+        acquire(3);
         time.passMillis(200);
-        remote.goOn();
+        remote.replyToAll();
         assertThat(limiter.state().fallbacks()).isEqualTo(3);
         assertThat(lines()).isEmpty();
     }
 
     @Test
-    void whyAStoreCannotBeReachedIsSaidAlsoWhenItIsKnownLate() {
-        remote.hangs();
+    void theCauseOfAnOutageIsLoggedWhenItArrivesLate() {
+        remote.holdsReplies();
         for (int i = 0; i < 20; i++) {
             limiter.tryAcquire("key-" + i).subscribe();
         }
         time.passMillis(150);
         assertThat(lines()).hasSize(1);
-        remote.failsToGoOn(new LimitStoreUnreachableException("WRONGPASS", null));
+        remote.failAllHeld(new LimitStoreUnreachableException("WRONGPASS", null));
         assertThat(lines()).hasSize(2);
         assertThat(lines().get(1)).isEqualTo("WARN ControlledStore cannot be reached: WRONGPASS");
-        remote.isDeaf();
+        remote.neverReplies();
         for (int second = 0; second < 20; second++) {
-            ask(10);
+            acquire(10);
             time.passMillis(1_000);
         }
         assertThat(lines()).hasSize(2);
@@ -91,17 +91,17 @@ class ResilientStoreLogTest {
     }
 
     @Test
-    void whyIsSaidInEachOutageAndOnceInEach() {
+    void theCauseIsLoggedOncePerOutage() {
         for (int outage = 1; outage <= 2; outage++) {
-            remote.hangs();
+            remote.holdsReplies();
             for (int i = 0; i < 20; i++) {
                 limiter.tryAcquire("key-" + i).subscribe();
             }
             time.passMillis(150);
-            remote.failsToGoOn(new LimitStoreUnreachableException("WRONGPASS", null));
-            remote.answers();
+            remote.failAllHeld(new LimitStoreUnreachableException("WRONGPASS", null));
+            remote.isAvailable();
             for (int second = 0; second < 5; second++) {
-                ask(10);
+                acquire(10);
                 time.passMillis(1_000);
             }
         }
@@ -118,27 +118,27 @@ class ResilientStoreLogTest {
     }
 
     @Test
-    void whatIsKnownWhenTheStoreIsGivenUpIsNotSaidAgain() {
-        remote.hangs();
+    void aCauseLoggedAtTheFallbackIsNotLoggedAgain() {
+        remote.holdsReplies();
         for (int i = 0; i < 5; i++) {
             limiter.tryAcquire("key-" + i).subscribe();
         }
         time.passMillis(150);
-        remote.isNotThere();
-        ask(1);
-        remote.failsToGoOn(new LimitStoreUnreachableException("nothing listens there", null));
+        remote.isUnreachable();
+        acquire(1);
+        remote.failAllHeld(new LimitStoreUnreachableException("nothing listens there", null));
         assertThat(lines())
                 .containsExactly(
                         "WARN Falling back to LocalFallback; ControlledStore is unavailable: nothing listens there");
     }
 
     @Test
-    void aBreakerThatOpensAtASuccessIsALineToo() {
+    void aBreakerThatOpensOnSuccessLogsALine() {
         remote.fails();
         for (int i = 0; i < 9; i++) {
             limiter.tryAcquire("key-" + i).subscribe();
         }
-        remote.answers();
+        remote.isAvailable();
         limiter.tryAcquire("other").subscribe();
         assertThat(lines())
                 .containsExactly("WARN Falling back to LocalFallback; ControlledStore is unavailable: told to fail");
@@ -146,9 +146,9 @@ class ResilientStoreLogTest {
     }
 
     @Test
-    void foreignValuesAreOneLine() {
+    void foreignValuesLogOneLine() {
         remote.failsWith(new ForeignValueException("the value under a key is not ours", null));
-        ask(100);
+        acquire(100);
         assertThat(lines())
                 .containsExactly(
                         "WARN ControlledStore cannot decide on a key; falling back to LocalFallback for it: the value "
@@ -156,9 +156,9 @@ class ResilientStoreLogTest {
     }
 
     @Test
-    void whatCannotBeReconciledAtTheEndIsALine() {
-        remote.isNotThere();
-        ask(4);
+    void grantsNotReconciledAtTheEndLogALine() {
+        remote.isUnreachable();
+        acquire(4);
         limiter.close();
         time.passMillis(2_000);
         assertThat(lines()).hasSize(2);
@@ -167,10 +167,10 @@ class ResilientStoreLogTest {
     }
 
     @Test
-    void whereAllIsReconciledTheEndIsNoLine() {
-        remote.isNotThere();
-        ask(4);
-        remote.answers();
+    void closingLogsNothingIfEverythingIsReconciled() {
+        remote.isUnreachable();
+        acquire(4);
+        remote.isAvailable();
         time.passMillis(5_000);
         assertThat(limiter.state().reconciled()).isEqualTo(4);
         int before = lines().size();
@@ -180,21 +180,21 @@ class ResilientStoreLogTest {
     }
 
     @Test
-    void aStoreThatHangsIsALineWithinASecondAlsoIfOneKeyIsAskedFor() {
-        decideElsewhere();
-        remote.hangs();
-        askForTenths(9);
+    void aHangIsLoggedWithinASecondIfOnlyOneKeyIsUsed() {
+        decideInThePrimaryStore();
+        remote.holdsReplies();
+        acquireForTenths(9);
         assertThat(lines())
                 .containsExactly(
                         "WARN Falling back to LocalFallback; ControlledStore is unavailable: ControlledStore did not "
                                 + "reply within 100 ms");
-        assertThat(limiter.state().breaker()).as("it has heard of one question").isEqualTo(Breaker.CLOSED);
+        assertThat(limiter.state().breaker()).as("after one call").isEqualTo(Breaker.CLOSED);
         assertThat(limiter.state().source()).isEqualTo(Source.LOCAL);
         assertThat(limiter.state().isFallbackActive()).isTrue();
         assertThat(limiter.state().problem()).hasValue("ControlledStore did not reply within 100 ms");
-        remote.answers();
-        remote.goOn();
-        askForTenths(50);
+        remote.isAvailable();
+        remote.replyToAll();
+        acquireForTenths(50);
         assertThat(lines()).hasSize(2);
         assertThat(lines().get(1))
                 .isEqualTo("INFO ControlledStore is available again; LocalFallback no longer decides");
@@ -204,49 +204,49 @@ class ResilientStoreLogTest {
     }
 
     @Test
-    void aSingleTimeoutIsNoLineHoweverFewAsk() {
-        decideElsewhere();
-        remote.hangs();
-        ask(1);
+    void aSingleTimeoutLogsNothing() {
+        decideInThePrimaryStore();
+        remote.holdsReplies();
+        acquire(1);
         time.passMillis(150);
-        remote.answers();
-        remote.goOn();
+        remote.isAvailable();
+        remote.replyToAll();
         for (int second = 0; second < 10; second++) {
             time.passMillis(1_000);
-            ask(1);
+            acquire(1);
         }
         assertThat(lines()).isEmpty();
         assertThat(limiter.state().source()).isEqualTo(Source.OTHER);
     }
 
-    /** What is reconciled late says nothing about decisions, which have less time. */
+    /** A slow reconciliation does not close the breaker, because decisions have a shorter deadline. */
     @Test
-    void aStoreThatIsAlwaysSlowerThanTheDeadlineIsOneLine() {
-        decideElsewhere();
-        remote.isLateBy(Duration.ofMillis(150));
+    void aStoreSlowerThanTheDeadlineLogsOneLine() {
+        decideInThePrimaryStore();
+        remote.repliesAfter(Duration.ofMillis(150));
         for (int i = 0; i < 100; i++) {
-            ask(1);
+            acquire(1);
             time.passMillis(101);
-            ask(1);
+            acquire(1);
             time.passMillis(451);
         }
         assertThat(lines()).hasSize(1);
         assertThat(limiter.state().source()).isEqualTo(Source.LOCAL);
     }
 
-    private void decideElsewhere() {
-        ask(1);
+    private void decideInThePrimaryStore() {
+        acquire(1);
         assertThat(limiter.state().source()).isEqualTo(Source.OTHER);
     }
 
-    private void askForTenths(int tenths) {
+    private void acquireForTenths(int tenths) {
         for (int tenth = 0; tenth < tenths; tenth++) {
-            ask(1);
+            acquire(1);
             time.passMillis(100);
         }
     }
 
-    private void ask(int times) {
+    private void acquire(int times) {
         for (int i = 0; i < times; i++) {
             limiter.tryAcquire("a").subscribe();
         }

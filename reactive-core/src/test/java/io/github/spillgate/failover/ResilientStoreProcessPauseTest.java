@@ -27,10 +27,10 @@ class ResilientStoreProcessPauseTest {
     /** Also the time in which Redis has to answer after the pause, with other tests on all cores. */
     private static final Duration DEADLINE = Duration.ofMillis(1_500);
 
-    private static final int ASKED = 100;
+    private static final int REQUESTS = 100;
 
     private final RedisForTests redis = RedisForTests.startOwn();
-    private final Queue<Decision> heard = new ConcurrentLinkedQueue<>();
+    private final Queue<Decision> decisions = new ConcurrentLinkedQueue<>();
     private RedisClient client;
     private RateLimiter limiter;
 
@@ -53,40 +53,40 @@ class ResilientStoreProcessPauseTest {
     }
 
     @Test
-    void whatWasAskedBeforeIsAnsweredByTheFallbackAndRedisIsAskedAgain() {
+    void aPauseOfTheProcessDoesNotOpenTheBreaker() {
         redis.pause();
-        ask();
-        standStill(redis::resume);
-        await().until(() -> heard.size() == ASKED);
-        assertThat(heard).allMatch(Decision::isAllowed);
+        acquireMany();
+        blockTheScheduler(redis::resume);
+        await().until(() -> decisions.size() == REQUESTS);
+        assertThat(decisions).allMatch(Decision::isAllowed);
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
         assertThat(limiter.state().problem()).isEmpty();
         await().until(() -> limiter.tryAcquire("b").block().source() == Source.REDIS);
-        // All are charged, once: late answers stand for what the fallback has granted, and the rest is reconciled.
+        // All are charged once: late replies cancel local grants, and the others are reconciled.
         await().until(() -> limiter.state().toReconcile() == 0);
-        await().until(() -> limiter.peek("a").block().limits().get(0).used() == ASKED);
+        await().until(() -> limiter.peek("a").block().limits().get(0).used() == REQUESTS);
     }
 
     @Test
-    void redisIsFoundOutAllTheSameIfItDoesNotAnswerThen() {
+    void theBreakerOpensIfRedisHangsBeyondAPauseOfTheProcess() {
         redis.pause();
-        ask();
-        standStill(() -> {});
-        await().until(() -> heard.size() == ASKED);
+        acquireMany();
+        blockTheScheduler(() -> {});
+        await().until(() -> decisions.size() == REQUESTS);
         await().until(() -> limiter.state().breaker() == Breaker.OPEN);
         assertThat(limiter.state().problem())
                 .hasValueSatisfying(problem -> assertThat(problem).contains("did not reply within 1500 ms"));
         assertThat(limiter.tryAcquire("b").block().source()).isEqualTo(Source.LOCAL);
     }
 
-    private void ask() {
-        for (int i = 0; i < ASKED; i++) {
-            limiter.tryAcquire("a").subscribe(heard::add);
+    private void acquireMany() {
+        for (int i = 0; i < REQUESTS; i++) {
+            limiter.tryAcquire("a").subscribe(decisions::add);
         }
     }
 
-    /** Keeps all of Reactor's threads busy until the deadline has passed and something else has happened. */
-    private static void standStill(Runnable meanwhile) {
+    /** Blocks all threads of Reactor for two deadlines and until the action has run. */
+    private static void blockTheScheduler(Runnable duringThePause) {
         int tasks = 4 * Schedulers.DEFAULT_POOL_SIZE;
         long until = System.nanoTime() + DEADLINE.plusMillis(300).toNanos();
         CountDownLatch happened = new CountDownLatch(1);
@@ -94,13 +94,13 @@ class ResilientStoreProcessPauseTest {
         for (int i = 0; i < tasks; i++) {
             Schedulers.parallel().schedule(() -> {
                 while (System.nanoTime() - until < 0 || happened.getCount() > 0) {
-                    // Works on something else.
+                    // Keeps the thread busy.
                 }
                 over.countDown();
             });
         }
         await().until(() -> System.nanoTime() - until > 0);
-        meanwhile.run();
+        duringThePause.run();
         happened.countDown();
         await().until(() -> over.getCount() == 0);
     }

@@ -20,18 +20,18 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Mono;
 
-/** What the fallback has granted is charged once when the store is back. */
+/** Grants of the fallback are charged once when the store is back. */
 class ResilientStoreReconciliationTest extends ResilientStoreFixture {
 
     @Test
-    void whatWasGrantedInPlaceOfTheStoreIsChargedThereWhenItIsBack() {
+    void localGrantsAreChargedWhenTheStoreIsBack() {
         RateLimiter limiter = limiter(LIMIT);
         now(limiter.tryAcquire("a", 2));
-        remote.isNotThere();
+        remote.isUnreachable();
         now(limiter.tryAcquire("a", 3));
         now(limiter.tryAcquire("b", 5));
         assertThat(limiter.state().toReconcile()).isEqualTo(8);
-        remote.answers();
+        remote.isAvailable();
         time.pass(Duration.ofSeconds(5));
         assertThat(limiter.state().toReconcile()).isZero();
         assertThat(limiter.state().reconciled()).isEqualTo(8);
@@ -42,55 +42,55 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void theStoreIsFoundToBeBackAlsoWhereNobodyAsks() {
+    void localGrantsAreReconciledWithoutFurtherRequests() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isNotThere();
+        remote.isUnreachable();
         now(limiter.tryAcquire("a"));
-        remote.answers();
+        remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
         assertThat(used("a")).isEqualTo(1);
     }
 
     @Test
-    void nothingIsDoneWhereNothingIsToBeReconciled() {
+    void noCallsAreMadeIfNothingIsToReconcile() {
         RateLimiter limiter = limiter(LIMIT);
         now(limiter.tryAcquire("a"));
-        int before = remote.questions();
+        int before = remote.calls();
         time.pass(Duration.ofMinutes(10));
-        assertThat(remote.questions()).isEqualTo(before);
+        assertThat(remote.calls()).isEqualTo(before);
     }
 
     @Test
-    void aBatchIsSmallAndTheNextIsSentWhenItIsAnswered() {
+    void theNextBatchIsSentWhenTheFirstIsAnswered() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isNotThere();
+        remote.isUnreachable();
         for (int i = 0; i < 100; i++) {
             now(limiter.tryAcquire("key-" + i));
         }
-        remote.hangs();
+        remote.holdsReplies();
         while (remote.batches().isEmpty()) {
             time.passMillis(100);
         }
         time.passMillis(500);
         assertThat(remote.batches()).hasSize(1);
         assertThat(remote.batches().get(0)).hasSize(Reconciler.BATCH);
-        remote.goOn();
-        remote.answers();
+        remote.replyToAll();
+        remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
         assertThat(remote.batches().stream().mapToInt(List::size)).containsExactly(64, 36);
         assertThat(limiter.state().reconciled()).isEqualTo(100);
     }
 
     @Test
-    void aReconciliationWhoseAnswerIsLostIsSentAgainUnderItsIdAndChargedOnce() {
+    void aReconciliationWithALostReplyIsRetriedIdempotently() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isNotThere();
+        remote.isUnreachable();
         now(limiter.tryAcquire("a", 4));
-        remote.losesAnswersWith(new LimitStoreUnansweredException("the connection broke", null));
+        remote.losesReplies(new LimitStoreUnansweredException("the connection broke", null));
         time.passMillis(2_500);
         assertThat(remote.batches()).isNotEmpty();
         assertThat(limiter.state().toReconcile()).isEqualTo(4);
-        remote.answers();
+        remote.isAvailable();
         time.pass(Duration.ofSeconds(5));
         assertThat(remote.batches().stream().flatMap(List::stream).map(Reconciliation::id))
                 .hasSizeGreaterThan(1)
@@ -100,24 +100,24 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatIsOnItsWayToBeReconciledStillCountsHere() {
+    void grantsToReconcileStillCountLocally() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isNotThere();
+        remote.isUnreachable();
         now(limiter.tryAcquire("a", 10));
-        remote.isDeaf();
+        remote.neverReplies();
         time.passMillis(2_500);
         assertThat(remote.batches()).isEmpty();
-        assertThat(remote.questions()).isGreaterThan(1);
+        assertThat(remote.calls()).isGreaterThan(1);
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
     }
 
     @Test
-    void whatHasLeftItsWindowIsNotReconciled() {
+    void expiredGrantsAreNotReconciled() {
         RateLimiter limiter = limiter(Limit.of(10, Duration.ofSeconds(10)));
-        remote.isNotThere();
+        remote.isUnreachable();
         now(limiter.tryAcquire("a", 4));
         time.pass(Duration.ofSeconds(11));
-        remote.answers();
+        remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
         assertThat(limiter.state().toReconcile()).isZero();
         assertThat(limiter.state().reconciled()).isZero();
@@ -125,24 +125,24 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatWasGivenBackIsNotReconciled() {
+    void refundedGrantsAreNotReconciled() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isNotThere();
+        remote.isUnreachable();
         Decision first = now(limiter.tryAcquire("a", 4));
         now(limiter.tryAcquire("a", 3));
         limiter.refund(first).block();
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
-        remote.answers();
+        remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
         assertThat(used("a")).isEqualTo(3);
     }
 
     @Test
-    void whatIsGivenBackAfterItWasReconciledIsGivenBackInTheStore() {
+    void aReconciledGrantIsRefundedOnceInTheStore() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isNotThere();
+        remote.isUnreachable();
         Decision first = now(limiter.tryAcquire("a", 4));
-        remote.answers();
+        remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
         assertThat(used("a")).isEqualTo(4);
         now(limiter.tryAcquire("a", 2));
@@ -153,12 +153,12 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aStoreThatCannotReconcileHasLostIt() {
+    void grantsAreLostIfTheStoreCannotReconcile() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isNotThere();
+        remote.isUnreachable();
         now(limiter.tryAcquire("a", 4));
         remote.cannotReconcile();
-        remote.answers();
+        remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
         assertThat(limiter.state().toReconcile()).isZero();
         assertThat(limiter.state().reconciled()).isZero();
@@ -166,14 +166,14 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void theStoreGrantsNothingBeforeItKnowsWhatWasGrantedInItsPlace() {
+    void theStoreGrantsNothingBeforeLocalGrantsAreCharged() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isNotThere();
+        remote.isUnreachable();
         now(limiter.tryAcquire("a", 10));
         for (int i = 0; i < 200; i++) {
             now(limiter.tryAcquire("key-" + i));
         }
-        remote.answers();
+        remote.isAvailable();
         long granted = 10;
         boolean decidedElsewhere = false;
         for (int i = 0; i < 3_000; i++) {
@@ -187,13 +187,13 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatSomebodyAsksForIsReconciledFirst() {
+    void aRequestedKeyIsReconciledFirst() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         for (int i = 0; i < 300; i++) {
             now(limiter.tryAcquire("key-" + i));
         }
-        remote.answers();
+        remote.isAvailable();
         while (limiter.state().breaker() != Breaker.CLOSED) {
             time.passMillis(100);
             now(limiter.peek("other"));
@@ -206,14 +206,14 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aBatchThatTheStoreRefusesIsLostAndTheOthersAreNot() {
+    void onlyARefusedBatchIsLost() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isNotThere();
+        remote.isUnreachable();
         for (int i = 0; i < 80; i++) {
             now(limiter.tryAcquire("key-" + i));
         }
         remote.refusesToReconcile(1);
-        remote.answers();
+        remote.isAvailable();
         time.pass(Duration.ofSeconds(6));
         assertThat(limiter.state().lost()).isEqualTo(64);
         assertThat(limiter.state().reconciled()).isEqualTo(16);
@@ -222,11 +222,11 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
 
     @ParameterizedTest
     @ValueSource(ints = {0, 50})
-    void aStoreThatHasNotGotTheReconciliationDoesNotDecide(int failsAfter) {
+    void theStoreDoesNotDecideIfTheReconciliationWasLost(int failsAfter) {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         now(limiter.tryAcquire("a", 10));
-        remote.answers();
+        remote.isAvailable();
         Mono<StoreDecision> lost = Mono.error(new LimitStoreUnansweredException("the connection broke", null));
         remote.reconciles(charged -> lost.delaySubscription(Duration.ofMillis(failsAfter)));
         while (remote.batches().isEmpty()) {
@@ -243,24 +243,24 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void eachOutageIsReconciledAlsoWhereNobodyAsks() {
+    void eachOutageIsReconciledWithoutFurtherRequests() {
         RateLimiter limiter = limiter(LIMIT);
         for (int outage = 1; outage <= 3; outage++) {
             remote.fails();
             now(limiter.tryAcquire("a"));
-            remote.answers();
+            remote.isAvailable();
             time.pass(Duration.ofSeconds(5));
             assertThat(limiter.state().reconciled()).isEqualTo(outage);
         }
     }
 
     @Test
-    void whoAsksHurriesEveryReconciliation() {
+    void aRequestSpeedsUpTheReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
         for (int times = 1; times <= 3; times++) {
             remote.fails();
             now(limiter.tryAcquire("a"));
-            remote.answers();
+            remote.isAvailable();
             time.passMillis(25);
             now(limiter.peek("a"));
             time.passMillis(1);
@@ -270,7 +270,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void nothingIsHandedOverBeforeTheStoreIsReadyForIt() {
+    void nothingIsReconciledBeforeTheStoreIsPrepared() {
         List<String> prepared = new ArrayList<>();
         LimitStore slowly = new WithoutDeadline(remote) {
             @Override
@@ -293,7 +293,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         for (int i = 0; i < 2 * Reconciler.BATCH; i++) {
             now(limiter.tryAcquire("key-" + i));
         }
-        remote.answers();
+        remote.isAvailable();
         prepared.clear();
         time.passMillis(1_500);
         assertThat(prepared).hasSize(1);
@@ -305,11 +305,11 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatHasLeftItsWindowIsNotSentAgain() {
+    void expiredGrantsAreNotSentAgain() {
         RateLimiter limiter = limiter(Limit.of(10, Duration.ofSeconds(5)));
         remote.fails();
         now(limiter.tryAcquire("a"));
-        remote.answers();
+        remote.isAvailable();
         remote.reconciles(charged -> Mono.error(new LimitStoreUnavailableException("told to fail", null)));
         time.passMillis(1_500);
         assertThat(remote.batches()).hasSize(1);
@@ -317,7 +317,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         time.passMillis(3_000);
         now(limiter.tryAcquire("b"));
         time.passMillis(1_000);
-        remote.answers();
+        remote.isAvailable();
         remote.reconciles(charged -> charged);
         time.pass(Duration.ofSeconds(3));
         assertThat(limiter.state().reconciled()).isEqualTo(1);
@@ -328,13 +328,13 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aReconciliationThatFailsLeavesItsPlaceAndKeepsOthersFromNothing() {
+    void aFailedReconciliationFreesItsPlaceAndBlocksNoOtherKey() {
         ResilientStore store =
                 ResilientStore.builder(remote).fallback(local).maxInFlight(2).build();
         RateLimiter limiter = on(store);
         remote.fails();
         now(limiter.tryAcquire("a"));
-        remote.answers();
+        remote.isAvailable();
         remote.reconciles(charged -> charged.then(Mono.error(new LimitStoreUnansweredException("lost", null))));
         sendTheReconciliation(limiter);
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
@@ -343,13 +343,13 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatIsOwedIsReconciledAlsoIfTheBreakerThrows() {
-        ResilientStore store = throwsWhereItOpens(2);
+    void grantsAreReconciledIfTheBreakerThrows() {
+        ResilientStore store = throwsWhenTheBreakerOpens(2);
         RateLimiter limiter = on(store);
         int places = store.failover().gates().whole().freePlaces();
         remote.fails();
         now(limiter.tryAcquire("a"));
-        remote.answers();
+        remote.isAvailable();
         remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(2)));
         time.pass(Duration.ofSeconds(2));
         assertThat(limiter.state().reconciled()).isEqualTo(1);
@@ -357,11 +357,11 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aStoreThatHasGotOnlyTheFirstPartDoesNotDecide() {
+    void theStoreDoesNotDecideBeforeTheSecondReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         now(limiter.tryAcquire("a", 4));
-        remote.answers();
+        remote.isAvailable();
         remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(200)));
         while (remote.batches().isEmpty()) {
             time.passMillis(10);
@@ -370,7 +370,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         // again.
         remote.fails();
         now(limiter.tryAcquire("a", 6));
-        remote.answers();
+        remote.isAvailable();
         for (int i = 0; i < 60; i++) {
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
             time.passMillis(25);
@@ -379,9 +379,9 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whoHasNothingToSendHasNotFoundTheStoreWell() {
+    void theFallbackStaysActiveIfNothingIsToSend() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isDeaf();
+        remote.neverReplies();
         listen(limiter.tryAcquire("hot"));
         time.passMillis(100);
         for (int i = 0; i < 200; i++) {
@@ -398,24 +398,24 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aPeekTellsWhatATakeWouldAnswer() {
+    void peekAndAcquireAgreeBeforeTheReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         now(limiter.tryAcquire("a", 10));
-        remote.answers();
+        remote.isAvailable();
         assertThat(now(limiter.peek("a")).isAllowed()).isFalse();
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
     }
 
     @Test
-    void aRefundOfWhatAResetHasForgottenGivesNothingBack() {
+    void aRefundOfAGrantDiscardedByAResetFreesNothing() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isNotThere();
+        remote.isUnreachable();
         Decision forgotten = now(limiter.tryAcquire("a", 5));
         limiter.reset("a").block();
         time.passMillis(10);
         now(limiter.tryAcquire("a", 10));
-        remote.answers();
+        remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
         assertThat(used("a")).isEqualTo(10);
         limiter.refund(forgotten).block();

@@ -33,10 +33,10 @@ class ResilientStoreRefundTest {
     }
 
     @Test
-    void aRefundThatProbesTheStoreIsMadeOnce() {
+    void aRefundSentAsAProbeTakesEffectOnce() {
         RateLimiter limiter = limiter("10/1m");
         assertThat(granted(limiter, 10)).isEqualTo(10);
-        remote.isNotThere();
+        remote.isUnreachable();
         limiter.peek("a").subscribe();
         time.passMillis(2_000);
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
@@ -45,21 +45,21 @@ class ResilientStoreRefundTest {
     }
 
     @Test
-    void aRefundThatIsRefusedLateIsNotMadeHere() {
+    void aRefundRefusedLateIsNotMadeLocally() {
         RateLimiter limiter = limiter("10/1m");
         assertThat(granted(limiter, 10)).isEqualTo(10);
-        remote.hangs();
+        remote.holdsReplies();
         limiter.refund("a", 3).subscribe();
         time.passMillis(150);
-        remote.failsToGoOn(new LimitStoreRefusedException("NOPERM", null));
-        remote.isNotThere();
+        remote.failAllHeld(new LimitStoreRefusedException("NOPERM", null));
+        remote.isUnreachable();
         assertThat(granted(limiter, 10)).isZero();
     }
 
     @Test
-    void aRefundBeforeAResetFreesNothingThatWasTakenAfterIt() {
+    void aRefundBeforeAResetFreesNoLaterPermits() {
         RateLimiter limiter = limiter("5/1m");
-        remote.hangs();
+        remote.holdsReplies();
         limiter.refund("a", 5).subscribe();
         time.passMillis(150);
         limiter.reset("a").subscribe();
@@ -67,31 +67,32 @@ class ResilientStoreRefundTest {
         granted(limiter, 5);
         time.passMillis(150);
         long before = limiter.state().toReconcile();
-        remote.failsToGoOn(new LimitStoreUnreachableException("no connection", null));
+        remote.failAllHeld(new LimitStoreUnreachableException("no connection", null));
         assertThat(before + granted(limiter, 10)).isLessThanOrEqualTo(5);
     }
 
     @Test
-    void whatIsNotGrantedHereIsRefundedInTheStore() {
-        RateLimiter other = remote.asItIs("api").limit(Limit.parse("100/1m")).build();
+    void permitsOfOtherInstancesAreRefundedInTheStore() {
+        RateLimiter other =
+                remote.unprotected("api").limit(Limit.parse("100/1m")).build();
         other.tryAcquire("a", 5).block();
         RateLimiter limiter = limiter("100/1m");
-        remote.hangs();
+        remote.holdsReplies();
         granted(limiter, 1);
         time.passMillis(150);
         limiter.refund("a", 3).subscribe();
         time.passMillis(150);
-        remote.answers();
-        remote.goOn();
+        remote.isAvailable();
+        remote.replyToAll();
         time.passMillis(5_000);
         assertThat(limiter.state().toReconcile()).isZero();
         assertThat(other.peek("a").block().limits().get(0).used()).isEqualTo(3);
     }
 
     @Test
-    void aRefundKeepsTheDeadlineOfACallerThatHasWaitedBefore() {
+    void aRefundKeepsTheDeadlineOfACallerThatHasWaited() {
         RateLimiter limiter = limiter("5/1m");
-        remote.hangs();
+        remote.holdsReplies();
         granted(limiter, 1);
         time.passMillis(1_000);
         AtomicLong end = new AtomicLong();
@@ -106,7 +107,7 @@ class ResilientStoreRefundTest {
     }
 
     @Test
-    void eachSubscriptionIsARefundOfItsOwn() {
+    void eachSubscriptionIsASeparateRefund() {
         ResilientStore store = ResilientStore.builder(remote)
                 .fallback(Fallback.local(1_000, time))
                 .build();
@@ -119,10 +120,10 @@ class ResilientStoreRefundTest {
                 .map(claim -> claim.asking(2))
                 .toList();
         Mono<Void> refund = store.refund(claims);
-        remote.isDeaf();
+        remote.neverReplies();
         refund.subscribe();
         time.passMillis(150);
-        remote.isNotThere();
+        remote.isUnreachable();
         limiter.tryAcquire("x").subscribe();
         refund.subscribe();
         time.passMillis(1);

@@ -60,7 +60,7 @@ class ResilientStoreRefusalTest {
     }
 
     @Test
-    void aUserWhoMayNotLoadScriptsReturnsToRedisAndReconcilesIfRedisKnowsThem() {
+    void aUserWithoutScriptLoadReconnectsIfTheScriptsAreLoaded() {
         connectWithout(CommandType.SCRIPT);
         try (LogForTests log = LogForTests.listen()) {
             redis.pause();
@@ -76,10 +76,10 @@ class ResilientStoreRefusalTest {
     }
 
     @Test
-    void aUserWhoMayNotLoadScriptsIsToldIfRedisDoesNotKnowThem() {
+    void theStateNamesTheMissingRightToLoadScripts() {
         admin.sync().scriptFlush();
         try (LogForTests log = LogForTests.listen()) {
-            connectWithoutDeciding(CommandType.SCRIPT);
+            createLimiterWithout(CommandType.SCRIPT);
             await().atMost(PATIENCE)
                     .until(() -> limiter.state().problem().orElse("none").contains("+script|load"));
             assertThat(limiter.tryAcquire(KEY).block().source()).isEqualTo(Source.LOCAL);
@@ -88,7 +88,7 @@ class ResilientStoreRefusalTest {
     }
 
     @Test
-    void aRefusedResetIsAnErrorOfItsCallerAndNoOutage() {
+    void aRefusedResetFailsItsCallerWithoutFallback() {
         // A busy machine is not under test.
         deadline = Duration.ofSeconds(10);
         connectWithout(CommandType.DEL);
@@ -109,7 +109,7 @@ class ResilientStoreRefusalTest {
     }
 
     @Test
-    void aRefusedResetForgetsNothing() {
+    void aRefusedResetKeepsTheUsage() {
         deadline = Duration.ofSeconds(1);
         connectWithout(CommandType.DEL);
         Charge charge = Charge.of("b", Limit.parse("5/1m"));
@@ -125,7 +125,7 @@ class ResilientStoreRefusalTest {
     }
 
     @Test
-    void aUserWhoLosesTheRightToRunScriptsIsToldSo() {
+    void theStateNamesTheRevokedRightToRunScripts() {
         connectWithout(CommandType.DEL);
         redis.pause();
         for (int i = 0; i < 3; i++) {
@@ -143,13 +143,13 @@ class ResilientStoreRefusalTest {
     }
 
     private void connectWithout(CommandType command) {
-        connectWithoutDeciding(command);
+        createLimiterWithout(command);
         await().atMost(PATIENCE)
                 .until(() -> limiter.tryAcquire(KEY).block().source() == Source.REDIS
                         && limiter.state().toReconcile() == 0);
     }
 
-    private void connectWithoutDeciding(CommandType command) {
+    private void createLimiterWithout(CommandType command) {
         admin.sync()
                 .aclSetuser(
                         "app",

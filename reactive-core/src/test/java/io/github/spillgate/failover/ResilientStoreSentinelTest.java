@@ -19,15 +19,12 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * Another Redis takes the place of the primary, while 200 callers do not pause: none of them notices, and Redis decides
- * again without anybody being told.
+ * A Sentinel failover under the load of 200 callers: no caller gets an error or waits past the deadline, and the new
+ * primary decides without any configuration.
  *
- * <p>A replica learns what its primary has granted a moment later, and Redis does not wait for that. So what is granted
- * just before a failover, or by an old primary that does not know yet that it is none, may be lost; nobody can do
- * anything about it. What can be promised, and is shown here: what had been replicated counts, together with all that
- * the new primary grants; each of the two keeps to every limit by itself, so that no window holds more than twice its
- * permits, whatever is lost; and the new one holds all that was replicated, all that it has granted, and all that was
- * granted in its place after the old one was out of reach.
+ * <p>Replication is asynchronous, so grants shortly before a failover, or of a demoted primary, may be lost. These tests
+ * show what holds all the same. Each primary keeps every limit by itself, so that no window holds more than twice its
+ * permits. The new primary holds all replicated grants, its own grants, and the local grants of the outage.
  */
 @Thorough
 class ResilientStoreSentinelTest {
@@ -48,7 +45,7 @@ class ResilientStoreSentinelTest {
         }
     }
 
-    /** For what takes long. */
+    /** The parameter of slow tests. */
     static List<RedisBinary> first() {
         return List.of(RedisBinary.first());
     }
@@ -62,82 +59,82 @@ class ResilientStoreSentinelTest {
                 .forEach(server -> assertThat(calls(server, "evalsha") > 0)
                         .as("%s decides", server)
                         .isEqualTo(server == primary));
-        chaos.end().assertNobodyNoticed().assertRedisHoldsExactlyWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
         assertAllKeysExpire(primary);
     }
 
     @ParameterizedTest
     @MethodSource(ALL)
-    void thePrimaryIsKilled(RedisBinary binary) {
+    void theNewPrimaryDecidesAfterThePrimaryIsKilled(RedisBinary binary) {
         RedisNode old = begin(binary);
         sentinel.holdFailover();
-        failoverBegins(old);
+        beginFailover(old);
         old.kill();
         chaos.awaitOutage(Duration.ofMillis(500));
-        chaos.ledger().nobodyIsPrimary();
+        chaos.ledger().recordPrimaryUnreachable();
         sentinel.allowFailover();
-        RedisNode now = failoverIsOver(old);
+        RedisNode now = awaitFailover(old);
         endOn(now);
     }
 
     @ParameterizedTest
     @MethodSource("first")
-    void thePrimaryAndASentinelAreGoneTogether(RedisBinary binary) {
+    void theNewPrimaryDecidesAfterThePrimaryAndASentinelFail(RedisBinary binary) {
         RedisNode old = begin(binary);
-        // The one that the client asks first.
+        // The client connects to this Sentinel first.
         sentinel.sentinels().get(0).pause();
-        failoverBegins(old);
+        beginFailover(old);
         old.kill();
-        RedisNode now = failoverIsOver(old);
+        RedisNode now = awaitFailover(old);
         endOn(now);
     }
 
     @ParameterizedTest
     @MethodSource(ALL)
-    void thePrimaryHangsAndComesBackAsReplica(RedisBinary binary) {
+    void theNewPrimaryDecidesAfterThePrimaryHangs(RedisBinary binary) {
         RedisNode old = begin(binary);
         sentinel.holdFailover();
-        failoverBegins(old);
+        beginFailover(old);
         old.pause();
-        // Until it has been silent for so long that nobody asks it any more.
+        // Longer than the client keeps a silent connection.
         chaos.awaitOutage(Duration.ofSeconds(3));
-        chaos.ledger().nobodyIsPrimary();
+        chaos.ledger().recordPrimaryUnreachable();
         sentinel.allowFailover();
-        RedisNode now = failoverIsOver(old);
+        RedisNode now = awaitFailover(old);
 
         old.resume();
         sentinel.awaitAllFollow(now);
-        assertNobodyAsks(old, now);
+        assertNotCalled(old, now);
         endOn(now);
     }
 
     @ParameterizedTest
     @MethodSource("first")
-    void thePrimaryIsReplacedAsPlanned(RedisBinary binary) {
+    void theNewPrimaryDecidesAfterAPlannedFailover(RedisBinary binary) {
         RedisNode old = begin(binary);
-        failoverBegins(old);
+        beginFailover(old);
         sentinel.failover();
-        RedisNode now = failoverIsOver(old);
-        assertNobodyAsks(old, now);
+        RedisNode now = awaitFailover(old);
+        assertNotCalled(old, now);
         endOn(now);
     }
 
     @ParameterizedTest
     @MethodSource("first")
-    void thePrimaryIsReplacedAsPlannedWhereItGrantsNothingWithoutReplicas(RedisBinary binary) {
+    void theNewPrimaryDecidesAfterAPlannedFailoverWithMinReplicas(RedisBinary binary) {
         RedisNode old = begin(binary);
         sentinel.servers().forEach(server -> server.commands().configSet("min-replicas-to-write", "1"));
-        failoverBegins(old);
+        beginFailover(old);
         sentinel.failover();
-        endOn(failoverIsOver(old));
+        endOn(awaitFailover(old));
     }
 
     @ParameterizedTest
     @MethodSource(ALL)
-    void thePrimaryIsMadeAReplicaByHandAndKeepsItsConnections(RedisBinary binary) {
+    void theNewPrimaryDecidesAfterAManualDemotion(RedisBinary binary) {
         RedisNode old = begin(binary);
         sentinel.holdFailover();
-        failoverBegins(old);
+        beginFailover(old);
         RedisNode now = sentinel.servers().get(1);
         now.commands().replicaofNoOne();
         old.commands().replicaof("127.0.0.1", now.port());
@@ -148,38 +145,38 @@ class ResilientStoreSentinelTest {
                         .filter(problem -> problem.contains("READONLY") || problem.contains("is a replica of"))
                         .isPresent());
         sentinel.monitor(now);
-        assertThat(failoverIsOver(old)).isEqualTo(now);
-        assertNobodyAsks(old, now);
+        assertThat(awaitFailover(old)).isEqualTo(now);
+        assertNotCalled(old, now);
         endOn(now);
     }
 
-    /** Lets the callers come, and returns the primary. */
+    /** Starts the callers and returns the primary. */
     private RedisNode begin(RedisBinary binary) {
         sentinel = SentinelForTests.start(binary, REPLICAS);
         chaos = new Chaos(sentinel.uri()).begin();
         return sentinel.primary();
     }
 
-    /** Makes sure that all replicas know of all that has been granted so far, and none of our scripts. */
-    private void failoverBegins(RedisNode primary) {
+    /** Waits until the replicas have all grants so far, and removes our scripts from them. */
+    private void beginFailover(RedisNode primary) {
         for (RedisNode server : sentinel.servers()) {
             if (server != primary) {
                 server.commands().scriptFlush();
                 server.commands().configResetstat();
             }
         }
-        chaos.ledger().failoverBegins();
+        chaos.ledger().recordFailoverStart();
         RedisCommands<String, String> commands = primary.commands();
         commands.set("behind all", "of that", SetArgs.Builder.px(Duration.ofMinutes(10)));
         assertThat(commands.waitForReplication(REPLICAS, Chaos.PATIENCE.toMillis()))
                 .isEqualTo(REPLICAS);
     }
 
-    /** Waits until another primary decides, without anybody having been told. */
-    private RedisNode failoverIsOver(RedisNode old) {
-        chaos.repaired();
+    /** Waits until another primary decides. */
+    private RedisNode awaitFailover(RedisNode old) {
+        chaos.markRepaired();
         RedisNode now = sentinel.awaitNewPrimary(old);
-        chaos.ledger().failoverIsOver();
+        chaos.ledger().recordFailoverEnd();
         awaitDecisionsOf(now);
         chaos.awaitRedisDecides();
         assertThat(stats(now)).containsPattern("cmdstat_script(\\|load)?:");
@@ -191,7 +188,7 @@ class ResilientStoreSentinelTest {
         await().atMost(Chaos.PATIENCE).until(() -> calls(primary, "evalsha") > before + 200);
     }
 
-    private static void assertNobodyAsks(RedisNode old, RedisNode now) {
+    private static void assertNotCalled(RedisNode old, RedisNode now) {
         long before = calls(old, "evalsha");
         awaitDecisionsOf(now);
         assertThat(calls(old, "evalsha")).isEqualTo(before);
@@ -199,10 +196,10 @@ class ResilientStoreSentinelTest {
 
     private void endOn(RedisNode primary) {
         await().atMost(Chaos.PATIENCE).untilAsserted(() -> {
-            List<Long> numbers = chaos.ledger().shortOnesAndThoseThatRedisGrantsAgain();
+            List<Long> numbers = chaos.ledger().shortCountsAndThoseGrantedAgain();
             assertThat(numbers.get(1)).isEqualTo(numbers.get(0)).isPositive();
         });
-        chaos.end().assertNobodyNoticed().assertRedisHoldsAtLeastWhatWasGranted();
+        chaos.end().assertCallersUnaffected().assertRedisHoldsAtLeastWhatWasGranted();
         assertAllKeysExpire(primary);
     }
 
@@ -215,13 +212,13 @@ class ResilientStoreSentinelTest {
     }
 
     private static String stats(RedisNode node) {
-        // Sentinel hangs up on all clients of a server that it makes a replica, on the test as well.
+        // Sentinel closes all client connections of a server that it demotes, including that of the test.
         return await().atMost(Chaos.PATIENCE)
                 .ignoreExceptionsInstanceOf(RedisException.class)
                 .until(() -> node.commands().info("commandstats"), stats -> true);
     }
 
-    /** How often a server has been asked so. */
+    /** Returns how often a server has executed this command. */
     private static long calls(RedisNode node, String command) {
         Matcher calls = Pattern.compile("cmdstat_" + command + ":calls=(\\d+)").matcher(stats(node));
         return calls.find() ? Long.parseLong(calls.group(1)) : 0;

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 class ResilientStoreSettingsTest extends ResilientStoreFixture {
 
     @Test
-    void aStoreThatAnswersInTimeNeedsNothingAroundIt() {
+    void aStoreThatNeedsNoDeadlineIsRejected() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> ResilientStore.of(local))
                 .withMessageContaining("answers in time by itself")
@@ -25,7 +25,7 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aFallbackInTwoPlacesIsRefused() {
+    void aFallbackOnLimiterAndStoreIsRejected() {
         RateLimiter.Builder builder = RateLimiter.builder("api")
                 .store(ResilientStore.of(remote))
                 .fallback(local)
@@ -37,7 +37,7 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aLocalStoreStandsInForOneStoreOnly() {
+    void aLocalFallbackServesOneStoreOnly() {
         ResilientStore.builder(remote).fallback(local).build();
         for (LimitStore store : List.of(remote, new ControlledStore(time))) {
             assertThatIllegalArgumentException()
@@ -49,7 +49,7 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
     }
 
     @Test
-    void numbersOutOfRangeAreRefused() {
+    void valuesOutOfRangeAreRejected() {
         ResilientStore.Builder builder = ResilientStore.builder(remote);
         for (Duration wrong : List.of(Duration.ZERO, Duration.ofMillis(-1), Duration.ofMinutes(2))) {
             assertThatIllegalArgumentException()
@@ -71,7 +71,7 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
     }
 
     @Test
-    void theLargestAndTheSmallestNumbersAreTaken() {
+    void theSmallestAndLargestValuesAreAccepted() {
         Duration minute = Duration.ofMinutes(1);
         ResilientStore store = ResilientStore.builder(remote)
                 .cacheDenials(Duration.ZERO)

@@ -28,7 +28,7 @@ class ResilientStoreSoakTest {
     private static final int FEW_ROUNDS = 5;
     private static final long MEGABYTE = 1 << 20;
     private static final int A_FEW = 1;
-    private static final List<String> OF_OTHERS = List.of(
+    private static final List<String> FOREIGN_THREADS = List.of(
             "boundedElastic-",
             "lettuce-",
             "bad-network",
@@ -50,18 +50,18 @@ class ResilientStoreSoakTest {
 
     @Test
     @Thorough
-    void nothingIsLeftOfAFewFailures() {
-        assertNothingIsLeft(FEW_ROUNDS);
+    void aFewFailuresLeakNothing() {
+        assertNothingLeaks(FEW_ROUNDS);
     }
 
     @Test
     @Proof
     @Timeout(value = 4, unit = TimeUnit.HOURS)
-    void nothingIsLeftOfManyFailures() {
-        assertNothingIsLeft(ROUNDS);
+    void manyFailuresLeakNothing() {
+        assertNothingLeaks(ROUNDS);
     }
 
-    private void assertNothingIsLeft(int rounds) {
+    private void assertNothingLeaks(int rounds) {
         chaos.begin();
         kill();
         chaos.end();
@@ -72,20 +72,20 @@ class ResilientStoreSoakTest {
         for (int round = 0; round < rounds; round++) {
             failures.get(round % failures.size()).run();
         }
-        chaos.end().assertAllWereAnsweredInTime();
+        chaos.end().assertLatencies();
 
-        Chaos.tell("threads before and after", threads + ", " + threads());
-        Chaos.tell("megabytes before and after", used / MEGABYTE + ", " + usedAfterCollection() / MEGABYTE);
+        Chaos.report("threads before and after", threads + ", " + threads());
+        Chaos.report("megabytes before and after", used / MEGABYTE + ", " + usedAfterCollection() / MEGABYTE);
         ResilientStore store = chaos.store();
         await().atMost(Chaos.PATIENCE).untilAsserted(() -> {
-            assertThat(chaos.openQuestions()).as("open questions").isZero();
+            assertThat(chaos.unansweredCalls()).as("unanswered calls").isZero();
             assertThat(store.failover().timers().deadline().size())
                     .as("deadlines")
                     .isZero();
             assertThat(network.connections()).as("connections").isEqualTo(1);
             assertThat(threads()).as("threads").hasSizeLessThanOrEqualTo(threads.size() + A_FEW);
         });
-        // Those who have been answered late leave when the next one comes, or after a minute.
+        // A late reply is removed with the next one, or after a minute.
         assertThat(store.failover().timers().late().size()).as("late answers").isLessThan(20_000);
         assertThat(usedAfterCollection()).as("bytes used").isLessThan(used + 32 * MEGABYTE);
     }
@@ -94,21 +94,21 @@ class ResilientStoreSoakTest {
         chaos.kill();
         chaos.awaitOutage(Duration.ZERO);
         chaos.restart();
-        awaitReturn();
+        awaitRecovery();
     }
 
     private void hang() {
         redis.pause();
         chaos.awaitOutage(Duration.ZERO);
         redis.resume();
-        awaitReturn();
+        awaitRecovery();
     }
 
     private void slowDown() {
         network.delayReplies(() -> 150);
         chaos.awaitOutage(Duration.ZERO);
         network.delayReplies(() -> 0);
-        awaitReturn();
+        awaitRecovery();
     }
 
     private void flushScripts() {
@@ -119,21 +119,21 @@ class ResilientStoreSoakTest {
     }
 
     private void loseReplies() {
-        network.loseTheNextReply();
-        await().until(network::hasLostIt);
-        awaitReturn();
+        network.loseNextReply();
+        await().until(network::hasLostReply);
+        awaitRecovery();
     }
 
-    private void awaitReturn() {
-        chaos.repaired();
+    private void awaitRecovery() {
+        chaos.markRepaired();
         chaos.awaitRedisDecides();
     }
 
-    /** Ours; not those of pools that fill up as they are used, of the network and of the server's process. */
+    /** Returns our threads, without those of growing pools, of the network and of the server process. */
     private static List<String> threads() {
         return Thread.getAllStackTraces().keySet().stream()
                 .map(Thread::getName)
-                .filter(name -> OF_OTHERS.stream().noneMatch(name::startsWith))
+                .filter(name -> FOREIGN_THREADS.stream().noneMatch(name::startsWith))
                 .sorted()
                 .toList();
     }

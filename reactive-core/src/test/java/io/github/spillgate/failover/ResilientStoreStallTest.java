@@ -44,8 +44,8 @@ class ResilientStoreStallTest {
 
     private static final int ROUNDS = Integer.getInteger("spillgate.stops", 25);
     private static final int FEW_ROUNDS = 8;
-    private static final int ASKED = 150;
-    private static final int GIVEN_BACK = 60;
+    private static final int REQUESTS = 150;
+    private static final int REFUNDS = 60;
     private static final int RESETS = 3;
     private static final int MILLIS = 150;
     private static final int DEADLINE = 40;
@@ -91,7 +91,7 @@ class ResilientStoreStallTest {
     @Test
     void aFewStallsNeverLetOneInstanceGrantMoreThanTheLimit() throws InterruptedException {
         for (int round = 0; round < FEW_ROUNDS || (round < ROUNDS && !sources.contains(Source.LOCAL)); round++) {
-            stopAndGo(round, round % 2 == 0 ? 1 : 4);
+            stall(round, round % 2 == 0 ? 1 : 4);
         }
         assertAllIsReconciledAndCharged();
     }
@@ -100,19 +100,19 @@ class ResilientStoreStallTest {
     @Thorough
     @ParameterizedTest
     @ValueSource(ints = {1, 4})
-    void oneInstanceLetsInNoMoreThanTheLimitHoweverOftenRedisStops(int mostPermits) throws InterruptedException {
+    void manyStallsNeverLetOneInstanceGrantMoreThanTheLimit(int mostPermits) throws InterruptedException {
         for (int round = 0; round < ROUNDS; round++) {
-            stopAndGo(round, mostPermits);
+            stall(round, mostPermits);
         }
         assertAllIsReconciledAndCharged();
     }
 
-    private void stopAndGo(int round, int mostPermits) throws InterruptedException {
+    private void stall(int round, int mostPermits) throws InterruptedException {
         long seed = new Random().nextLong();
-        stopAndGo(new Random(seed), "-" + round, mostPermits);
+        stall(new Random(seed), "-" + round, mostPermits);
         assertThat(errors).as("seed %d", seed).isEmpty();
         try {
-            ledger.assertTogetherTheyHaveNeverGrantedTooMuch();
+            ledger.assertBothStoresTogetherKeptTheLimit();
         } catch (AssertionError e) {
             throw new AssertionError("seed " + seed, e);
         }
@@ -120,14 +120,14 @@ class ResilientStoreStallTest {
 
     private void assertAllIsReconciledAndCharged() {
         assertThat(sources).contains(Source.REDIS, Source.LOCAL);
-        awaitThatAllIsReconciled();
+        awaitReconciled();
         assertThat(limiter.state().lost()).isZero();
         assertThat(limiter.state().unknown()).isZero();
         assertRedisHoldsExactlyWhatWasGranted();
     }
 
     /** An operation that Redis never answers delays reconciliation by a minute; then it is reported as unknown. */
-    private void awaitThatAllIsReconciled() {
+    private void awaitReconciled() {
         await().atMost(PATIENCE.plusSeconds(15))
                 .untilAsserted(() -> assertThat(limiter.state().toReconcile())
                         .as(
@@ -139,26 +139,26 @@ class ResilientStoreStallTest {
 
     @Test
     void aFewStallsAndResetsNeverLetOneInstanceGrantMoreThanTheLimit() throws InterruptedException {
-        stopAndGoWithResets(FEW_ROUNDS);
+        stallWithResets(FEW_ROUNDS);
     }
 
     @Test
     @Thorough
-    void nobodyIsLetInForWhatAResetHasForgotten() throws InterruptedException {
-        stopAndGoWithResets(ROUNDS);
+    void manyStallsAndResetsNeverLetOneInstanceGrantMoreThanTheLimit() throws InterruptedException {
+        stallWithResets(ROUNDS);
     }
 
     /** As many stalls as if each limit had its own. */
     @Test
     @Proof
-    void nobodyIsLetInForWhatAResetHasForgottenInManyStalls() throws InterruptedException {
-        stopAndGoWithResets(ROUNDS * RESET.size());
+    void aStallPerLimitAndResetsNeverCauseOverAdmission() throws InterruptedException {
+        stallWithResets(ROUNDS * RESET.size());
     }
 
-    private void stopAndGoWithResets(int rounds) throws InterruptedException {
+    private void stallWithResets(int rounds) throws InterruptedException {
         for (int round = 0; round < rounds; round++) {
             long seed = new Random().nextLong();
-            Map<Limit, ResetLedger> counted = stopAndGoWithResets(new Random(seed), "reset-" + round);
+            Map<Limit, ResetLedger> counted = stallWithResets(new Random(seed), "reset-" + round);
             assertThat(errors).as("seed %d", seed).isEmpty();
             counted.forEach((limit, ledger) -> {
                 try {
@@ -171,40 +171,40 @@ class ResilientStoreStallTest {
     }
 
     /** Asks about one key under each of {@link #RESET}, all during the same stall. */
-    private Map<Limit, ResetLedger> stopAndGoWithResets(Random random, String key) throws InterruptedException {
+    private Map<Limit, ResetLedger> stallWithResets(Random random, String key) throws InterruptedException {
         Map<Limit, ResetLedger> counted = new HashMap<>();
-        CountDownLatch open = new CountDownLatch(RESET.size() * (ASKED + GIVEN_BACK + RESETS) + 1);
-        stopAndGo(random, open);
+        CountDownLatch open = new CountDownLatch(RESET.size() * (REQUESTS + REFUNDS + RESETS) + 1);
+        stall(random, open);
         for (Limit limit : RESET) {
             ResetLedger grants = new ResetLedger();
             counted.put(limit, grants);
-            askGiveBackAndReset(random, Charge.of(key, limit), grants, open);
+            acquireRefundAndReset(random, Charge.of(key, limit), grants, open);
         }
         assertThat(open.await(PATIENCE.toSeconds(), TimeUnit.SECONDS)).isTrue();
         return counted;
     }
 
-    private void askGiveBackAndReset(Random random, Charge charge, ResetLedger counted, CountDownLatch open) {
-        for (int i = 0; i < ASKED; i++) {
-            sometime(random, () -> {
-                long asked = System.nanoTime();
+    private void acquireRefundAndReset(Random random, Charge charge, ResetLedger counted, CountDownLatch open) {
+        for (int i = 0; i < REQUESTS; i++) {
+            scheduleAtRandom(random, () -> {
+                long requestedAt = System.nanoTime();
                 limiter.tryAcquire(charge)
                         .filter(Decision::isCharged)
                         .doFinally(end -> open.countDown())
-                        .subscribe(decision -> counted.granted(decision, asked), errors::add);
+                        .subscribe(decision -> counted.granted(decision, requestedAt), errors::add);
             });
         }
-        for (int i = 0; i < GIVEN_BACK; i++) {
+        for (int i = 0; i < REFUNDS; i++) {
             int which = random.nextInt(Integer.MAX_VALUE);
-            sometime(
+            scheduleAtRandom(
                     random,
-                    () -> Flux.fromIterable(counted.giveBackOneOf(which))
+                    () -> Flux.fromIterable(counted.refundOneOf(which))
                             .flatMap(limiter::refund)
                             .doFinally(end -> open.countDown())
                             .subscribe(done -> {}, errors::add));
         }
         for (int i = 0; i < RESETS; i++) {
-            sometime(random, () -> {
+            scheduleAtRandom(random, () -> {
                 ResetLedger.Reset reset = counted.resetBegins();
                 limiter.reset(charge)
                         .doFinally(end -> {
@@ -217,21 +217,21 @@ class ResilientStoreStallTest {
     }
 
     /** Draws all times of a round from the random numbers before it starts. */
-    private void stopAndGo(Random random, String round, int mostPermits) throws InterruptedException {
-        CountDownLatch open = new CountDownLatch(ASKED + 1);
-        stopAndGo(random, open);
-        for (int i = 0; i < ASKED; i++) {
+    private void stall(Random random, String round, int mostPermits) throws InterruptedException {
+        CountDownLatch open = new CountDownLatch(REQUESTS + 1);
+        stall(random, open);
+        for (int i = 0; i < REQUESTS; i++) {
             List<Charge> charges = charges(random, round, mostPermits);
-            sometime(random, () -> ask(charges, open));
+            scheduleAtRandom(random, () -> acquire(charges, open));
         }
         assertThat(open.await(PATIENCE.toSeconds(), TimeUnit.SECONDS)).isTrue();
     }
 
-    private static void sometime(Random random, Runnable what) {
+    private static void scheduleAtRandom(Random random, Runnable what) {
         Schedulers.parallel().schedule(what, random.nextInt(MILLIS), TimeUnit.MILLISECONDS);
     }
 
-    private void stopAndGo(Random random, CountDownLatch open) {
+    private void stall(Random random, CountDownLatch open) {
         int stop = random.nextInt(MILLIS / 2);
         int go = stop + DEADLINE / 2 + random.nextInt(2 * DEADLINE);
         Schedulers.boundedElastic().schedule(redis::pause, stop, TimeUnit.MILLISECONDS);
@@ -259,27 +259,27 @@ class ResilientStoreStallTest {
         };
     }
 
-    private void ask(List<Charge> charges, CountDownLatch open) {
-        long asked = System.nanoTime();
+    private void acquire(List<Charge> charges, CountDownLatch open) {
+        long requestedAt = System.nanoTime();
         limiter.tryAcquire(charges)
                 .doFinally(end -> open.countDown())
-                .subscribe(decision -> enter(decision, asked), errors::add);
+                .subscribe(decision -> record(decision, requestedAt), errors::add);
     }
 
-    private void enter(Decision decision, long asked) {
+    private void record(Decision decision, long requestedAt) {
         sources.add(decision.source());
-        ledger.add(decision, asked, System.nanoTime());
+        ledger.add(decision, requestedAt, System.nanoTime());
     }
 
     private void assertRedisHoldsExactlyWhatWasGranted() {
         RateLimiter exact =
                 RateLimiter.builder("stops").store(new Unprotected(redisStore)).build();
         await().atMost(PATIENCE).untilAsserted(() -> {
-            for (Admissions.Page page : ledger.lasting()) {
-                Charge charge = Charge.of(page.claim().key(), page.claim().limit());
+            for (Admissions.CountGrants count : ledger.lasting()) {
+                Charge charge = Charge.of(count.claim().key(), count.claim().limit());
                 assertThat(exact.peek(charge).block(PATIENCE).limits().get(0).used())
-                        .as("used of %s", page)
-                        .isEqualTo(ledger.owedToRedis(page));
+                        .as("used of %s", count)
+                        .isEqualTo(ledger.leastChargedInRedis(count));
             }
         });
     }

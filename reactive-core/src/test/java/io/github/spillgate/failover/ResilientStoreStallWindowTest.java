@@ -47,13 +47,12 @@ class ResilientStoreStallWindowTest {
     }
 
     /**
-     * Ten requests are on their way to Redis when it stalls, and the fallback grants the rest. Requests that Redis
-     * executed after the stall would open a counter's window then, and what was granted before would fade from it at
-     * once.
+     * Ten requests are in flight to Redis when it stalls, and the fallback grants the rest. Requests that Redis
+     * executed after the stall would start a new counter window, and the earlier grants would fade from it at once.
      */
     @ParameterizedTest
     @ValueSource(strings = {"200/3s", "200/3s counter"})
-    void oneWindowHoldsNoMoreThanTheLimitThoughRedisStalls(String text) {
+    void oneWindowHoldsExactlyTheLimitDuringAStall(String text) {
         Limit limit = Limit.parse(text);
         await().until(() -> limiter.peek(Charge.of("other", limit)).block(LONG).source() == Source.REDIS);
         assertThat(limiter.tryAcquire(Charge.of("other", limit)).block(LONG).source())
@@ -81,18 +80,18 @@ class ResilientStoreStallWindowTest {
     @ParameterizedTest
     @ValueSource(strings = {"50/1s", "50/1s counter"})
     void manyStallsAdmitNoMoreThanOneStoreWithoutStalls(String text) {
-        stallAgainAndAgain(Limit.parse(text));
+        stallRepeatedly(Limit.parse(text));
     }
 
     @Thorough
     @ParameterizedTest
     @ValueSource(strings = {"20/2s", "20/2s counter", "1000/10s", "1000/10s counter", "100/5s counter aligned"})
     void manyStallsAdmitNoMoreThanOneStoreWithoutStallsInLongerWindows(String text) {
-        stallAgainAndAgain(Limit.parse(text));
+        stallRepeatedly(Limit.parse(text));
     }
 
     /** A store in memory gets the same requests, and decides as Redis would without stalls. */
-    private void stallAgainAndAgain(Limit limit) {
+    private void stallRepeatedly(Limit limit) {
         RateLimiter control =
                 RateLimiter.builder("control").store(LocalStore.bounded(100)).build();
         await().until(() -> limiter.peek(Charge.of("other", limit)).block(LONG).source() == Source.REDIS);
@@ -105,11 +104,11 @@ class ResilientStoreStallWindowTest {
         Disposable callers = Flux.interval(Duration.ofMillis(5))
                 .onBackpressureDrop()
                 .flatMap(tick -> Flux.range(0, 5).flatMap(i -> {
-                    long asked = System.nanoTime();
+                    long requestedAt = System.nanoTime();
                     return control.tryAcquire(charge)
                             .doOnNext(decision -> expected.addAndGet(decision.isAllowed() ? 1 : 0))
                             .then(limiter.tryAcquire(charge))
-                            .doOnNext(decision -> admissions.add(decision, asked, System.nanoTime()));
+                            .doOnNext(decision -> admissions.add(decision, requestedAt, System.nanoTime()));
                 }))
                 .filter(Decision::isAllowed)
                 .subscribe(decision -> admitted.incrementAndGet());
@@ -123,7 +122,7 @@ class ResilientStoreStallWindowTest {
         }
         callers.dispose();
 
-        admissions.assertTogetherTheyHaveNeverGrantedTooMuch();
+        admissions.assertBothStoresTogetherKeptTheLimit();
         // The two stores see the first request, and each end of a window, some milliseconds apart.
         assertThat(admitted.get()).as("seed %d", seed).isLessThanOrEqualTo(expected.get() + limit.permits() / 20 + 1);
         await().atMost(LONG).until(() -> limiter.state().toReconcile() == 0);

@@ -27,18 +27,18 @@ import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
 import reactor.test.publisher.TestPublisher;
 
-/** Subscribers that cancel, request more than once, or throw; and operations that nobody waits for any more. */
+/** Subscribers that cancel, request more than once or throw, and operations whose subscriber has cancelled. */
 class ResilientStoreSubscriberTest extends ResilientStoreFixture {
 
     @Test
-    void whoLeavesIsNoFailure() {
+    void aCancelIsNoFailure() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.hangs();
+        remote.holdsReplies();
         for (int i = 0; i < 50; i++) {
             Disposable impatient = listen(limiter.tryAcquire("key-" + i));
             time.passMillis(20);
             impatient.dispose();
-            remote.goOn();
+            remote.replyToAll();
         }
         assertThat(signals).isEmpty();
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
@@ -47,9 +47,9 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aStoreThatHangsIsFoundOutAlsoWhereNobodyWaitsForSoLong() {
+    void aHangOpensTheBreakerIfEveryCallerCancelsEarlier() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.isDeaf();
+        remote.neverReplies();
         for (int i = 0; i < 10; i++) {
             Disposable impatient = listen(limiter.tryAcquire("a"));
             time.passMillis(20);
@@ -60,105 +60,105 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whoLeavesBeforeHeAsksHasAskedNothing() {
+    void aCancelBeforeTheSubscriptionCallsNothing() {
         RateLimiter limiter = limiter(LIMIT);
         TestPublisher<String> never = TestPublisher.create();
         never.mono().then(limiter.tryAcquire("a")).subscribe().dispose();
-        assertThat(remote.questions()).isZero();
+        assertThat(remote.calls()).isZero();
     }
 
     @Test
-    void whoRequestsTwiceHasAskedOnce() {
-        BaseSubscriber<Decision> twice = asker();
+    void requestingTwiceCallsTheStoreOnce() {
+        BaseSubscriber<Decision> twice = lazySubscriber();
         twice.request(1);
         twice.request(1);
-        assertThat(remote.questions()).isEqualTo(1);
+        assertThat(remote.calls()).isEqualTo(1);
         assertThat(used("a")).isEqualTo(1);
     }
 
     @Test
-    void whoRequestsAfterHeHasLeftHasAskedNothing() {
-        BaseSubscriber<Decision> leaves = asker();
+    void aRequestAfterACancelCallsNothing() {
+        BaseSubscriber<Decision> leaves = lazySubscriber();
         Subscription asked = requireNonNull(upstream);
         leaves.cancel();
         asked.request(1);
-        assertThat(remote.questions()).isZero();
+        assertThat(remote.calls()).isZero();
     }
 
     private @Nullable Subscription upstream;
 
     /** Returns a subscriber that requests nothing by itself. */
-    private BaseSubscriber<Decision> asker() {
+    private BaseSubscriber<Decision> lazySubscriber() {
         ResilientStore store = ResilientStore.builder(remote).fallback(local).build();
-        BaseSubscriber<Decision> asker = new BaseSubscriber<>() {
+        BaseSubscriber<Decision> lazySubscriber = new BaseSubscriber<>() {
             @Override
             protected void hookOnSubscribe(Subscription subscription) {
                 upstream = subscription;
             }
         };
-        store.take(claims("a")).subscribe(asker);
-        return asker;
+        store.take(claims("a")).subscribe(lazySubscriber);
+        return lazySubscriber;
     }
 
     private List<Claim> claims(String key) {
-        return now(remote.asItIs("api").limit(LIMIT).build().peek(key)).limits().stream()
+        return now(remote.unprotected("api").limit(LIMIT).build().peek(key)).limits().stream()
                 .map(usage -> ((StoreUsage) usage).claim().asking(1))
                 .toList();
     }
 
     @Test
-    void whoLeavesKeepsHisPlaceUntilTheStoreHasAnswered() {
+    void aCancelledCallKeepsItsPlaceUntilTheReply() {
         RateLimiter limiter =
                 on(ResilientStore.builder(remote).fallback(local).maxInFlight(3).build());
-        remote.hangs();
+        remote.holdsReplies();
         for (int i = 0; i < 3; i++) {
             listen(limiter.tryAcquire("a")).dispose();
         }
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
         assertThat(remote.held()).isEqualTo(3);
-        remote.goOn();
-        remote.answers();
+        remote.replyToAll();
+        remote.isAvailable();
         assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
     }
 
     @Test
-    void whoIsToldOfAnErrorLeavesHisPlace() {
+    void aFailedCallFreesItsPlace() {
         ResilientStore store =
                 ResilientStore.builder(remote).fallback(local).maxInFlight(1).build();
         RateLimiter limiter = on(store);
         remote.fails();
         now(limiter.tryAcquire("a"));
-        remote.answers();
+        remote.isAvailable();
         assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
     }
 
     @Test
-    void whoFallsBackForWhatIsToBeReconciledLeavesHisPlace() {
+    void aFallbackBecauseOfReconciliationFreesItsPlace() {
         ResilientStore store =
                 ResilientStore.builder(remote).fallback(local).maxInFlight(1).build();
         RateLimiter limiter = on(store);
         remote.fails();
         now(limiter.tryAcquire("a"));
-        remote.answers();
+        remote.isAvailable();
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
         assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
     }
 
     @Test
-    void whoIsAnsweredIsNotKeptUntilHisTimeIsUp() {
+    void answeredCallsAreNotRetainedUntilTheirDeadline() {
         ResilientStore store = ResilientStore.builder(remote).fallback(local).build();
         RateLimiter limiter = on(store);
         for (int i = 0; i < 100; i++) {
             now(limiter.tryAcquire("a"));
         }
         assertThat(store.failover().timers().deadline().size()).isLessThanOrEqualTo(1);
-        remote.hangs();
+        remote.holdsReplies();
         for (int i = 0; i < 100; i++) {
             listen(limiter.peek("a"));
         }
         time.passMillis(100);
         assertThat(store.failover().timers().late().size()).isEqualTo(100);
-        remote.goOn();
+        remote.replyToAll();
         time.pass(Duration.ofSeconds(2));
         listen(limiter.peek("a"));
         time.passMillis(100);
@@ -166,7 +166,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whatIsGivenUpIsCancelled() {
+    void anUnansweredCallIsCancelledAfterAMinute() {
         List<String> cancelled = new ArrayList<>();
         RateLimiter limiter = on(new WithoutDeadline(remote) {
             @Override
@@ -182,16 +182,16 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aQuestionThatIsNeverAnsweredIsGivenUpAfterAMinute() {
+    void anUnansweredCallIsForgottenAfterAMinute() {
         ResilientStore store =
                 ResilientStore.builder(remote).fallback(local).maxInFlight(1).build();
         RateLimiter limiter = on(store);
-        remote.isDeaf();
+        remote.neverReplies();
         listen(limiter.tryAcquire("a"));
         time.passMillis(100);
         assertThat(store.failover().gates().whole().freePlaces()).isZero();
         assertThat(store.failover().grants().unanswered().size()).isEqualTo(1);
-        remote.answers();
+        remote.isAvailable();
         time.pass(Duration.ofMinutes(1));
         assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(1);
         assertThat(store.failover().grants().unanswered().size()).isZero();
@@ -201,7 +201,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
 
     /** A place released twice would let ever more operations through to a store that hangs. */
     @Test
-    void whatIsAnsweredAfterItWasGivenUpFreesNoSecondPlace() {
+    void aReplyAfterTheMinuteFreesNoSecondPlace() {
         List<CoreSubscriber<? super StoreDecision>> asked = new ArrayList<>();
         LimitStore careless = new WithoutDeadline(remote) {
             @Override
@@ -229,11 +229,11 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
     }
 
     @Test
-    void whoThrowsWhenHeIsAnsweredHarmsNobody() {
+    void aThrowingSubscriberHarmsNoOtherCall() {
         ResilientStore store = ResilientStore.builder(remote).fallback(local).build();
         RateLimiter limiter = on(store);
         now(limiter.tryAcquire("a", 9));
-        remote.isDeaf();
+        remote.neverReplies();
         Hooks.onErrorDropped(error -> signals.add(error.getMessage()));
         try {
             limiter.tryAcquire("a").subscribe(new Throwing());
@@ -243,7 +243,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
         }
         assertThat(signals).containsExactly("thrown by a subscriber");
         assertThat(limiter.state().toReconcile()).isEqualTo(1);
-        remote.answers();
+        remote.isAvailable();
         time.pass(Duration.ofSeconds(90));
         assertThat(store.failover().grants().unanswered().size()).isZero();
         assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(10_000);

@@ -19,28 +19,28 @@ class UnansweredCallsTest {
             .limit(Limit.perMinute(10))
             .build();
 
-    private final UnansweredCalls doubts = new UnansweredCalls();
+    private final UnansweredCalls calls = new UnansweredCalls();
 
     @Test
-    void aCountIsInDoubtUntilTheLastQuestionThatIsOpenOnItHasEnded() {
+    void aCountIsInDoubtUntilItsLastUnansweredCallEnds() {
         List<Claim> a = claims("a");
         List<Claim> both = claims("a", "b");
-        doubts.begin(a);
-        assertThat(isOn("a")).isTrue();
-        assertThat(isOn("b")).isFalse();
-        doubts.begin(both);
-        doubts.begin(a);
-        doubts.end(a);
-        doubts.end(both);
-        assertThat(isOn("a")).as("one of three is open").isTrue();
-        assertThat(isOn("b")).isFalse();
-        doubts.end(a);
-        assertThat(isOn("a")).isFalse();
-        assertThat(doubts.size()).isZero();
+        calls.begin(a);
+        assertThat(isInDoubt("a")).isTrue();
+        assertThat(isInDoubt("b")).isFalse();
+        calls.begin(both);
+        calls.begin(a);
+        calls.end(a);
+        calls.end(both);
+        assertThat(isInDoubt("a")).as("one of three is open").isTrue();
+        assertThat(isInDoubt("b")).isFalse();
+        calls.end(a);
+        assertThat(isInDoubt("a")).isFalse();
+        assertThat(calls.size()).isZero();
     }
 
-    private boolean isOn(String key) {
-        return doubts.on(claims(key).get(0).identity());
+    private boolean isInDoubt(String key) {
+        return calls.on(claims(key).get(0).identity());
     }
 
     private static List<Claim> claims(String... keys) {

@@ -26,7 +26,7 @@ class ClientAddressPropertyTest {
      * The first trusted proxy appends the address of the client. Nothing that the client has sent can change it.
      */
     @Property
-    void theClientIsFoundWhateverItWrites(
+    void theClientAddressIsFoundWhateverTheClientSends(
             @ForAll @Size(max = 4) List<@From("headers") String> his,
             @ForAll("elements") Element client,
             @ForAll @IntRange(max = 15) int proxies,
@@ -43,7 +43,7 @@ class ClientAddressPropertyTest {
 
     /** The only possible results are the peer and the addresses in the header. */
     @Property
-    void aClientIsFoundWhateverIsWritten(@ForAll @Size(max = 4) List<@From("headers") String> lines) {
+    void aClientAddressIsFoundForAnyHeader(@ForAll @Size(max = 4) List<@From("headers") String> lines) {
         for (ClientAddress address : List.of(byXForwardedFor, byForwarded)) {
             assertThat(address.resolve(PROXY, name -> lines))
                     .hasValueSatisfying(

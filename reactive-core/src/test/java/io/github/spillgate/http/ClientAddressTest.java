@@ -44,7 +44,7 @@ class ClientAddressTest {
     // Trust.
 
     @Test
-    void aPeerThatIsNotTrustedIsTheClientWhateverItSends() {
+    void anUntrustedPeerIsTheClient() {
         assertThat(byXForwardedFor.resolve("198.51.100.9", ClientAddressTest::mustNotBeRead))
                 .contains("198.51.100.9");
         assertThat(byForwarded.resolve("198.51.100.9", ClientAddressTest::mustNotBeRead))
@@ -101,7 +101,7 @@ class ClientAddressTest {
                 "\\",
                 "for=\"\\\\\\"
             })
-    void aQuoteThatNeverEndsSwallowsNothing(String first) {
+    void anUnterminatedQuoteDoesNotHideLaterElements(String first) {
         assertThat(forwarded(first + ", for=" + CLIENT)).isEqualTo(CLIENT);
         assertThat(forwarded(first + ", for=\"" + CLIENT + ":4711\";proto=https, for=10.0.0.2"))
                 .isEqualTo(CLIENT);
@@ -118,7 +118,7 @@ class ClientAddressTest {
     }
 
     @Test
-    void anElementDoesNotGoOnInTheNextLine() {
+    void anElementDoesNotContinueInTheNextHeaderLine() {
         assertThat(forwarded("for=\"203.0.113.7", "\"")).isEqualTo(PROXY);
         assertThat(forwarded("for=", CLIENT)).isEqualTo(PROXY);
     }
@@ -156,7 +156,7 @@ class ClientAddressTest {
     }
 
     @Test
-    void theHeaderIsAskedForOnce() {
+    void theHeaderIsReadOnce() {
         AtomicInteger asked = new AtomicInteger();
         byXForwardedFor.resolve(PROXY, name -> {
             asked.incrementAndGet();
@@ -421,7 +421,7 @@ class ClientAddressTest {
     }
 
     @Test
-    void anElementMayNotBeLongerThanAProxyWouldWrite() {
+    void anElementAboveTheMaximumLengthIsMalformed() {
         String space = " ".repeat(ForwardingHeader.LONGEST_ELEMENT - CLIENT.length());
         assertThat(xForwardedFor("1.1.1.1," + space + CLIENT)).isEqualTo(CLIENT);
         assertThat(xForwardedFor("1.1.1.1, " + space + CLIENT)).isEqualTo(PROXY);
@@ -486,7 +486,7 @@ class ClientAddressTest {
     }
 
     @Test
-    void aTrustedPeerMayBeWrapped() {
+    void aTrustedPeerMayBeAMappedOrScopedAddress() {
         assertThat(byXForwardedFor.resolve("::ffff:10.0.0.1", name -> List.of(CLIENT)))
                 .contains(CLIENT);
         assertThat(byXForwardedFor.resolve("2001:db8:aaaa:0::1%7", name -> List.of(CLIENT)))

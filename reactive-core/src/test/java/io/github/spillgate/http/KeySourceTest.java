@@ -184,7 +184,7 @@ class KeySourceTest {
     }
 
     @Test
-    void aSourceNeedsWhatItIsMadeOf() {
+    void invalidArgumentsAreRejected() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> KeySource.header("a").hashed(new byte[15]))
                 .withMessage(

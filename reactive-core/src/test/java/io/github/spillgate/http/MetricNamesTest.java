@@ -89,7 +89,7 @@ class MetricNamesTest {
     }
 
     @Test
-    void allMetersAreThereByBothNamesAndWithTheirTags() {
+    void thePageListsEveryMeterWithItsTags() {
         Set<String> meters = new TreeSet<>();
         Set<String> metrics = new TreeSet<>();
         for (Matcher row = METER_ROW.matcher(page); row.find(); ) {

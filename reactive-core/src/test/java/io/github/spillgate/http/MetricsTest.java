@@ -147,7 +147,7 @@ class MetricsTest {
     }
 
     @Test
-    void theStateOfTheStoreIsThere() {
+    void theStateOfTheStoreIsExported() {
         LimiterMetrics.of(limiter, "test").bindTo(registry);
         for (Breaker state : Breaker.values()) {
             assertThat(registry.get("spillgate.breaker")

@@ -75,7 +75,7 @@ class ObservationsTest {
     }
 
     @Test
-    void aShadowRuleIsObservedByItself() {
+    void aShadowRuleHasItsOwnObservation() {
         decide(rules(rule("all", 20), rule("tried", 0).shadow(true)), "k");
         assertThat(registry)
                 .hasNumberOfObservationsEqualTo(2)
@@ -99,7 +99,7 @@ class ObservationsTest {
     }
 
     @Test
-    void aShadowRuleIsObservedFromBeforeItIsLookedUpAndCancelledWhereTheOthersDeny() {
+    void theObservationOfAShadowRuleIsCancelledByADenial() {
         AtomicReference<Object> seen = new AtomicReference<>();
         Rules rules = rules(
                 rule("all", 1),
@@ -212,7 +212,7 @@ class ObservationsTest {
     // Start and end.
 
     @Test
-    void anObservationStartsBeforeLookupsAndEndsBeforeTheRequestGoesOn() {
+    void anObservationCoversLookupsAndDecisionOnly() {
         Rules rules = rules(Rule.named("all")
                 .key(match -> {
                     signals.add("key");

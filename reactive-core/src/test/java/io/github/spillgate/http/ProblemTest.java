@@ -52,7 +52,7 @@ class ProblemTest {
     }
 
     @Test
-    void whereNoWaitHelpsNoneIsTold() {
+    void aDenialWithoutARetryTimeHasNoRetryAfterMember() {
         assertThat(body(Problem.of(List.of(neverFits(MINUTE)))))
                 .isEqualTo(QUOTA_EXCEEDED + "\"violated-policies\":[\"1m\"]}");
     }

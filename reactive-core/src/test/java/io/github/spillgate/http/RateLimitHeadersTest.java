@@ -191,7 +191,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void whereNoWaitHelpsNoneIsTold() {
+    void aDenialWithoutARetryTimeHasNoRetryAfter() {
         Decision never = neverFits(MINUTE);
         assertThat(written(ALL, never)).containsExactly(entry("RateLimit-Policy", "\"1m\";q=100;w=60"));
         assertThat(written(RETRY_AFTER, never, Decisions.of(violated("b", BURST, 10, 500))))
@@ -218,7 +218,7 @@ class RateLimitHeadersTest {
     // Policies.
 
     @Test
-    void aWindowIsWrittenInWholeSecondsOrNotAtAll() {
+    void onlyWindowsOfWholeSecondsAreWritten() {
         Limit quarter = Limit.of(5, Duration.ofMillis(250));
         Limit oneAndAHalf = Limit.of(5, Duration.ofMillis(1_500));
         Limit days = Limit.of(5, Duration.ofDays(366));
@@ -228,7 +228,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void numbersAreAtMostWhatAFieldHolds() {
+    void numbersAreCappedAtTheFieldMaximum() {
         Limit large = Limit.counter(Limit.MOST_COUNTER_PERMITS, Duration.ofDays(1));
         Decision decision = Decisions.of(used("a", large, 0, 0));
         assertThat(policy(decision)).isEqualTo("\"24h\";q=999999999999999;w=86400");
@@ -237,7 +237,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void moreThanIsAllowedMayBeUsed() {
+    void usageAboveTheLimitHasZeroRemaining() {
         assertThat(rateLimit(Decisions.of(violated("a", MINUTE, 500, 1_000)))).isEqualTo("\"1m\";r=0;t=1");
     }
 
@@ -309,7 +309,7 @@ class RateLimitHeadersTest {
     }
 
     @Test
-    void ofTwoThatRunOutTogetherTheLongerIsTheTightest() {
+    void ofTwoEquallyTightLimitsTheLongerWindowApplies() {
         assertThat(written(X, Decisions.of(used("a", BURST, 1, 1_000), used("a", MINUTE, 91, 60_000))))
                 .containsEntry("X-RateLimit-Limit", "100");
         assertThat(written(X, Decisions.of(used("a", MINUTE, 91, 60_000), used("a", BURST, 1, 1_000))))

@@ -78,7 +78,7 @@ class RuleLookupTest {
 
     @ParameterizedTest(name = "{0}")
     @MethodSource("brokenLimits")
-    void limitsThatCannotBeLookedUpAreThoseOfTheRule(String how, LimitSource source) {
+    void theLimitsOfTheRuleApplyIfTheLookupFails(String how, LimitSource source) {
         Rules rules = rules(rule("plan", 2).limits(source).timeout(SHORT));
         assertThat(decide(rules).decision().orElseThrow().limits())
                 .singleElement()
@@ -172,7 +172,7 @@ class RuleLookupTest {
 
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
-    void aLookUpThatHangsLeavesTheStoreTimeToDecideOnAllRules(boolean isStrict) {
+    void aHangingLookupLeavesTheStoreTimeToDecide(boolean isStrict) {
         RedisClient client = RedisClient.create(RedisForTests.first().uri());
         try (RedisStore redis = RedisStore.create(client);
                 RateLimiter onRedis = RateLimiter.builder("test-" + UUID.randomUUID())
@@ -206,7 +206,7 @@ class RuleLookupTest {
     }
 
     @Test
-    void limitsThatAreTooManyForOneVerdictAreThoseOfTheRule() {
+    void theLimitsOfTheRuleApplyIfTooManyAreLookedUp() {
         List<Limit> many = IntStream.range(0, 16)
                 .mapToObj(i -> Limit.perMinute(100).named("n" + i))
                 .toList();
@@ -223,7 +223,7 @@ class RuleLookupTest {
     }
 
     @Test
-    void limitsThatWouldShareTheCountOfAnotherRuleAreThoseOfTheRule() {
+    void theLimitsOfTheRuleApplyIfLookedUpOnesClashWithAnotherRule() {
         Rules rules = rules(
                 rule("plan", 3)
                         .limits((match, key) ->
@@ -345,7 +345,7 @@ class RuleLookupTest {
     }
 
     @Test
-    void aShadowRuleFallsBackAndReportsAsOthersDo() {
+    void aShadowRuleReportsFailedLookups() {
         decide(rules(
                 rule("tried", 2).limits((match, key) -> Mono.error(broken())).shadow(true)));
         assertThat(events)

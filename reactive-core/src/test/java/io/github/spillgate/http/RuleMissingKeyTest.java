@@ -183,7 +183,7 @@ class RuleMissingKeyTest {
 
     @ParameterizedTest
     @MethodSource("harmless")
-    void aRuleThatHarmsNoOtherClientIsNotWarnedOf(Rule.Builder rule) {
+    void aRuleWithoutASharedKeyLogsNoWarning(Rule.Builder rule) {
         rules(rule);
         assertThat(log.lines(WARNING)).isEmpty();
     }

@@ -42,7 +42,7 @@ class RulesMisuseTest {
     }
 
     @Test
-    void aHeaderThatAddsOneMoreRuleIsNoWayAroundAllOfThem() {
+    void aHeaderThatAddsARuleDoesNotBypassTheOthers() {
         List<Rule.Builder> some = new ArrayList<>();
         for (int i = 0; i < 4; i++) {
             some.add(Rule.named("r" + i)
@@ -134,12 +134,12 @@ class RulesMisuseTest {
     }
 
     @Test
-    void aBuilderRefusesNull() {
+    void unlessRejectsNull() {
         assertThatThrownBy(() -> builder("a").unless(null).build()).isInstanceOf(NullPointerException.class);
     }
 
     @Test
-    void whenMissingNullIsRefused() {
+    void whenMissingRejectsNull() {
         assertThatThrownBy(() -> builder("a").whenMissing(null).build()).isInstanceOf(NullPointerException.class);
     }
 
@@ -178,7 +178,7 @@ class RulesMisuseTest {
     }
 
     @Test
-    void aLineEndInASettingIsNoPartOfAName() {
+    void aLineEndIsNotPartOfAHeaderName() {
         KeySource source;
         try {
             source = KeySyntax.of(ClientAddress.ofPeer()).parse("header:X-Api-Key\n");
@@ -218,24 +218,24 @@ class RulesMisuseTest {
     }
 
     @Test
-    void rulesOfNullSayWhatWasExpected() {
+    void rulesRejectNullWithTheExpectation() {
         assertThatThrownBy(() -> Rules.of(limiter, SentRequest.syntax(), null)).hasMessageContaining("expected");
     }
 
     @Test
-    void secretOfNullSaysWhatWasExpected() {
+    void secretRejectsNullWithTheExpectation() {
         assertThatThrownBy(() -> KeySyntax.of(ClientAddress.ofPeer()).secret(null))
                 .hasMessageContaining("expected");
     }
 
     @Test
-    void aSecretThatIsTooShortIsSaidWhereItIsSet() {
+    void secretRejectsAShortValue() {
         assertThatThrownBy(() -> KeySyntax.of(ClientAddress.ofPeer()).secret(new byte[3]))
                 .hasMessageContaining("expected");
     }
 
     @Test
-    void aHeaderNameThatCannotBeOneIsRefused() {
+    void anInvalidHeaderNameIsRejected() {
         assertThatIllegalArgumentException().isThrownBy(() -> KeySource.header("X-Api-Key: "));
     }
 

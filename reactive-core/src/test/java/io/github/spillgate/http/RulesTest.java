@@ -168,7 +168,7 @@ class RulesTest {
     }
 
     @Test
-    void theVariablesOfThePathAreThoseOfThePatternThatMatched() {
+    void pathVariablesComeFromTheMatchingPattern() {
         Rules rules = rules(Rule.named("a")
                 .paths("/b", "/a*")
                 .key(KeySource.pathVariable("pattern"))
@@ -220,7 +220,7 @@ class RulesTest {
     // Costs and limits.
 
     @Test
-    void aRequestTakesWhatItCosts() {
+    void aRequestIsChargedItsCost() {
         Rules rules = rules(
                 address("fixed", 10).cost(4),
                 address("found", 10)
@@ -246,7 +246,7 @@ class RulesTest {
     }
 
     @Test
-    void limitsAreThoseOfThePlanOrElseTheRulesOwn() {
+    void theLimitsOfThePlanReplaceThoseOfTheRule() {
         Rules rules = rules(Rule.named("plan")
                 .key(API_KEY)
                 .limits((match, key) -> switch (key) {
@@ -289,7 +289,7 @@ class RulesTest {
     }
 
     @Test
-    void aLookupThatHangsTimesOut() {
+    void aHangingLookupTimesOut() {
         TestPublisher<String> key = TestPublisher.create();
         Rules rules = rules(Rule.named("a")
                 .key(match -> key.mono())
@@ -411,7 +411,7 @@ class RulesTest {
     }
 
     @Test
-    void theRuleThatHasDeniedIsReported() {
+    void theDenyingRuleIsReported() {
         Rules rules = rules(address("all", 10), address("all-1", 1));
         decide(rules, SentRequest.get("/"));
         decide(rules, SentRequest.get("/"));
@@ -501,7 +501,7 @@ class RulesTest {
     }
 
     @Test
-    void aShadowThatIsAloneIsReportedToo() {
+    void aShadowRuleWithoutOtherRulesIsReported() {
         Rules rules = rules(address("shadow", 1).shadow(true).refundWhen("200"));
         Verdict verdict = decide(rules, SentRequest.get("/"));
         assertThat(verdict.decision()).isEmpty();
@@ -544,7 +544,7 @@ class RulesTest {
     // Changing rules.
 
     @Test
-    void rulesAreReplacedAndWhatWasCountedStays() {
+    void replacedRulesKeepTheirCounts() {
         Rules rules = rules(address("a", 2));
         decide(rules, SentRequest.get("/"));
         decide(rules, SentRequest.get("/"));
@@ -573,7 +573,7 @@ class RulesTest {
     // Wrong rules.
 
     @Test
-    void aRuleSaysWhatItLacks() {
+    void anInvalidRuleIsRejected() {
         assertThatIllegalStateException()
                 .isThrownBy(() -> Rule.named("a").limit(Limit.perMinute(1)).build())
                 .withMessageStartingWith("rule a has no key: expected one");

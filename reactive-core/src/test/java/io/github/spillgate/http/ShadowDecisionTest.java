@@ -151,7 +151,7 @@ class ShadowDecisionTest {
     // Charging.
 
     @Test
-    void aShadowIsChargedWhenTheOthersHaveAllowed() {
+    void aShadowRuleIsChargedAfterTheOthersAllow() {
         Rules rules = rules(rule("real"), rule("tried").shadow(true));
         decide(rules, SentRequest.get("/"));
         assertThat(store.taken).containsOnlyKeys("real-1m");
@@ -183,7 +183,7 @@ class ShadowDecisionTest {
     }
 
     @Test
-    void aShadowHasTheWholeDeadlineOfTheLimiter() {
+    void aShadowRuleHasTheWholeDeadlineOfTheLimiter() {
         Rules rules = rules(
                 rule("real").key(match -> Mono.just("k").publishOn(Schedulers.single())),
                 rule("tried").shadow(true));

@@ -104,7 +104,7 @@ class VerdictsTest {
     }
 
     @Test
-    void onlyTheFieldsThatMayBeWrittenAreExposed() {
+    void onlyEnabledFieldsAreExposed() {
         verdicts.note(decide(rule("address", 5)));
         response.set("Access-Control-Allow-Origin", "*");
         verdicts.write(RateLimitHeaders.all().xRateLimit(false), response);

@@ -35,7 +35,7 @@ class CachedLimitsTest {
     private static final List<Limit> LIMITS = List.of(Limit.perMinute(5));
 
     private final ManualClock clock = new ManualClock();
-    private final List<String> asked = new ArrayList<>();
+    private final List<String> lookedUp = new ArrayList<>();
 
     @Test
     void aKeyIsLookedUpOnceUntilItExpires() {
@@ -45,26 +45,26 @@ class CachedLimitsTest {
         clock.advance(Duration.ofMillis(59_999));
         assertThat(limits.apply("a").block()).isEqualTo(LIMITS);
         limits.apply("b").block();
-        assertThat(asked).containsExactly("a", "b");
+        assertThat(lookedUp).containsExactly("a", "b");
         clock.advanceMillis(1);
         limits.apply("a").block();
-        assertThat(asked).containsExactly("a", "b", "a");
+        assertThat(lookedUp).containsExactly("a", "b", "a");
     }
 
     @Test
-    void thatNothingWasFoundIsRememberedToo() {
+    void anEmptyResultIsCached() {
         CachedLimits limits = cached(Mono.empty());
         assertThat(limits.apply("a").block()).isEmpty();
         assertThat(limits.apply("a").block()).isEmpty();
-        assertThat(asked).containsExactly("a");
+        assertThat(lookedUp).containsExactly("a");
     }
 
     @Test
-    void aFailureIsNotRemembered() {
+    void aFailureIsNotCached() {
         CachedLimits limits = cached(Mono.error(new IllegalStateException("no database")));
         StepVerifier.create(limits.apply("a")).verifyErrorMessage("no database");
         StepVerifier.create(limits.apply("a")).verifyErrorMessage("no database");
-        assertThat(asked).containsExactly("a", "a");
+        assertThat(lookedUp).containsExactly("a", "a");
         assertThat(limits.size()).isZero();
         CachedLimits throwing = CachedLimits.of(
                 key -> {
@@ -77,23 +77,23 @@ class CachedLimitsTest {
     }
 
     @Test
-    void whoComesWhileAKeyIsBeingLookedUpWaitsForThatAnswer() {
+    void concurrentCallersShareOneLookup() {
         Sinks.One<Collection<Limit>> answer = Sinks.one();
         CachedLimits limits = cached(answer.asMono());
         List<Collection<Limit>> found = new ArrayList<>();
         for (int i = 0; i < 3; i++) {
             limits.apply("a").subscribe(found::add);
         }
-        assertThat(asked).containsExactly("a");
+        assertThat(lookedUp).containsExactly("a");
         answer.tryEmitValue(LIMITS);
         assertThat(found).containsExactly(LIMITS, LIMITS, LIMITS);
         Mono<Collection<Limit>> again = limits.apply("a");
         assertThat(again.block()).isEqualTo(LIMITS);
-        assertThat(asked).containsExactly("a");
+        assertThat(lookedUp).containsExactly("a");
     }
 
     @Test
-    void aLookupIsCancelledWhenAllWhoWaitForItHaveGone() {
+    void aLookupIsCancelledWhenAllSubscribersCancel() {
         AtomicInteger cancelled = new AtomicInteger();
         CachedLimits limits = cached(Mono.<Collection<Limit>>never().doOnCancel(cancelled::incrementAndGet));
         Disposable first = limits.apply("a").subscribe();
@@ -104,11 +104,11 @@ class CachedLimitsTest {
         assertThat(cancelled).hasValue(1);
         assertThat(limits.size()).isZero();
         limits.apply("a").subscribe().dispose();
-        assertThat(asked).containsExactly("a", "a");
+        assertThat(lookedUp).containsExactly("a", "a");
     }
 
     @Test
-    void aKeyThatIsForgottenIsLookedUpAnewAlsoIfAnOldAnswerIsStillToCome() {
+    void aForgottenKeyIsLookedUpAgainDuringAnOldLookup() {
         List<Sinks.One<Collection<Limit>>> answers = new ArrayList<>();
         CachedLimits limits = CachedLimits.of(
                 key -> {
@@ -131,7 +131,7 @@ class CachedLimitsTest {
     }
 
     @Test
-    void memoryIsBoundedAlsoForLongKeysAndForLookupsThatHang() {
+    void memoryIsBoundedForLongKeysAndHangingLookups() {
         CachedLimits limits = cached(Mono.just(LIMITS));
         for (int i = 0; i < 1_000; i++) {
             limits.apply("key-" + i).block();
@@ -141,7 +141,7 @@ class CachedLimitsTest {
         limits.apply(longKey).block();
         limits.size();
         limits.apply(longKey).block();
-        assertThat(asked.stream().filter(longKey::equals).count())
+        assertThat(lookedUp.stream().filter(longKey::equals).count())
                 .as("is more than all others together")
                 .isEqualTo(2);
         CachedLimits hanging = cached(Mono.never());
@@ -152,7 +152,7 @@ class CachedLimitsTest {
     }
 
     @Test
-    void aLimiterThatFallsBackDoesNotKeepALookupThatHangs() {
+    void aHangingLookupIsRemovedWhenItTimesOut() {
         CachedLimits limits = CachedLimits.of(key -> Mono.never(), 10, Duration.ofMinutes(1));
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(LocalStore.bounded(100))
@@ -165,39 +165,39 @@ class CachedLimitsTest {
     }
 
     @Test
-    void aLookupThatHangsIsNotWaitedForByThoseWhoComeAfterSomebodyHasGivenUp() {
+    void aCallerAfterACancelDoesNotWaitForAHangingLookup() {
         CachedLimits limits = CachedLimits.of(
                 key -> {
-                    asked.add(key);
-                    return asked.size() == 1 ? Mono.never() : Mono.just(LIMITS);
+                    lookedUp.add(key);
+                    return lookedUp.size() == 1 ? Mono.never() : Mono.just(LIMITS);
                 },
                 10,
                 Duration.ofHours(1));
         Disposable patient = limits.apply("a").subscribe();
         limits.apply("a").subscribe().dispose();
         assertThat(limits.apply("a").block()).isEqualTo(LIMITS);
-        assertThat(asked).hasSize(2);
+        assertThat(lookedUp).hasSize(2);
         patient.dispose();
         assertThat(limits.apply("a").block()).isEqualTo(LIMITS);
-        assertThat(asked).hasSize(2);
+        assertThat(lookedUp).hasSize(2);
     }
 
     @Test
-    void anAnswerThatIsKeptIsNotOlderThanTheCache() {
+    void aReusedMonoSeesTheExpiry() {
         CachedLimits limits = cached(Mono.just(LIMITS));
         Mono<Collection<Limit>> kept = limits.apply("a");
         kept.block();
         clock.advance(Duration.ofMinutes(2));
         kept.block();
-        assertThat(asked).containsExactly("a", "a");
+        assertThat(lookedUp).containsExactly("a", "a");
     }
 
     @Test
-    void alsoAFatalErrorIsNotRemembered() {
+    void anErrorOfTheLookupIsNotCached() {
         CachedLimits limits = CachedLimits.of(
                 key -> {
-                    asked.add(key);
-                    if (asked.size() == 1) {
+                    lookedUp.add(key);
+                    if (lookedUp.size() == 1) {
                         throw new NoClassDefFoundError("gone");
                     }
                     return Mono.just(LIMITS);
@@ -209,13 +209,13 @@ class CachedLimitsTest {
     }
 
     @Test
-    void whoComesWhileAnotherGoesGetsHisAnswerAndNoLookupIsLeft() throws Exception {
+    void callersGetTheirResultWhileOthersCancel() throws Exception {
         assertAnsweredWhileOthersCancel(3_000);
     }
 
     @Thorough
     @Test
-    void whoComesWhileAnotherGoesGetsHisAnswerAndNoLookupIsLeftInManyRounds() throws Exception {
+    void callersGetTheirResultWhileOthersCancelInManyRounds() throws Exception {
         assertAnsweredWhileOthersCancel(10_000);
     }
 
@@ -277,7 +277,7 @@ class CachedLimitsTest {
     }
 
     @Test
-    void manyWhoComeAtOnceFromManyThreadsLookUpOnce() {
+    void concurrentThreadsShareOneLookupPerKey() {
         AtomicInteger lookups = new AtomicInteger();
         CachedLimits limits = CachedLimits.of(
                 key -> Mono.<Collection<Limit>>fromCallable(() -> {
@@ -298,7 +298,7 @@ class CachedLimitsTest {
     }
 
     @Test
-    void wrongArgumentsAreRefused() {
+    void invalidArgumentsAreRejected() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> CachedLimits.of(key -> Mono.empty(), 0, Duration.ofMinutes(1)))
                 .withMessage("maximumKeys 0 remembers nothing: expected 1 or more, for example 10_000");
@@ -315,7 +315,7 @@ class CachedLimitsTest {
     private CachedLimits cached(Mono<? extends Collection<Limit>> answer) {
         return CachedLimits.of(
                 key -> {
-                    asked.add(key);
+                    lookedUp.add(key);
                     return answer;
                 },
                 100,

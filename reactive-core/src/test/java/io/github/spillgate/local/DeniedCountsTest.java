@@ -7,128 +7,128 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** Who keeps a place among those that are being denied, and who gives it up to a newcomer. */
+/** Which denied counts are protected from eviction, and which one a new count replaces. */
 class DeniedCountsTest {
 
     private static final long NOW = 1_790_000_000_000L;
     private static final long AN_HOUR = 3_600_000;
 
-    /** Who has not been denied for so long has to give way. */
+    /** The time without a denial after which a count may be replaced. */
     private static final long PATIENCE = 10_000;
 
     private final List<Object> back = new ArrayList<>();
-    private final DeniedCounts<Count> apart = new DeniedCounts<>(3, (handle, count) -> back.add(handle));
+    private final DeniedCounts<Count> protectedCounts = new DeniedCounts<>(3, (handle, count) -> back.add(handle));
 
     @Test
-    void whoIsKeptIsFoundUnderHisHandleAndNobodyElseIs() {
-        assertThat(apart.get("a")).isNull();
+    void aProtectedCountIsFoundByItsHandle() {
+        assertThat(protectedCounts.get("a")).isNull();
         Count a = keep("a", NOW + AN_HOUR, NOW);
-        assertThat(apart.get("a")).isSameAs(a);
-        assertThat(apart.get("b")).isNull();
-        assertThat(apart.size()).isEqualTo(1);
+        assertThat(protectedCounts.get("a")).isSameAs(a);
+        assertThat(protectedCounts.get("b")).isNull();
+        assertThat(protectedCounts.size()).isEqualTo(1);
         assertThat(a.isProtected()).isTrue();
     }
 
     @Test
-    void whoIsDeniedAgainTakesNoSecondPlace() {
+    void aCountDeniedAgainTakesNoSecondPlace() {
         Count a = keep("a", NOW + AN_HOUR, NOW);
-        apart.keep("a", a, NOW + AN_HOUR, NOW + 1);
+        protectedCounts.keep("a", a, NOW + AN_HOUR, NOW + 1);
         keep("b", NOW + AN_HOUR, NOW + 1);
         keep("c", NOW + AN_HOUR, NOW + 1);
-        assertThat(apart.size()).isEqualTo(3);
+        assertThat(protectedCounts.size()).isEqualTo(3);
         assertThat(back).isEmpty();
-        assertThat(apart.get("c")).isNotNull();
+        assertThat(protectedCounts.get("c")).isNotNull();
     }
 
     @Test
-    void aNewcomerFindsNoPlaceAsLongAsAllWhoCameBeforeStillAsk() {
+    void aFullTableRejectsANewCountWhileAllOthersAreActive() {
         fill(NOW + AN_HOUR);
         Count late = keep("late", NOW + AN_HOUR, NOW + PATIENCE - 1);
-        assertThat(apart.get("late")).isNull();
+        assertThat(protectedCounts.get("late")).isNull();
         assertThat(late.isProtected()).isFalse();
-        assertThat(apart.size()).isEqualTo(3);
+        assertThat(protectedCounts.size()).isEqualTo(3);
         assertThat(back).isEmpty();
     }
 
     @Test
-    void nobodyHasToGiveWayBeforeHisTime() {
+    void noCountIsReplacedBeforeItsExpiry() {
         fill(NOW + 1_000);
         keep("late", NOW + AN_HOUR, NOW + 999);
-        assertThat(apart.get("late")).isNull();
+        assertThat(protectedCounts.get("late")).isNull();
         assertThat(back).isEmpty();
     }
 
     @Test
-    void whoHasHadHisTimeGivesUpHisPlaceAndGoesBackToAllTheOthers() {
+    void anExpiredCountIsReplacedAndReturnsToTheCache() {
         List<Count> before = fill(NOW + 1_000);
         keep("late", NOW + AN_HOUR, NOW + 1_000);
-        assertThat(apart.get("late")).isNotNull();
+        assertThat(protectedCounts.get("late")).isNotNull();
         assertThat(back).containsExactly("a");
-        assertThat(apart.get("a")).isNull();
+        assertThat(protectedCounts.get("a")).isNull();
         assertThat(before.get(0).isProtected()).isFalse();
         assertThat(before.get(0).isEvicted()).isFalse();
-        assertThat(apart.size()).isEqualTo(3);
+        assertThat(protectedCounts.size()).isEqualTo(3);
     }
 
     @Test
-    void whoDoesNotAskAnyMoreGivesUpHisPlace() {
+    void aCountWithoutRecentDenialsIsReplaced() {
         fill(NOW + AN_HOUR);
         keep("late", NOW + AN_HOUR, NOW + PATIENCE);
-        assertThat(apart.get("late")).isNotNull();
+        assertThat(protectedCounts.get("late")).isNotNull();
         assertThat(back).containsExactly("a");
     }
 
     @Test
-    void whoGoesOnAskingKeepsHisPlaceAndTheNextGivesHisUp() {
+    void aCountWithRecentDenialsKeepsItsPlace() {
         List<Count> before = fill(NOW + AN_HOUR);
-        apart.keep("a", before.get(0), NOW + AN_HOUR, NOW + PATIENCE - 1);
+        protectedCounts.keep("a", before.get(0), NOW + AN_HOUR, NOW + PATIENCE - 1);
         keep("late", NOW + AN_HOUR, NOW + PATIENCE);
         assertThat(back).containsExactly("b");
-        assertThat(apart.get("a")).isSameAs(before.get(0));
-        assertThat(apart.get("late")).isNotNull();
+        assertThat(protectedCounts.get("a")).isSameAs(before.get(0));
+        assertThat(protectedCounts.get("late")).isNotNull();
     }
 
     @Test
-    void whoIsDeniedForLongerKeepsHisPlaceForLonger() {
+    void aLongerDenialExtendsTheProtection() {
         List<Count> before = fill(NOW + 1_000);
-        apart.keep("a", before.get(0), NOW + AN_HOUR, NOW + 500);
+        protectedCounts.keep("a", before.get(0), NOW + AN_HOUR, NOW + 500);
         keep("late", NOW + AN_HOUR, NOW + 1_000);
         assertThat(back).containsExactly("b");
-        assertThat(apart.get("a")).isSameAs(before.get(0));
+        assertThat(protectedCounts.get("a")).isSameAs(before.get(0));
     }
 
     /** A newcomer costs no more than a look at two, however many there are. */
     @Test
-    void onlyTheTwoWhoHaveStayedLongestAreLookedAtForANewcomer() {
+    void onlyTheTwoOldestCountsAreCheckedForReplacement() {
         List<Count> before = fill(NOW + AN_HOUR);
-        apart.keep("a", before.get(0), NOW + AN_HOUR, NOW + PATIENCE);
-        apart.keep("b", before.get(1), NOW + AN_HOUR, NOW + PATIENCE);
+        protectedCounts.keep("a", before.get(0), NOW + AN_HOUR, NOW + PATIENCE);
+        protectedCounts.keep("b", before.get(1), NOW + AN_HOUR, NOW + PATIENCE);
         keep("late", NOW + AN_HOUR, NOW + PATIENCE);
-        assertThat(apart.get("late")).isNull();
+        assertThat(protectedCounts.get("late")).isNull();
         assertThat(back).isEmpty();
         // Those two have had their look, and the third is next.
         keep("later", NOW + AN_HOUR, NOW + PATIENCE);
-        assertThat(apart.get("later")).isNotNull();
+        assertThat(protectedCounts.get("later")).isNotNull();
         assertThat(back).containsExactly("c");
     }
 
     @Test
-    void aClockThatHasSteppedBackFarKeepsNobodyInHisPlace() {
+    void aClockStepBackEndsTheProtection() {
         fill(NOW + AN_HOUR);
         keep("late", NOW, NOW - AN_HOUR);
-        assertThat(apart.get("late")).isNotNull();
+        assertThat(protectedCounts.get("late")).isNotNull();
         assertThat(back).containsExactly("a");
     }
 
     @Test
-    void aCountThatIsForgottenAlreadyIsNotKept() {
+    void anEvictedCountIsNotProtected() {
         Count forgotten = Count.of(Limit.perHour(1));
         assertThat(forgotten.evict()).isTrue();
-        apart.keep("a", forgotten, NOW + AN_HOUR, NOW);
-        assertThat(apart.get("a")).isNull();
-        assertThat(apart.size()).isZero();
+        protectedCounts.keep("a", forgotten, NOW + AN_HOUR, NOW);
+        assertThat(protectedCounts.get("a")).isNull();
+        assertThat(protectedCounts.size()).isZero();
         fill(NOW + AN_HOUR);
-        assertThat(apart.get("c")).isNotNull();
+        assertThat(protectedCounts.get("c")).isNotNull();
     }
 
     private List<Count> fill(long until) {
@@ -137,7 +137,7 @@ class DeniedCountsTest {
 
     private Count keep(String handle, long until, long now) {
         Count count = Count.of(Limit.perHour(1));
-        apart.keep(handle, count, until, now);
+        protectedCounts.keep(handle, count, until, now);
         return count;
     }
 }

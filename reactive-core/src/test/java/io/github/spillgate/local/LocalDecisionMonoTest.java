@@ -23,11 +23,11 @@ import reactor.util.context.Context;
 class LocalDecisionMonoTest {
 
     private final ManualClock time = new ManualClock();
-    private Runnable meanwhile = () -> {};
+    private Runnable duringTheDecision = () -> {};
     private final LocalStore store = LocalStore.bounded(100, new InstantSource() {
         @Override
         public Instant instant() {
-            meanwhile.run();
+            duringTheDecision.run();
             return time.instant();
         }
     });
@@ -38,48 +38,48 @@ class LocalDecisionMonoTest {
             .toList();
 
     @Test
-    void itIsDecidedOnceAndWhenItIsAskedFor() {
+    void theDecisionIsMadeOnceOnTheFirstRequest() {
         Caller caller = subscribed();
         assertThat(used()).isZero();
         caller.subscription.request(1);
         caller.subscription.request(1);
-        assertThat(caller.heard).containsExactly("true", "complete");
+        assertThat(caller.signals).containsExactly("true", "complete");
         assertThat(used()).isEqualTo(1);
     }
 
     @Test
-    void whoAsksForNothingOrHasGoneTakesNothing() {
+    void noRequestOrACancelledSubscriptionChargesNothing() {
         Caller nothing = subscribed();
         nothing.subscription.request(0);
         Caller gone = subscribed();
         gone.subscription.cancel();
         gone.subscription.request(1);
-        assertThat(nothing.heard).isEmpty();
-        assertThat(gone.heard).isEmpty();
+        assertThat(nothing.signals).isEmpty();
+        assertThat(gone.signals).isEmpty();
         assertThat(used()).isZero();
     }
 
     @Test
-    void whoGoesWhileItIsDecidedHearsNothingAndTheDecisionIsDiscarded() {
+    void aCancelDuringTheDecisionDiscardsIt() {
         Caller caller = subscribed();
-        meanwhile = () -> caller.subscription.cancel();
+        duringTheDecision = () -> caller.subscription.cancel();
         caller.subscription.request(1);
-        assertThat(caller.heard).isEmpty();
+        assertThat(caller.signals).isEmpty();
         assertThat(caller.discarded).hasSize(1);
         assertThat(used()).isEqualTo(1);
     }
 
     @Test
-    void aClockThatFailsIsHeardOfByWhoeverAsksAndIfHeHasGoneDropped() {
+    void anErrorOfTheClockIsSignalledOrDroppedAfterACancel() {
         Caller caller = subscribed();
-        meanwhile = () -> {
+        duringTheDecision = () -> {
             throw new IllegalStateException("no clock");
         };
         caller.subscription.request(1);
-        assertThat(caller.heard).containsExactly("no clock");
+        assertThat(caller.signals).containsExactly("no clock");
 
         Caller gone = subscribed();
-        meanwhile = () -> {
+        duringTheDecision = () -> {
             gone.subscription.cancel();
             throw new IllegalStateException("no clock");
         };
@@ -90,7 +90,7 @@ class LocalDecisionMonoTest {
         } finally {
             Hooks.resetOnErrorDropped();
         }
-        assertThat(gone.heard).isEmpty();
+        assertThat(gone.signals).isEmpty();
         assertThat(dropped).containsExactly("no clock");
     }
 
@@ -101,13 +101,13 @@ class LocalDecisionMonoTest {
     }
 
     private long used() {
-        meanwhile = () -> {};
+        duringTheDecision = () -> {};
         return limiter.peek("a").block().limits().get(0).used();
     }
 
     private static final class Caller implements CoreSubscriber<Decision> {
 
-        private final List<String> heard = new ArrayList<>();
+        private final List<String> signals = new ArrayList<>();
         private final List<Object> discarded = new ArrayList<>();
         private Subscription subscription = Operators.emptySubscription();
 
@@ -123,17 +123,17 @@ class LocalDecisionMonoTest {
 
         @Override
         public void onNext(Decision decision) {
-            heard.add("" + decision.isAllowed());
+            signals.add("" + decision.isAllowed());
         }
 
         @Override
         public void onError(Throwable error) {
-            heard.add(error.getMessage());
+            signals.add(error.getMessage());
         }
 
         @Override
         public void onComplete() {
-            heard.add("complete");
+            signals.add("complete");
         }
     }
 }

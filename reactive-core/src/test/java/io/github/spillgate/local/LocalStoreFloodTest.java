@@ -51,19 +51,19 @@ class LocalStoreFloodTest {
     }
 
     @Test
-    void whoIsDeniedAndAsksOnceASecondIsNotFreed() {
+    void aFloodOfNewKeysDoesNotEvictADeniedKey() {
         exhaust("denied");
         flood(
                 flood,
-                i -> ask("fresh-" + i),
-                second -> assertThat(ask("denied").isAllowed())
+                i -> acquire("fresh-" + i),
+                second -> assertThat(acquire("denied").isAllowed())
                         .as("after %d s", second)
                         .isFalse());
         assertThat(remembered()).isBetween(bound / 2L, bound + 1L);
     }
 
     @Test
-    void whoIsDeniedAndAsksOnceASecondIsNotFreedByOthersWhoAreDenied() {
+    void aFloodOfDeniedKeysDoesNotEvictADeniedKey() {
         exhaust("denied");
         flood(
                 flood / 4,
@@ -72,7 +72,7 @@ class LocalStoreFloodTest {
                     assertThat(small.tryAcquire("fresh-" + i).block().isAllowed())
                             .isFalse();
                 },
-                second -> assertThat(ask("denied").isAllowed())
+                second -> assertThat(acquire("denied").isAllowed())
                         .as("after %d s", second)
                         .isFalse());
         assertThat(remembered()).isLessThanOrEqualTo(bound + bound / 4);
@@ -81,7 +81,7 @@ class LocalStoreFloodTest {
 
     /** The other store has denied the key, and then does not answer any more. */
     @Test
-    void whomTheOtherStoreHasDeniedIsNotFreed() {
+    void aFloodDoesNotEvictAKeyDeniedByThePrimary() {
         Breakable other = new Breakable(LocalStore.bounded(bound, clock));
         LocalFallback fallback = Fallback.local(bound, clock);
         try (ResilientStore resilient = ResilientStore.builder(other)
@@ -109,7 +109,7 @@ class LocalStoreFloodTest {
     }
 
     @Test
-    void whoIsWholeAgainMakesPlaceForTheNext() {
+    void anExpiredDenialMakesPlaceForTheNext() {
         for (int i = 0; i < bound / 4; i++) {
             exhaustSmall("early-" + i);
         }
@@ -118,17 +118,14 @@ class LocalStoreFloodTest {
         exhaust("denied");
         flood(
                 flood / 4,
-                i -> ask("fresh-" + i),
-                second -> assertThat(ask("denied").isAllowed())
+                i -> acquire("fresh-" + i),
+                second -> assertThat(acquire("denied").isAllowed())
                         .as("after %d s", second)
                         .isFalse());
         assertThat(store.counts().denied().size()).isLessThanOrEqualTo(bound / 4);
     }
 
-    /**
-     * Much comes in a second, because whoever asks only once in that time is then soon the one seen least and longest
-     * ago.
-     */
+    /** Sends so many requests a second that a key used once a second is soon the least recently and least used. */
     private void flood(int keys, IntConsumer fresh, IntConsumer onceASecond) {
         for (int i = 0; i < keys; i++) {
             fresh.accept(i);
@@ -145,7 +142,7 @@ class LocalStoreFloodTest {
 
     private void exhaust(String key) {
         assertThat(limiter.tryAcquire(key, LIMIT.permits()).block().isAllowed()).isTrue();
-        assertThat(ask(key).isAllowed()).isFalse();
+        assertThat(acquire(key).isAllowed()).isFalse();
     }
 
     private void exhaustSmall(String key) {
@@ -153,7 +150,7 @@ class LocalStoreFloodTest {
         assertThat(small.tryAcquire(key).block().isAllowed()).isFalse();
     }
 
-    private Decision ask(String key) {
+    private Decision acquire(String key) {
         return limiter.tryAcquire(key).block();
     }
 

@@ -28,7 +28,7 @@ class LocalStoreTest {
     private final ManualClock clock = new ManualClock();
 
     @Test
-    void remembersNoMoreThanItsBound() {
+    void theNumberOfCountsIsBounded() {
         LocalStore store = LocalStore.bounded(100, clock);
         RateLimiter limiter = limiter(store, Limit.perHour(1));
         Flux.range(0, 10_000).concatMap(i -> limiter.tryAcquire("key-" + i)).blockLast();
@@ -42,14 +42,14 @@ class LocalStoreTest {
     }
 
     @Test
-    void aPeekRemembersNothing() {
+    void aPeekStoresNothing() {
         LocalStore store = LocalStore.bounded(100, clock);
         limiter(store, Limit.perHour(1)).peek("a").block();
         assertThat(remembered(store)).isZero();
     }
 
     @Test
-    void whoeverIsDeniedIsKeptApartUnderTheLimitsThatDenyHimAlone() {
+    void onlyCountsOfViolatedLimitsAreProtected() {
         LocalStore store = LocalStore.bounded(100, clock);
         RateLimiter one = limiter(store, Limit.perHour(1));
         one.tryAcquire("a").block();
@@ -70,7 +70,7 @@ class LocalStoreTest {
     }
 
     @Test
-    void whoeverIsDeniedIsKeptApartUntilHeIsWhole() {
+    void aDeniedCountIsProtectedUntilItsResetTime() {
         LocalStore store = LocalStore.bounded(64, clock);
         RateLimiter limiter = limiter(store, Limit.of(1, Duration.ofSeconds(5)));
         for (int i = 0; i < 16; i++) {
@@ -88,7 +88,7 @@ class LocalStoreTest {
     }
 
     @Test
-    void aBoundBelowOneVerdictIsRefused() {
+    void aBoundBelowOneDecisionIsRejected() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> LocalStore.bounded(15))
                 .withMessage("maximumCounts 15 is less than one decision may need: expected 16 or more,"
@@ -99,7 +99,7 @@ class LocalStoreTest {
      * Verdicts over the same keys in opposite orders: with monitors taken as they come, they would wait for each other.
      */
     @RepeatedTest(3)
-    void verdictsOverManyKeysNeitherLockUpNorTearApart() {
+    void decisionsOverManyKeysNeverDeadlockAndAreAtomic() {
         RateLimiter limiter = limiter(LocalStore.bounded(100, clock), Limit.perHour(100));
         Charge a = Charge.of("a");
         Charge b = Charge.of("b");
@@ -117,13 +117,10 @@ class LocalStoreTest {
         assertThat(limiter.peek(a, b, c).block().limits()).allMatch(usage -> usage.used() == 100);
     }
 
-    /**
-     * One caller has found the count of a key and is about to lock it, when the store forgets it and another starts
-     * anew.
-     */
+    /** The count is evicted and recreated by another caller between the lookup and the lock of the first one. */
     @ParameterizedTest
     @ValueSource(ints = {1, 2})
-    void aCountThatIsForgottenWhileSomebodyReachesForItIsNotDecidedOn(int keys) throws Exception {
+    void aCountEvictedBeforeItsLockIsNotUsed(int keys) throws Exception {
         LocalStore store = LocalStore.bounded(100, clock);
         RateLimiter limiter = limiter(store, Limit.perHour(1));
         List<Charge> charges =
@@ -149,7 +146,7 @@ class LocalStoreTest {
 
     /** Several large verdicts over keys that are always new, in a store that can remember just one of them. */
     @Test
-    void verdictsEndThoughTheirCountsAreForgottenAsFastAsTheyAreAskedFor() {
+    void decisionsCompleteWhileTheirCountsAreEvicted() {
         RateLimiter limiter = limiter(LocalStore.bounded(16, clock), Limit.perHour(1));
         Flux.range(0, 500)
                 .concatMap(i -> limiter.tryAcquire("frequent-" + i % 12, 0))

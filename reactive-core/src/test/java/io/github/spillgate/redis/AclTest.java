@@ -80,9 +80,9 @@ class AclTest {
     }
 
     @Test
-    void theDocumentedUserMayDoAllThatTheStoreDoes() throws IOException {
+    void theDocumentedUserHasAllRightsOfTheStore() throws IOException {
         user(documented());
-        assertThat(whatFails(RedisStore.create(client(asUser())))).isEmpty();
+        assertThat(failingOperations(RedisStore.create(client(asUser())))).isEmpty();
     }
 
     @Test
@@ -101,7 +101,7 @@ class AclTest {
                 user(documented());
                 assertThat(isRefusedByAReplica()).isTrue();
             } else {
-                assertThat(whatFails(RedisStore.create(client(asUser()))))
+                assertThat(failingOperations(RedisStore.create(client(asUser()))))
                         .as("without %s", missing)
                         .isNotEmpty()
                         .allSatisfy(e -> assertThat(e)
@@ -114,7 +114,7 @@ class AclTest {
 
     /** The head of a log is written, and then its expiry cannot be. */
     @Test
-    void whatFailsHalfWayIsNotChargedAgain() throws IOException {
+    void aScriptThatFailsHalfwayIsNotChargedAgain() throws IOException {
         user(documented().replace(" +pexpire", ""));
         Charge charge = Charge.of("c", Limit.parse("9/4s"));
         RateLimiter limiter = RateLimiter.builder("api")
@@ -139,14 +139,15 @@ class AclTest {
         user(documented() + " ~shop:prod:*");
         RedisClient client = client(asUser());
         for (String namespace : List.of("spillgate", "shop:prod")) {
-            assertThat(whatFails(RedisStore.builder(client).namespace(namespace).build()))
+            assertThat(failingOperations(
+                            RedisStore.builder(client).namespace(namespace).build()))
                     .as(namespace)
                     .isEmpty();
         }
     }
 
     @Test
-    void aKeyOutsideOfThePatternIsRefused() throws IOException {
+    void aKeyOutsideThePatternIsRefused() throws IOException {
         user(documented());
         RedisStore elsewhere =
                 RedisStore.builder(client(asUser())).namespace("spillgate2").build();
@@ -170,7 +171,7 @@ class AclTest {
                 .hasMessageContaining("NOPERM")
                 .hasMessageEndingWith(needed));
         user(needed);
-        assertThat(whatFails(RedisStore.create(client(uri)))).isEmpty();
+        assertThat(failingOperations(RedisStore.create(client(uri)))).isEmpty();
     }
 
     @Test
@@ -200,7 +201,7 @@ class AclTest {
     }
 
     /** Does all that the store can, and returns what went wrong. */
-    private List<LimitStoreException> whatFails(RedisStore store) {
+    private List<LimitStoreException> failingOperations(RedisStore store) {
         RateLimiter limiter =
                 RateLimiter.builder("api").store(new Unprotected(store)).build();
         List<LimitStoreException> failures = new ArrayList<>();

@@ -53,7 +53,7 @@ class BatchLateTest {
 
     /** A retry may be in another group before it returns. */
     @Test
-    void allAreRetriedThoughTheFirstJoinsAnotherGroupAtOnce() {
+    void allAreRetriedIfTheFirstJoinsAnotherGroup() {
         Batch other = new Batch(new CountKeys("test"), 4);
         PendingDecision stranger = ask(9 * MILLI);
         sent.clear();
@@ -74,7 +74,7 @@ class BatchLateTest {
 
     /** If the server's clock jumps with each reply. */
     @Test
-    void aRequestThatIsRefusedAgainAndAgainFails() {
+    void aRequestRefusedRepeatedlyFails() {
         ask(TimeUnit.HOURS.toNanos(1));
         sendAll();
         answerLate();
@@ -90,7 +90,7 @@ class BatchLateTest {
     }
 
     @Test
-    void requestsWhoseDeadlinesAreFarApartAreNotInOneGroup() {
+    void requestsWithDistantDeadlinesAreInSeparateGroups() {
         ask(5 * MILLI);
         ask(16 * MILLI);
         ask(PendingDecision.NO_DEADLINE);

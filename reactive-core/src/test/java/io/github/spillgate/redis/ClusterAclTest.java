@@ -40,14 +40,14 @@ class ClusterAclTest {
     private static final Duration LONG = Duration.ofSeconds(60);
 
     @Test
-    void theDocumentedUserMayDoAllThatTheStoreDoes() throws IOException {
+    void theDocumentedUserHasAllRightsOfTheStore() throws IOException {
         assertDocumentedUserIsEnough(RedisClusterForTests.shared());
     }
 
     @Thorough
     @ParameterizedTest(allowZeroInvocations = true)
     @MethodSource("io.github.spillgate.redis.OtherServersTest#binaries")
-    void theDocumentedUserMayDoAllThatTheStoreDoes(RedisBinary binary) throws IOException {
+    void theDocumentedUserHasAllRightsOfTheStore(RedisBinary binary) throws IOException {
         try (RedisClusterForTests cluster = RedisClusterForTests.start(binary, 3, 0)) {
             assertDocumentedUserIsEnough(cluster);
         }

@@ -179,7 +179,7 @@ class ClusterTest {
     }
 
     @Test
-    void aNodeThatStandsStillKeepsNoOtherFromDeciding() {
+    void aHangingNodeDoesNotDelayOtherNodes() {
         RateLimiter limiter = limiter(LIMIT);
         warmUp(limiter);
         RedisNode still = cluster.nodes().get(0);
@@ -198,7 +198,7 @@ class ClusterTest {
     }
 
     @Test
-    void whatSeveralSlotsSayIsToldWhereAnswersAreDelivered() {
+    void resultsOfSeveralSlotsAreDeliveredOnTheScheduler() {
         RateLimiter limiter = limiter(LIMIT);
         Charge[] charges = {Charge.of("a"), Charge.of("b"), Charge.of("c")};
         Set<String> threads = ConcurrentHashMap.newKeySet();
@@ -248,7 +248,7 @@ class ClusterTest {
     // All or nothing
 
     @Test
-    void whatALaterSlotDeniesIsGivenBackToTheEarlierOnes() {
+    void aDenialByALaterSlotRefundsEarlierSlots() {
         Limit small = Limit.perHour(3).named("small");
         RateLimiter limiter = limiter();
         String[] keys = inAscendingSlots();
@@ -306,7 +306,7 @@ class ClusterTest {
     }
 
     @Test
-    void whatWasTakenBeforeALaterSlotFailsIsGivenBack() {
+    void anErrorOfALaterSlotRefundsEarlierSlots() {
         RateLimiter limiter = limiter(LIMIT);
         Charge[] charges = Stream.of(inAscendingSlots()).map(Charge::of).toArray(Charge[]::new);
         String foreign = overlay(limiter, charges[2]);
@@ -328,7 +328,7 @@ class ClusterTest {
     }
 
     @Test
-    void whereSeveralSlotsFailWhatOneOfThemSaysIsTold() {
+    void oneErrorIsSignalledIfSeveralSlotsFail() {
         RateLimiter limiter = limiter(LIMIT);
         Charge[] charges = Stream.of(inAscendingSlots()).map(Charge::of).toArray(Charge[]::new);
         limiter.tryAcquire(charges[1].permits(3)).block(LONG);
@@ -340,7 +340,7 @@ class ClusterTest {
 
     /** Where denied requests count, what was taken before the denial counts as well. */
     @Test
-    void whatCountsThoughItIsDeniedIsNotGivenBack() {
+    void countedDenialsAreNotRefundedInEarlierSlots() {
         Limit counting = LIMIT.named("counting").countingDenied();
         Limit one = Limit.perHour(1).named("one");
         RateLimiter limiter = limiter();
@@ -357,7 +357,7 @@ class ClusterTest {
     }
 
     @Test
-    void eachNodeIsAPartAndSoAreThoseThatDecideTogether() {
+    void eachSetOfNodesIsAPart() {
         RateLimiter limiter = limiter(LIMIT);
         Charge[] charges = {
             Charge.of(keyOf(2)), Charge.of(keyOf(0)), Charge.of(keyOf(2) + "x").group(keyOf(2))
@@ -400,7 +400,7 @@ class ClusterTest {
     }
 
     @Test
-    void aRefundGivesBackToEachSlotWhatWasTakenThere() {
+    void aRefundRestoresThePermitsOfEachSlot() {
         RateLimiter limiter = limiter(LIMIT);
         Charge[] charges = {
             Charge.of("a").permits(2), Charge.of("b").permits(3), Charge.of("c").permits(4)
@@ -466,7 +466,7 @@ class ClusterTest {
     // When the cluster changes
 
     @Test
-    void aNodeThatHasForgottenTheScriptsIsToldThem() {
+    void aNodeWithoutTheScriptsLoadsThem() {
         RateLimiter limiter = limiter(LIMIT);
         warmUp(limiter);
         cluster.nodes().forEach(node -> node.commands().scriptFlush());
@@ -561,7 +561,7 @@ class ClusterTest {
     }
 
     @Test
-    void everyCountLeavesByItself() {
+    void everyCountExpires() {
         RateLimiter limiter =
                 limiter(Limit.perMinute(100), Limit.perMinute(50).counter().named("c"));
         warmUp(limiter);

@@ -111,17 +111,17 @@ class ClusterTopologyTest {
             RateLimiter limiter = limiter(cluster);
             assertThat(decisions(limiter)).isEqualTo(200);
             // If the connections to a node break, another node is asked for the slots.
-            long before = questionsForSlots(1) + questionsForSlots(2);
+            long before = slotQueries(1) + slotQueries(2);
             await().atMost(LONG).until(() -> {
                 cluster.nodes().get(0).commands().clientKill(KillArgs.Builder.typeNormal());
                 decisions(limiter);
-                return questionsForSlots(1) + questionsForSlots(2) > before;
+                return slotQueries(1) + slotQueries(2) > before;
             });
             await().atMost(Duration.ofSeconds(10)).until(() -> decisions(limiter) == 200);
         });
     }
 
-    private long questionsForSlots(int node) {
+    private long slotQueries(int node) {
         Matcher asked = Pattern.compile("cmdstat_cluster\\|slots:calls=(\\d+)")
                 .matcher(cluster.nodes().get(node).commands().info("commandstats"));
         return asked.find() ? Long.parseLong(asked.group(1)) : 0;
@@ -134,7 +134,7 @@ class ClusterTopologyTest {
 
     /** As behind a balancer: the others are where the one is that was asked, and only their ports are told. */
     @Test
-    void nodesThatDoNotSayWhereTheyAreAreWhereTheOneIsThatWasAsked() {
+    void nodesWithoutAHostUseTheHostOfTheQueriedNode() {
         assumePreferredEndpoints();
         cluster = RedisClusterForTests.shared();
         with("cluster-preferred-endpoint-type", "unknown-endpoint", () -> {
@@ -188,7 +188,7 @@ class ClusterTopologyTest {
     }
 
     @Test
-    void aNodeThatIsNamedAndStandsStillIsToldOf() {
+    void aHangingConfiguredNodeIsNamedInTheError() {
         cluster = RedisClusterForTests.shared();
         List<RedisURI> nodes = cluster.uris().subList(0, 1);
         client = RedisClusterClient.create(nodes);
@@ -218,7 +218,7 @@ class ClusterTopologyTest {
     }
 
     @Test
-    void whatIsGivenBackWhileItsCountsAreOnTwoNodesIsGivenBack() {
+    void refundsAndResetsWorkWhileASlotIsOnTwoNodes() {
         RateLimiter limiter = limiter();
         String tag = "torn";
         int slot = SlotHash.getSlot(tag);
@@ -298,7 +298,7 @@ class ClusterTopologyTest {
     }
 
     @Test
-    void whatIsAskedOfSeveralCountsThatAreOnTwoNodesIsTriedAFewTimesAndThenGivenUp() {
+    void aDecisionOverASlotOnTwoNodesFailsAfterAFewRetries() {
         RateLimiter limiter = limiter();
         int slot = SlotHash.getSlot("torn");
         Charge[] charges = {Charge.of("one").group("torn"), Charge.of("two").group("torn")};

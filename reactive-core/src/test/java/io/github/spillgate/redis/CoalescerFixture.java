@@ -94,7 +94,7 @@ abstract class CoalescerFixture {
         return builder.build();
     }
 
-    List<Heard> whileRedisStandsStill(Supplier<List<Heard>> asking) {
+    List<Heard> whileRedisIsPaused(Supplier<List<Heard>> asking) {
         redis.pause();
         try {
             return asking.get();

@@ -48,7 +48,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
         String key = keyspace.onlyKey();
         keyspace.commands().del(key);
         keyspace.commands().rpush(key, "a foreign value");
-        List<Heard> heard = whileRedisStandsStill(() -> Stream.of(
+        List<Heard> heard = whileRedisIsPaused(() -> Stream.of(
                         ask(5, i -> limiter.tryAcquire("ours-" + i)),
                         ask(5, i -> limiter.tryAcquire("foreign")),
                         ask(5, i -> limiter.tryAcquire(Charge.of("ours-" + i), Charge.of("foreign"))),
@@ -76,7 +76,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
         String key = tear(limiter, "torn");
         String before = keyspace.commands()
                 .eval("return redis.sha1hex(redis.call('GET', KEYS[1]))", ScriptOutputType.VALUE, key);
-        List<Heard> heard = whileRedisStandsStill(() -> Stream.of(
+        List<Heard> heard = whileRedisIsPaused(() -> Stream.of(
                         ask(5, i -> limiter.tryAcquire("ours-" + i)),
                         ask(5, i -> limiter.tryAcquire("torn", 997)),
                         ask(
@@ -109,7 +109,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
 
     /** A denied request that counts changes an entry where it lies; the torn value is found out only after that. */
     @Test
-    void whatIsTakenFromALogForADeniedRequestIsTakenOnceThoughAnotherLogIsTorn() {
+    void aCountedDenialIsChargedOnceBesideACorruptLog() {
         Limit counting = Limit.parse("1000/1h counting-denied");
         RedisStore store = store(how -> how);
         RateLimiter limiter = limiter(store, counting);
@@ -119,7 +119,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
         long then = limiter.peek("ours").block(LONG).at().toEpochMilli();
         await().until(() -> limiter.peek("ours").block(LONG).at().toEpochMilli() > then);
         limiter.tryAcquire("ours", 100).block(LONG);
-        List<Heard> heard = whileRedisStandsStill(() -> Stream.of(
+        List<Heard> heard = whileRedisIsPaused(() -> Stream.of(
                         ask(2, i -> limiter.peek("nobody")),
                         ask(1, i -> limiter.tryAcquire("ours", 10)),
                         ask(1, i -> plain.tryAcquire("torn", 997)))
@@ -153,13 +153,13 @@ class CoalescerIsolationTest extends CoalescerFixture {
     }
 
     @Test
-    void denialsAndPeeksAreAnsweredAlthoughNothingCanBeWritten() {
+    void denialsAndPeeksSucceedWithoutWriteAccess() {
         RateLimiter limiter =
                 limiter(store(how -> how), Limit.perHour(5), Limit.perDay(5).counter());
         limiter.tryAcquire("full", 5).block(LONG);
         limiter.tryAcquire("half", 2).block(LONG);
         keyspace.commands().configSet("maxmemory", "1");
-        List<Heard> heard = whileRedisStandsStill(() -> Stream.of(
+        List<Heard> heard = whileRedisIsPaused(() -> Stream.of(
                         ask(5, i -> limiter.tryAcquire("half")),
                         ask(5, i -> limiter.tryAcquire("full")),
                         ask(5, i -> limiter.tryAcquire("half", 4)),
@@ -205,7 +205,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
                 })
                 .limit(LIMIT)
                 .build();
-        List<Heard> heard = whileRedisStandsStill(() -> Stream.of(
+        List<Heard> heard = whileRedisIsPaused(() -> Stream.of(
                         ask(5, i -> limiter.tryAcquire("a-" + i)),
                         ask(1, i -> asksTooMuch.tryAcquire("much")),
                         ask(1, i -> asksNothing.tryAcquire("nothing")),
@@ -306,10 +306,10 @@ class CoalescerIsolationTest extends CoalescerFixture {
     }
 
     @Test
-    void eachFindsHisOwnContextWhenHeIsAnswered() {
+    void eachSubscriberSeesItsOwnContext() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         Map<Integer, String> found = new ConcurrentHashMap<>();
-        List<Heard> heard = whileRedisStandsStill(() -> ask(
+        List<Heard> heard = whileRedisIsPaused(() -> ask(
                 100,
                 i -> limiter.tryAcquire("a")
                         .flatMap(decision -> Mono.deferContextual(context -> {
@@ -324,10 +324,10 @@ class CoalescerIsolationTest extends CoalescerFixture {
     }
 
     @Test
-    void nobodyGoesOnOnTheConnectionsThread() {
+    void noSubscriberRunsOnTheConnectionThread() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         Map<String, Integer> threads = new ConcurrentHashMap<>();
-        List<Heard> heard = whileRedisStandsStill(() -> ask(
+        List<Heard> heard = whileRedisIsPaused(() -> ask(
                 300,
                 i -> limiter.tryAcquire("key-" + i % 50)
                         .doOnNext(
@@ -353,7 +353,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
     void aWaitingDecisionThatIsCancelledIsNotCharged() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         limiter.peek("a").block(LONG);
-        List<Heard> stayed = whileRedisStandsStill(() -> {
+        List<Heard> stayed = whileRedisIsPaused(() -> {
             List<Heard> all = ask(50, i -> limiter.tryAcquire("a"));
             List<Heard> staying = new ArrayList<>();
             for (int i = 0; i < 50; i++) {
@@ -370,10 +370,10 @@ class CoalescerIsolationTest extends CoalescerFixture {
     }
 
     @Test
-    void whereAllHaveLeftNothingIsSent() {
+    void cancelledDecisionsAreNotSent() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileRedisStandsStill(() -> {
+        List<Heard> heard = whileRedisIsPaused(() -> {
             List<Heard> first = ask(2, i -> limiter.tryAcquire("a"));
             ask(500, i -> limiter.tryAcquire("a")).forEach(Heard::cancel);
             return first;
@@ -456,7 +456,7 @@ class CoalescerIsolationTest extends CoalescerFixture {
     }
 
     @Test
-    void retriesThatFailAtOnceDoNotOverflowTheStack() {
+    void immediateFailuresOfRetriesDoNotOverflowTheStack() {
         RedisStore store = store(how -> how.deliverOn(Schedulers.immediate()));
         RateLimiter limiter = limiter(store, LIMIT);
         store.close();

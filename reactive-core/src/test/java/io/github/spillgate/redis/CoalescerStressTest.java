@@ -239,7 +239,7 @@ class CoalescerStressTest {
     }
 
     @Test
-    void aSubscriberMayRequestTheNextDecisionWithinItsAnswer() {
+    void aSubscriberMayRequestTheNextDecisionInOnNext() {
         for (var scheduler : List.of(Schedulers.parallel(), Schedulers.immediate())) {
             RedisStore store = RedisStore.builder(client)
                     .namespace(keyspace.namespace())

@@ -44,7 +44,7 @@ class CoalescerTest extends CoalescerFixture {
     void decisionsThatArriveDuringABatchShareTheNext() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileRedisStandsStill(() -> ask(100, i -> limiter.tryAcquire("key-" + i % 7)));
+        List<Heard> heard = whileRedisIsPaused(() -> ask(100, i -> limiter.tryAcquire("key-" + i % 7)));
         assertThat(decisions(heard)).hasSize(100).allMatch(Decision::isAllowed);
         assertThat(keyspace.callsOf("evalsha") - before)
                 .as("two leave at once, and all the others together")
@@ -52,7 +52,7 @@ class CoalescerTest extends CoalescerFixture {
     }
 
     @Test
-    void aSingleDecisionIsSentAtOnce() {
+    void aSingleDecisionIsSentImmediately() {
         RateLimiter limiter = limiter(store(how -> how.deliverOn(Schedulers.immediate())), LIMIT);
         try (VirtualTime standingStill = new VirtualTime()) {
             Instant then = standingStill.instant();
@@ -67,16 +67,16 @@ class CoalescerTest extends CoalescerFixture {
     void noCommandTouchesMoreCountsThanAllowed() {
         RateLimiter limiter = limiter(store(how -> how.coalescing(10, 3, 1_000)), LIMIT);
         long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileRedisStandsStill(() -> ask(53, i -> limiter.tryAcquire("key-" + i)));
+        List<Heard> heard = whileRedisIsPaused(() -> ask(53, i -> limiter.tryAcquire("key-" + i)));
         assertThat(decisions(heard)).hasSize(53).allMatch(Decision::isAllowed);
         assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(3 + 5);
     }
 
     @Test
-    void ofOneCountEightTimesAsManyLeaveTogether() {
+    void aBatchOfOneCountIsEightTimesAsLarge() {
         RateLimiter limiter = limiter(store(how -> how.coalescing(10, 3, 1_000)), LIMIT);
         long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileRedisStandsStill(() -> ask(3 + 161, i -> limiter.tryAcquire("a")));
+        List<Heard> heard = whileRedisIsPaused(() -> ask(3 + 161, i -> limiter.tryAcquire("a")));
         assertThat(decisions(heard)).hasSize(164).allMatch(Decision::isAllowed);
         assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(3 + 3);
     }
@@ -85,7 +85,7 @@ class CoalescerTest extends CoalescerFixture {
     void aDecisionSoonAfterABatchWaitsForItsReply() {
         RateLimiter limiter = limiter(pacedStore(128, Duration.ofHours(1)), LIMIT);
         long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileRedisStandsStill(() -> ask(100, i -> limiter.tryAcquire("key-" + i % 7)));
+        List<Heard> heard = whileRedisIsPaused(() -> ask(100, i -> limiter.tryAcquire("key-" + i % 7)));
         assertThat(decisions(heard)).hasSize(100).allMatch(Decision::isAllowed);
         assertThat(keyspace.callsOf("evalsha") - before)
                 .as("one leaves at once, and all the others together")
@@ -93,10 +93,10 @@ class CoalescerTest extends CoalescerFixture {
     }
 
     @Test
-    void asManyAsFillACommandWaitForNoAnswer() {
+    void aFullBatchIsSentWithoutWaitingForAReply() {
         AtomicInteger sent = countSent();
         RateLimiter limiter = limiter(pacedStore(10, Duration.ofHours(1)), LIMIT);
-        List<Heard> heard = whileRedisStandsStill(() -> {
+        List<Heard> heard = whileRedisIsPaused(() -> {
             List<Heard> asking = ask(1 + 10 + 10 + 5, i -> limiter.tryAcquire("key-" + i));
             assertThat(sent).hasValue(3);
             return asking;
@@ -107,7 +107,7 @@ class CoalescerTest extends CoalescerFixture {
 
     /** If Redis is far away, no decision waits for the reply to others; if it is slow, batches grow. */
     @Test
-    void theMoreAreUnderWayTheLaterTheNextOneLeaves() {
+    void theSendDelayGrowsWithTheCommandsInFlight() {
         AtomicInteger sent = countSent();
         RateLimiter limiter = limiter(pacedStore(128, Duration.ofMillis(1)), LIMIT);
         try (VirtualTime time = new VirtualTime()) {
@@ -131,13 +131,13 @@ class CoalescerTest extends CoalescerFixture {
     void noDecisionWaitsForRepliesOfAFarRedis() {
         AtomicInteger sent = countSent();
         RateLimiter limiter = limiter(pacedStore(128, Duration.ofHours(1)), LIMIT);
-        List<Heard> far = whileRedisStandsStill(() -> {
+        List<Heard> far = whileRedisIsPaused(() -> {
             List<Heard> asking = ask(1, i -> limiter.tryAcquire("a"));
             Mono.delay(Duration.ofMillis(20)).block(LONG);
             return asking;
         });
         assertThat(decisions(far)).hasSize(1);
-        List<Heard> heard = whileRedisStandsStill(() -> {
+        List<Heard> heard = whileRedisIsPaused(() -> {
             List<Heard> asking = ask(20, i -> limiter.tryAcquire("key-" + i));
             assertThat(sent).as("16 more at a time").hasValue(1 + 16);
             return asking;
@@ -147,7 +147,7 @@ class CoalescerTest extends CoalescerFixture {
 
     /** Being busy does not make it farther. */
     @Test
-    void whereRedisWasBusyAfterItHadBeenNearOthersAreWaitedFor() {
+    void batchesWaitAfterRedisBecameSlow() {
         AtomicInteger sent = countSent();
         RateLimiter limiter = limiter(pacedStore(128, Duration.ofHours(1)), LIMIT);
         try (VirtualTime time = new VirtualTime()) {
@@ -166,7 +166,7 @@ class CoalescerTest extends CoalescerFixture {
     }
 
     @Test
-    void aDecisionOnSeveralCountsIsNotTornApartAndWaitsForTheNextCommandWhereItDoesNotFit() {
+    void aDecisionOnSeveralCountsIsNeverSplitAcrossBatches() {
         Queue<Integer> keys = new ConcurrentLinkedQueue<>();
         client.addListener(new CommandListener() {
             @Override
@@ -182,17 +182,17 @@ class CoalescerTest extends CoalescerFixture {
                 Limit.perSecond(100),
                 Limit.perMinute(1_000),
                 Limit.perHour(10_000));
-        assertThat(decisions(whileRedisStandsStill(() -> ask(40, i -> limiter.tryAcquire("key-" + i)))))
+        assertThat(decisions(whileRedisIsPaused(() -> ask(40, i -> limiter.tryAcquire("key-" + i)))))
                 .hasSize(40)
                 .allMatch(Decision::isAllowed);
         assertThat(keys).hasSize(1 + 13).allMatch(number -> number == 3 || number == 9);
     }
 
     @Test
-    void withOneTogetherEachLeavesAlone() {
+    void aBatchSizeOfOneSendsEachDecisionSeparately() {
         RateLimiter limiter = limiter(store(how -> how.coalescing(1, 4, 1_000)), LIMIT);
         long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileRedisStandsStill(() -> ask(50, i -> limiter.tryAcquire("a")));
+        List<Heard> heard = whileRedisIsPaused(() -> ask(50, i -> limiter.tryAcquire("a")));
         assertThat(decisions(heard)).hasSize(50).allMatch(Decision::isAllowed);
         assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(50);
     }
@@ -202,7 +202,7 @@ class CoalescerTest extends CoalescerFixture {
      * time.
      */
     @Test
-    void aFullQueueFailsDecisionsAtOnceAndIsEmptyAfterwards() {
+    void aFullQueueFailsDecisionsImmediatelyAndDrains() {
         RateLimiter limiter = limiter(store(how -> how.coalescing(10, 3, 20)), LIMIT);
         for (int round = 0; round < 3; round++) {
             redis.pause();
@@ -241,7 +241,7 @@ class CoalescerTest extends CoalescerFixture {
 
     @ParameterizedTest
     @ValueSource(strings = {"0,2,10", "1001,2,10", "10,0,10", "10,1001,10", "10,2,0", "10,2,1000001"})
-    void boundsOutOfRangeAreRefused(String text) {
+    void boundsOutOfRangeAreRejected(String text) {
         int[] bounds = Stream.of(text.split(",")).mapToInt(Integer::parseInt).toArray();
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> RedisStore.builder(client).coalescing(bounds[0], bounds[1], bounds[2]))
@@ -264,7 +264,7 @@ class CoalescerTest extends CoalescerFixture {
     void decisionsAreMadeInTheirOrder(String text) {
         RateLimiter limiter = limiter(store(how -> how), Limit.parse(text));
         int[] costs = {3, 3, 3, 5, 3, 7, 2, 2, 2, 1, 1, 0, 20, 0};
-        List<Heard> heard = whileRedisStandsStill(() -> ask(costs.length, i -> limiter.tryAcquire("a", costs[i])));
+        List<Heard> heard = whileRedisIsPaused(() -> ask(costs.length, i -> limiter.tryAcquire("a", costs[i])));
         int left = 20;
         for (int i = 0; i < costs.length; i++) {
             Decision decision = heard.get(i).decision();
@@ -279,7 +279,7 @@ class CoalescerTest extends CoalescerFixture {
     void aPeekSeesExactlyTheEarlierCharges() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         List<Heard> heard =
-                whileRedisStandsStill(() -> ask(60, i -> i % 3 == 2 ? limiter.peek("a") : limiter.tryAcquire("a")));
+                whileRedisIsPaused(() -> ask(60, i -> i % 3 == 2 ? limiter.peek("a") : limiter.tryAcquire("a")));
         for (int i = 0; i < 60; i++) {
             assertThat(heard.get(i).decision().remaining()).isEqualTo(1_000 - (i / 3 * 2 + Math.min(2, i % 3 + 1)));
         }
@@ -294,8 +294,7 @@ class CoalescerTest extends CoalescerFixture {
         List<Charge> forms = List.of(
                 Charge.of("a", many, few), Charge.of("a", few), Charge.of("a", few, many), Charge.of("a", many));
         IntUnaryOperator form = i -> i < 2 ? 3 : i < 24 ? i % 2 : i % 4;
-        List<Heard> heard =
-                whileRedisStandsStill(() -> ask(60, i -> limiter.tryAcquire(forms.get(form.applyAsInt(i)))));
+        List<Heard> heard = whileRedisIsPaused(() -> ask(60, i -> limiter.tryAcquire(forms.get(form.applyAsInt(i)))));
         int fewLeft = 10;
         int manyLeft = 15;
         for (int i = 0; i < 60; i++) {
@@ -310,9 +309,9 @@ class CoalescerTest extends CoalescerFixture {
     }
 
     @Test
-    void eachDeniedRequestCountsWhereDeniedRequestsCount() {
+    void eachDenialCountsInABatchIfDenialsCount() {
         RateLimiter limiter = limiter(store(how -> how), Limit.parse("10/1h counting-denied"), LIMIT.named("wide"));
-        List<Heard> heard = whileRedisStandsStill(() -> ask(12, i -> limiter.tryAcquire("a", 3)));
+        List<Heard> heard = whileRedisIsPaused(() -> ask(12, i -> limiter.tryAcquire("a", 3)));
         assertThat(decisions(heard)).filteredOn(Decision::isAllowed).hasSize(3);
         assertThat(heard.get(2).decision().limits().get(0).used()).isEqualTo(9);
         assertThat(heard.get(3).decision().limits().get(0).used()).isEqualTo(10);
@@ -320,9 +319,9 @@ class CoalescerTest extends CoalescerFixture {
     }
 
     @Test
-    void eachIsToldWhatCountedAfterHimWhereEveryLimitCountsDeniedRequests() {
+    void usageIncludesEachCountedDenialInABatch() {
         RateLimiter limiter = limiter(store(how -> how), Limit.parse("10/1h counting-denied"));
-        List<Heard> heard = whileRedisStandsStill(() -> ask(12, i -> limiter.tryAcquire("a", 3)));
+        List<Heard> heard = whileRedisIsPaused(() -> ask(12, i -> limiter.tryAcquire("a", 3)));
         assertThat(decisions(heard))
                 .extracting(decision -> decision.limits().get(0).used())
                 .startsWith(3L, 6L, 9L, 10L)
@@ -332,7 +331,7 @@ class CoalescerTest extends CoalescerFixture {
     @Test
     void anAllowedDecisionFitsNowAlthoughLaterOnesOfItsGroupAreDenied() {
         RateLimiter limiter = limiter(store(how -> how), Limit.perHour(10));
-        List<Heard> heard = whileRedisStandsStill(() -> ask(20, i -> limiter.tryAcquire("a")));
+        List<Heard> heard = whileRedisIsPaused(() -> ask(20, i -> limiter.tryAcquire("a")));
         for (Decision decision : decisions(heard)) {
             Instant fitsAt = decision.limits().get(0).fitsAt();
             assertThat(fitsAt.equals(decision.at())).isEqualTo(decision.isAllowed());
@@ -346,8 +345,7 @@ class CoalescerTest extends CoalescerFixture {
         limiter.tryAcquire("a", 500).block(LONG);
         Charge[] oneWay = {Charge.of("a"), Charge.of("b")};
         Charge[] otherWay = {Charge.of("b"), Charge.of("a")};
-        List<Heard> heard =
-                whileRedisStandsStill(() -> ask(20, i -> limiter.tryAcquire(i % 4 < 2 ? oneWay : otherWay)));
+        List<Heard> heard = whileRedisIsPaused(() -> ask(20, i -> limiter.tryAcquire(i % 4 < 2 ? oneWay : otherWay)));
         for (int i = 0; i < 20; i++) {
             assertThat(heard.get(i).decision().limits())
                     .extracting(Usage::key, Usage::used)
@@ -359,7 +357,7 @@ class CoalescerTest extends CoalescerFixture {
     @Test
     void aRaisedLimitAppliesToTheDecisionsThatHaveIt() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
-        List<Heard> heard = whileRedisStandsStill(() ->
+        List<Heard> heard = whileRedisIsPaused(() ->
                 ask(20, i -> limiter.tryAcquire(Charge.of("a", Limit.of(i % 2 == 0 ? 3 : 5, Duration.ofHours(1))))));
         assertThat(IntStream.range(0, 20).filter(i -> heard.get(i).decision().isAllowed()))
                 .containsExactly(0, 1, 2, 3, 5);
@@ -370,7 +368,7 @@ class CoalescerTest extends CoalescerFixture {
         long most = Limit.MOST_COUNTER_PERMITS;
         RateLimiter limiter = limiter(store(how -> how), Limit.counter(most, Duration.ofDays(366)));
         long third = most / 3;
-        List<Heard> heard = whileRedisStandsStill(() -> ask(70, i -> limiter.tryAcquire("a", third)));
+        List<Heard> heard = whileRedisIsPaused(() -> ask(70, i -> limiter.tryAcquire("a", third)));
         assertThat(decisions(heard)).filteredOn(Decision::isAllowed).hasSize(3);
         assertThat(heard.get(69).decision().remaining()).isEqualTo(most - 3 * third);
         assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
@@ -379,7 +377,7 @@ class CoalescerTest extends CoalescerFixture {
 
     /** What the connection's own thread writes goes out at once; what others write stands in its queue. */
     @Test
-    void whatIsAskedLaterOnTheConnectionsThreadIsDecidedLater() throws Exception {
+    void aLaterRequestOnTheConnectionThreadIsDecidedLater() throws Exception {
         RateLimiter limiter = limiter(
                 store(how -> how.coalescing(1, 100, 1_000).deliverOn(Schedulers.immediate())), Limit.perHour(1));
         for (int i = 0; i < 50; i++) {

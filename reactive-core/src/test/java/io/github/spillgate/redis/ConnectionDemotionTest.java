@@ -86,7 +86,7 @@ class ConnectionDemotionTest {
     }
 
     @Test
-    void aPrimaryWhoseReplicasHaveGoneMayBeNoneAnyMore() {
+    void aNoReplicasErrorReplacesTheConnection() {
         long first = id();
         pass(Duration.ofSeconds(1).plusNanos(1));
         redis().configSet("min-replicas-to-write", "1");
@@ -95,7 +95,7 @@ class ConnectionDemotionTest {
     }
 
     @Test
-    void aNewConnectionIsKeptForASecondForItMayLeadToAReplicaAsWell() {
+    void aNewConnectionIsKeptForAtLeastASecond() {
         redis().replicaof("127.0.0.1", NOBODY);
         assertRefused("READONLY");
         long first = id();
@@ -107,7 +107,7 @@ class ConnectionDemotionTest {
     }
 
     @Test
-    void aWriteThatIsRefusedByThePrimaryKeepsItsConnection() {
+    void anOutOfMemoryErrorKeepsTheConnection() {
         long first = id();
         pass(Duration.ofMinutes(1));
         redis().configSet("maxmemory", "1");
@@ -116,7 +116,7 @@ class ConnectionDemotionTest {
     }
 
     @Test
-    void aDecisionThatCouldNotBeWrittenSaysItToo() {
+    void aDecisionRejectedByAReplicaReplacesTheConnection() {
         try (VirtualTime time = new VirtualTime();
                 RedisStore store = RedisStore.builder(client)
                         .deliverOn(Schedulers.immediate())

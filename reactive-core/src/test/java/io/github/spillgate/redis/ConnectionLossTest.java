@@ -59,7 +59,7 @@ class ConnectionLossTest {
     }
 
     @Test
-    void whatWasTakenAndNotAnsweredIsTakenOnce() {
+    void aChargeWithALostReplyIsMadeOnce() {
         for (int i = 1; i <= 20; i++) {
             proxy.loseTheNextReply();
             assertThatThrownBy(() -> limiter.tryAcquire("a", 3).block())
@@ -70,7 +70,7 @@ class ConnectionLossTest {
     }
 
     @Test
-    void whatWasGivenBackAndNotAnsweredIsGivenBackOnce() {
+    void aRefundWithALostReplyIsMadeOnce() {
         proxy.loseTheNextReply();
         assertThatThrownBy(() -> limiter.refund("a", 1).block())
                 .isExactlyInstanceOf(LimitStoreUnansweredException.class);
@@ -96,7 +96,7 @@ class ConnectionLossTest {
     }
 
     @Test
-    void theStoreComesBackAlsoWhereTheUsersClientDoesNotReconnect() {
+    void theStoreReconnectsIfTheClientDisablesReconnect() {
         RedisClient stubborn = RedisClient.create(redis.uri());
         stubborn.setOptions(ClientOptions.builder().autoReconnect(false).build());
         RateLimiter other = limiter(stubborn);
@@ -110,7 +110,7 @@ class ConnectionLossTest {
     }
 
     @Test
-    void aStoreThatIsClosedWhileItConnectsLeavesNoConnection() {
+    void closingDuringTheConnectLeavesNoConnection() {
         RedisURI named = redis.uri();
         named.setClientName("closing");
         RedisClient slow = RedisClient.create(named);

@@ -58,7 +58,7 @@ class ConnectionSilenceTest {
     }
 
     @Test
-    void anAttemptThatTakesTooLongIsGivenUpAndAnotherBegins() {
+    void aStalledConnectionAttemptIsReplaced() {
         redis.pause();
         CompletableFuture<String> first = ping();
         pass(5);
@@ -95,7 +95,7 @@ class ConnectionSilenceTest {
     }
 
     @Test
-    void aSilentConnectionIsReplacedAndStillAnswersUntilItIsClosed() {
+    void aReplacedConnectionStillDeliversReplies() {
         try (VirtualTime time = new VirtualTime()) {
             assertThat(ping()).succeedsWithin(LONG).isEqualTo("PONG");
             pass(60);
@@ -142,7 +142,7 @@ class ConnectionSilenceTest {
 
     /** What waits for its answers would else be in doubt for a minute. */
     @Test
-    void aConnectionThatIsAboutToBeLaidAsideIsClosedWithTheOthers() {
+    void aConnectionPendingRetirementIsClosedWithTheOthers() {
         assertThat(ping()).succeedsWithin(LONG).isEqualTo("PONG");
         redis.pause();
         CompletableFuture<String> silent = ping();
@@ -232,7 +232,7 @@ class ConnectionSilenceTest {
     }
 
     @Test
-    void silenceIsCountedFromTheLastAnswerAndNotWhileNothingIsUnderWay() {
+    void silenceCountsOnlyWhileACommandIsInFlight() {
         long first = id();
         for (int i = 0; i < 3; i++) {
             pass(60);

@@ -53,13 +53,13 @@ class CounterScriptRoundingTest {
     }
 
     @Property(tries = 50)
-    void javaAndLuaSayTheSame(@ForAll("limits") Limit limit, @ForAll("traffic") List<Step> traffic) {
+    void javaAndLuaAgree(@ForAll("limits") Limit limit, @ForAll("traffic") List<Step> traffic) {
         assertSame(limit, traffic);
     }
 
     @Property(tries = 200)
     @Tag("thorough")
-    void javaAndLuaSayTheSameInManyRuns(@ForAll("limits") Limit limit, @ForAll("traffic") List<Step> traffic) {
+    void javaAndLuaAgreeInManyRuns(@ForAll("limits") Limit limit, @ForAll("traffic") List<Step> traffic) {
         assertSame(limit, traffic);
     }
 
@@ -88,7 +88,7 @@ class CounterScriptRoundingTest {
 
     /** 2^53 + 1 is the first integer that a double has no room for, and 28,059,810,762,433 × 321. */
     @Example
-    void whatIsEqualOnlyByRoundingDoesNotFit() {
+    void aCostThatFitsOnlyByRoundingIsDenied() {
         Limit limit = Limit.counter(28_059_810_762_433L, Duration.ofMillis(512));
         ManualClock clock = new ManualClock();
         scripted.show(clock);

@@ -41,7 +41,7 @@ class DatabaseTest {
     }
 
     @Test
-    void countsAreInTheDatabaseThatTheClientNamesAndInNoOther() {
+    void countsAreStoredInTheConfiguredDatabaseOnly() {
         RedisCommands<String, String> admin = client(redis.uri()).connect().sync();
         RedisURI byNumber = redis.uri();
         byNumber.setDatabase(3);
@@ -69,7 +69,7 @@ class DatabaseTest {
     }
 
     @Test
-    void aConnectionThatIsOpenedAnewIsInTheSameDatabase() {
+    void aReconnectUsesTheSameDatabase() {
         RedisCommands<String, String> admin = client(redis.uri()).connect().sync();
         RedisURI uri = redis.uri();
         uri.setDatabase(3);
@@ -84,7 +84,7 @@ class DatabaseTest {
     }
 
     @Test
-    void aNumberThatRedisDoesNotHaveIsToldWithThoseThatItHas() {
+    void aDatabaseOutOfRangeIsReportedWithTheValidRange() {
         RedisURI uri = redis.uri();
         uri.setDatabase(16);
         RateLimiter limiter = limiter(RedisStore.create(client(uri)));

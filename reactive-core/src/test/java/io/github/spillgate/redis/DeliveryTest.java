@@ -30,7 +30,7 @@ class DeliveryTest {
     }
 
     @Test
-    void noAnswerIsForgottenHoweverManyBringThem() {
+    void everyTaskRunsWithManyThreads() {
         Delivery delivery = new Delivery(several());
         Set<Integer> told = ConcurrentHashMap.newKeySet();
         AtomicInteger number = new AtomicInteger();
@@ -48,7 +48,7 @@ class DeliveryTest {
     }
 
     @Test
-    void answersThatComeAtOnceShareAHop() {
+    void simultaneousTasksShareASchedulerHop() {
         Queue<Runnable> hops = new ConcurrentLinkedQueue<>();
         Delivery delivery = new Delivery(Schedulers.fromExecutor(hops::add), () -> 0);
         Scheduler threads = several();
@@ -83,7 +83,7 @@ class DeliveryTest {
     }
 
     @Test
-    void answersAreToldAlsoWhereTheSchedulerHasBeenShutDown() {
+    void tasksRunAfterTheSchedulerHasBeenShutDown() {
         Scheduler gone = several();
         gone.dispose();
         Delivery delivery = new Delivery(gone);
@@ -103,7 +103,7 @@ class DeliveryTest {
         firstAnswer(delivery, () -> elastic.schedule(Objects.requireNonNull(hops.poll())));
         CountDownLatch second = new CountDownLatch(1);
         AtomicInteger told = new AtomicInteger();
-        // Both have come before anybody is there to take them.
+        // Both are queued before a thread runs them.
         Runnable firstOfTwo = () -> {
             awaited(second);
             told.incrementAndGet();
@@ -115,7 +115,7 @@ class DeliveryTest {
     }
 
     @Test
-    void answersAreToldAlsoWhereTheSchedulerIsShutDownBeforeAnybodyHasTakenThem() {
+    void queuedTasksRunIfTheSchedulerIsShutDown() {
         Scheduler busy = Schedulers.newSingle("delivery-test");
         AtomicLong nanos = new AtomicLong();
         Delivery delivery = new Delivery(busy, nanos::get);

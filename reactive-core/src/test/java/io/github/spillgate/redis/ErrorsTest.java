@@ -42,7 +42,7 @@ class ErrorsTest {
                 "ERR Error running script (call to f_0): @user_script:177: @user_script: 177: -OOM command not allowed",
                 "ERR Error running script (call to f_0): @user_script:177: @user_script: 177: -READONLY You can't write"
             })
-    void whatPassesMayBeTriedAgain(String message) {
+    void transientErrorsAreRetryable(String message) {
         assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
                 .isExactlyInstanceOf(LimitStoreUnavailableException.class)
                 .hasMessage("Redis cannot decide: " + message);
@@ -50,7 +50,7 @@ class ErrorsTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"ERR unknown command", "ERR value is not an integer", "WRONGTYPE Operation against a key"})
-    void whatDoesNotPassMayNot(String message) {
+    void permanentErrorsAreNotRetryable(String message) {
         assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
                 .isExactlyInstanceOf(LimitStoreException.class)
                 .hasMessage("Redis refused the script: " + message);
@@ -79,14 +79,14 @@ class ErrorsTest {
                 "ERR Error running script (call to f_0): @user_script:1: @user_script: 1: The user executing the script"
                         + " can't run this command or subcommand"
             })
-    void aUserWithoutTheRightIsRefusedTheCommand(String message) {
+    void missingRightsAreReportedAsRefused(String message) {
         assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
                 .isExactlyInstanceOf(LimitStoreRefusedException.class)
                 .hasMessageStartingWith("Redis denied this user the command: " + message + ": expected ");
     }
 
     @Test
-    void whatRedisHasNotAnsweredMayHaveBeenDone() {
+    void aMissingReplyIsReportedAsUnanswered() {
         for (Exception e : List.of(
                 new RedisCommandTimeoutException("timed out"),
                 new RedisException("Connection closed"),
@@ -109,14 +109,14 @@ class ErrorsTest {
                 "Request queue size exceeded: 2. Commands are not accepted until the queue size drops.",
                 "Internal stack size exceeded: 2. Commands are not accepted until the stack size drops."
             })
-    void whatLettuceHasNotSentHasNotBeenDone(String message) {
+    void anUnsentCommandIsReportedAsUnavailable(String message) {
         assertThat(Errors.translate(new RedisException(message), new byte[0][]))
                 .isExactlyInstanceOf(LimitStoreUnavailableException.class)
                 .hasMessage("Redis is unavailable: " + message);
     }
 
     @Test
-    void whatHasToBeLoadedFirstHasNotBeenDoneEither() {
+    void anUnansweredScriptLoadIsReportedAsUnavailable() {
         assertThat(Errors.notSent(new RedisCommandTimeoutException("timed out")))
                 .isExactlyInstanceOf(LimitStoreUnavailableException.class)
                 .hasMessageEndingWith(": timed out");
@@ -155,7 +155,7 @@ class ErrorsTest {
                 "handshake timed out after 10000ms | redis://host:6379",
                 "not an SSL/TLS record: 2d455252 | redis://host:6379"
             })
-    void whatIsWrongWithTlsIsToldWithWhatIsExpected(String message, String example) {
+    void tlsErrorsAreReportedWithTheExpectedSetting(String message, String example) {
         for (Throwable reason :
                 List.of(new SSLHandshakeException(message), new DecoderException(new SSLHandshakeException(message)))) {
             assertThat(Errors.unreachable(new RedisConnectionException("Unable to connect to redis:6379", reason)))
@@ -167,7 +167,7 @@ class ErrorsTest {
     }
 
     @Test
-    void ofSeveralThatOneIsToldThatSaysThatAnotherTryHelps() {
+    void ofSeveralErrorsTheRetryableOneIsReported() {
         LimitStoreException foreign = Errors.foreign("a".getBytes(StandardCharsets.US_ASCII), null);
         LimitStoreException refused = new LimitStoreException("refused", null);
         LimitStoreException passing = new LimitStoreUnavailableException("passing", null);
@@ -187,7 +187,7 @@ class ErrorsTest {
 
     /** Redis repeats what it does not understand, and a password must not get into a log. */
     @Test
-    void aPasswordThatRedisRepeatsIsNotToldOn() {
+    void aPasswordInARedisErrorIsRemoved() {
         Throwable said = new RedisConnectionException(
                 "Unable to connect to localhost/<unresolved>:6379",
                 new RedisCommandExecutionException(

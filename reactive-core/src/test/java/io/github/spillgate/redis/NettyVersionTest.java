@@ -52,7 +52,7 @@ class NettyVersionTest {
     @Thorough
     @ParameterizedTest
     @ValueSource(strings = {"netty-buffer", "netty-common", "netty-transport"})
-    void oneOldModuleIsEnough(String module) throws IOException {
+    void oneOldModuleIsRejected(String module) throws IOException {
         List<String> jars = classPath();
         jars.replaceAll(jar -> isModule(jar, module) ? oldJar(module) : jar);
         assertThat(service("uri", jars))
@@ -62,7 +62,7 @@ class NettyVersionTest {
     }
 
     @Test
-    void bothVersionsAtOnceAreRefused() throws IOException {
+    void twoVersionsOnTheClassPathAreRejected() throws IOException {
         List<String> jars = classPath();
         jars.addAll(0, oldJars());
         assertThat(service("uri", jars))
@@ -75,7 +75,7 @@ class NettyVersionTest {
     /** What works is not refused: Lettuce runs with these modules of 4.1. */
     @Thorough
     @Test
-    void oldModulesThatLettuceCanUseAreNotRefused() throws IOException {
+    void compatibleOldModulesAreAccepted() throws IOException {
         List<String> jars = classPath();
         for (String module : Set.of("netty-handler", "netty-resolver", "netty-resolver-dns", "netty-codec-dns")) {
             jars.replaceAll(jar -> isModule(jar, module) ? oldJar(module) : jar);

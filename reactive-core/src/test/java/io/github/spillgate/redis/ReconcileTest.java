@@ -58,7 +58,7 @@ class ReconcileTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
-    void whatIsSentTwiceIsChargedOnce(String text) {
+    void aReconciliationSentTwiceIsChargedOnce(String text) {
         Reconciliation reconciliation = reconciliation("a-1", Limit.parse(text), ago(0, 3));
         assertThat(used(reconcile(reconciliation))).containsExactly(3L);
         assertThat(used(reconcile(reconciliation))).containsExactly(3L);
@@ -68,7 +68,7 @@ class ReconcileTest {
 
     /** Otherwise sending it again would charge it again. The scripted clock makes seconds of milliseconds. */
     @Test
-    void theMarkLivesUntilTheSlotOfTheYoungestHitHasLeft() {
+    void theMarkLivesUntilTheSlotOfTheNewestHitExpires() {
         Decision reconciled = reconcile(reconciliation("a-1", Limit.parse("5/1h resolution=10m"), ago(0, 3)));
         long counts = reconciled.limits().get(0).wholeAt().toEpochMilli() - clock.millis();
         assertThat(ttl("!a-1")).isBetween(1_000 + counts - 60, 1_000 + counts);
@@ -76,7 +76,7 @@ class ReconcileTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter"})
-    void itIsChargedAlsoAboveThePermits(String text) {
+    void aReconciliationIsChargedAboveTheLimit(String text) {
         Limit limit = Limit.parse(text);
         take(limit, 4);
         Decision reconciled = reconcile(reconciliation("a-1", limit, ago(0, 7)));
@@ -89,7 +89,7 @@ class ReconcileTest {
     }
 
     @Test
-    void hitsLeaveWhenTheyWouldHaveLeftHadTheyBeenRecordedAtTheirTime() {
+    void reconciledHitsExpireByTheirOriginalTimes() {
         take(LOG, 1);
         reconcile(reconciliation("a-1", LOG, ago(900, 2), ago(300, 1)));
         pass(101);
@@ -102,14 +102,14 @@ class ReconcileTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
-    void ofWhatHasLeftNothingIsChargedAndNothingIsWritten(String text) {
+    void expiredHitsAreNotChargedAndWriteNothing(String text) {
         Decision reconciled = reconcile(reconciliation("a-1", Limit.parse(text), ago(5_000, 2), ago(2_001, 3)));
         assertThat(used(reconciled)).containsExactly(0L);
         assertThat(keyspace.keys()).isEmpty();
     }
 
     @Test
-    void whatHasLeftOnlyInPartIsChargedInPart() {
+    void onlyUnexpiredHitsAreCharged() {
         assertThat(used(reconcile(reconciliation("a-1", LOG, ago(1_001, 2), ago(1_000, 3)))))
                 .containsExactly(3L);
     }
@@ -125,7 +125,7 @@ class ReconcileTest {
     /** Else a client would be kept out until the clock has caught up. */
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
-    void whatIsStampedLaterThanNowIsPulledToNowThoughNothingIsCharged(String text) {
+    void futureHitsMoveToNowEvenIfNothingIsCharged(String text) {
         Limit limit = Limit.parse(text);
         take(limit, 3);
         Reconciliation hasLeft = reconciliation("a-1", limit, ago(15_000, 1));
@@ -136,7 +136,7 @@ class ReconcileTest {
     }
 
     @Test
-    void theMarkLivesAsLongAsWhatItChargedCanCount() {
+    void theMarkLivesAsLongAsItsHitsCount() {
         reconcile(reconciliation("a-1", LOG, ago(700, 2), ago(300, 1)));
         reconcile(reconciliation("b-1", COUNTER, ago(300, 1)));
         // The scripted clock makes everything live for as many seconds as production does milliseconds, and a thousand
@@ -180,7 +180,7 @@ class ReconcileTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"500/1s", "500/1s counting-denied"})
-    void aLongLogTakesHitsBetweenItsEntriesAndGoesOnAsBefore(String text) {
+    void aLongLogMergesReconciledHits(String text) {
         Limit limit = Limit.parse(text);
         for (int i = 0; i < 200; i++) {
             take(limit, 1);
@@ -236,7 +236,7 @@ class ReconcileTest {
     }
 
     @Test
-    void whatIsMoreThanALogCanHoldIsCutOffAtTheOldEnd() {
+    void hitsBeyondTheCapacityOfALogDropTheOldest() {
         Limit limit = Limit.parse("4294967295/1s resolution=1ms");
         reconcile(reconciliation("a-1", limit, ago(500, 4_000_000_000L), ago(400, 9)));
         assertThat(used(reconcile(reconciliation("a-2", limit, ago(450, 1_000_000_000L), ago(0, 6)))))
@@ -280,12 +280,12 @@ class ReconcileTest {
     }
 
     @Test
-    void nothingToReconcileTellsNothing() {
+    void anEmptyReconciliationReturnsNoLimits() {
         assertThat(store.reconcile(List.of()).block().limits()).isEmpty();
     }
 
     @Test
-    void agesAreThoseOfTheMomentOfAsking() {
+    void agesAreComputedOnSubscription() {
         var later = store.reconcile(List.of(reconciliation("a-1", LOG, ago(0, 2))));
         pass(1_001);
         assertThat(used(later.block())).containsExactly(0L);

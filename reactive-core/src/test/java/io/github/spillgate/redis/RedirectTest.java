@@ -17,7 +17,7 @@ class RedirectTest {
     }
 
     @Test
-    void theHostMayBeOfVersionSixOrNotBeTold() {
+    void theHostMayBeIpv6OrMissing() {
         assertThat(in("MOVED 7 2001:db8::1:6379")).isEqualTo(new Redirect(true, 7, "2001:db8::1", 6_379));
         assertThat(in("ASK 7 :6379")).isEqualTo(new Redirect(false, 7, "", 6_379));
         assertThat(in("ASK 7 ?:6379")).isEqualTo(new Redirect(false, 7, "?", 6_379));
@@ -35,7 +35,7 @@ class RedirectTest {
                 "TRYAGAIN Multiple keys request during rehashing of slot",
                 ""
             })
-    void whatSaysNothingOfTheKindIsNone(String text) {
+    void otherErrorsAreNoRedirect(String text) {
         assertThat(in(text)).isNull();
     }
 

@@ -38,7 +38,7 @@ class RedisClockTest {
     }
 
     @Test
-    void aClockThatIsSetBackIsNoticedWithinThreeSeconds() {
+    void aClockStepBackIsDetectedWithinThreeSeconds() {
         long server = 1_000_000_000;
         clock.record(server);
         for (int tick = 1; tick <= 4; tick++) {

@@ -99,7 +99,7 @@ class RedisStoreClosingTest {
     }
 
     @Test
-    void closingAfterTheClientEnds() {
+    void closingAfterTheClientShutdownCompletes() {
         RedisClusterClient client = RedisClusterClient.create(cluster.uris());
         RedisStore store = inCluster(client);
         use(store);
@@ -108,7 +108,7 @@ class RedisStoreClosingTest {
     }
 
     @Test
-    void nobodyComplainsOfAClientThatIsShutDownAfterwards() {
+    void aClientShutdownAfterClosingLogsNothing() {
         PrintStream before = System.err;
         ByteArrayOutputStream written = new ByteArrayOutputStream();
         System.setErr(new PrintStream(written, true, StandardCharsets.UTF_8));

@@ -92,7 +92,7 @@ class RedisStoreDeadlineTest {
 
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
-    void ofEqualRequestsOnlyThoseAreRefusedWhoseDeadlineHasPassed(boolean lateFirst) throws Exception {
+    void onlyEqualRequestsPastTheirDeadlineAreRefused(boolean lateFirst) throws Exception {
         List<Limit> limits = List.of(Limit.parse("10/1h"));
         assertThat(take(limits, in(LONG)).block(LONG).isAllowed()).isTrue();
         redis.pause();
@@ -143,7 +143,7 @@ class RedisStoreDeadlineTest {
     }
 
     @Test
-    void aRequestWithoutADeadlineIsExecutedHoweverLate() throws Exception {
+    void aRequestWithoutADeadlineIsExecutedLate() throws Exception {
         List<Limit> limits = List.of(Limit.parse("10/1h"));
         redis.pause();
         CompletableFuture<Decision> late = limiter.tryAcquire(charge(limits)).toFuture();

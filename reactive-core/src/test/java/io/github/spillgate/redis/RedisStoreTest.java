@@ -122,7 +122,7 @@ class RedisStoreTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"5/100ms", "5/100ms counter", "5/100ms counter aligned", "5/100ms counting-denied"})
-    void idleKeysAreGoneAfterTheirWindowAndNoneIsWithoutExpiry(String text) {
+    void everyKeyExpiresAfterItsWindow(String text) {
         Limit limit = Limit.parse(text);
         RateLimiter limiter = limiter(store, limit);
         int windows = text.contains("counter") ? 2 : 1;
@@ -142,7 +142,7 @@ class RedisStoreTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1h", "5/1h counter"})
-    void aCountThatIsGivenBackWholeLeavesNothing(String text) {
+    void aFullRefundDeletesTheKey(String text) {
         RateLimiter limiter = limiter(store, Limit.parse(text));
         Decision decision = limiter.tryAcquire("a", 3).block();
         assertThat(keyspace.keys()).hasSize(1);
@@ -155,7 +155,7 @@ class RedisStoreTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1h", "5/1h counter"})
-    void aResetLeavesAMarkForAsLongAsSomethingOfBeforeCouldBeGivenBack(String text) {
+    void theMarkOfAResetLivesAsLongAsARefundIsPossible(String text) {
         Limit limit = Limit.parse(text);
         RateLimiter limiter = limiter(store, limit);
         limiter.tryAcquire("a", 3).block();
@@ -192,7 +192,7 @@ class RedisStoreTest {
     }
 
     @Test
-    void askingLeavesNothing() {
+    void unchargedRequestsStoreNothing() {
         RateLimiter limiter = limiter(store, LIMIT, LIMIT.counter().named("counter"));
         limiter.peek("a").block();
         limiter.tryAcquire("a", 0).block();
@@ -230,7 +230,7 @@ class RedisStoreTest {
 
     /** Until then a part of what was taken in the window before still counts. */
     @Test
-    void aCounterLivesUntilItsWindowHasBeenOverForAnother() {
+    void aCounterLivesForOneMoreWindow() {
         Decision decision =
                 limiter(store, Limit.parse("5/1h counter")).tryAcquire("a").block();
         long before;
@@ -250,7 +250,7 @@ class RedisStoreTest {
     }
 
     @Test
-    void whateverTheKeyIsItsStoredNameIsShortAndPlain() {
+    void everyStoredKeyNameIsShortAndPrintable() {
         RateLimiter limiter = limiter(store, LIMIT);
         List<String> keys =
                 List.of("a{b}c", "\n\r\0", "*", "h?llo[a]", "😀", "a b", "\"'\\", "x".repeat(1 << 20), "\ud800", "%");
@@ -266,7 +266,7 @@ class RedisStoreTest {
     }
 
     @Test
-    void aGroupLiesInOneSlotOfTheClusterAndOtherKeysDoNot() {
+    void aGroupSharesOneHashSlot() {
         RateLimiter limiter = limiter(store, LIMIT, LIMIT.counter().named("counter"));
         for (int i = 0; i < 10; i++) {
             limiter.tryAcquire(Charge.of("user:" + i).group("tenant-{7}")).block();
@@ -343,7 +343,7 @@ class RedisStoreTest {
 
     /** What Redis says differs from version to version, within a script above all; what we make of it does not. */
     @Test
-    void whatPassesIsToldFromWhatDoesNot() {
+    void outOfMemoryAndReadOnlyAreRetryable() {
         try (RedisForTests own = RedisForTests.startOwn()) {
             RedisClient ownClient = RedisClient.create(own.uri());
             Keyspace ownKeyspace = new Keyspace(ownClient);
@@ -385,7 +385,7 @@ class RedisStoreTest {
     }
 
     @RepeatedTest(5)
-    void aLostScriptIsLoadedOnceHoweverManyDecisionsMeetItsLoss() {
+    void aLostScriptIsLoadedOnceForManyDecisions() {
         try (RedisForTests own = RedisForTests.startOwn()) {
             RedisClient ownClient = RedisClient.create(own.uri());
             Keyspace ownKeyspace = new Keyspace(ownClient);
@@ -408,7 +408,7 @@ class RedisStoreTest {
     }
 
     @Test
-    void aServerThatComesBackIsAskedAgain() {
+    void theStoreReconnectsAfterARestart() {
         try (RedisForTests own = RedisForTests.startOwn()) {
             RedisClient ownClient = RedisClient.create(own.uri());
             RateLimiter limiter = limiter(RedisStore.create(ownClient), LIMIT);
@@ -449,7 +449,7 @@ class RedisStoreTest {
 
     /** Otherwise a thread that is still subscribing when the reply arrives would emit it. */
     @Test
-    void whatIsGivenBackIsToldWhereAnswersAreDeliveredHoweverSoonItIsThere() {
+    void refundsAndResetsCompleteOnTheScheduler() {
         RateLimiter limiter = limiter(store, LIMIT);
         Set<String> threads = ConcurrentHashMap.newKeySet();
         for (int i = 0; i < 300; i++) {
@@ -502,7 +502,7 @@ class RedisStoreTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"", "a b", "{a}", "a*", "ä"})
-    void aNamespaceThatWouldNeedEscapingIsRefused(String namespace) {
+    void aNamespaceThatNeedsEscapingIsRejected(String namespace) {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> RedisStore.builder(client).namespace(namespace))
                 .withMessageStartingWith("namespace \"")

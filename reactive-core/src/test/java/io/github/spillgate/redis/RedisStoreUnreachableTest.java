@@ -117,7 +117,7 @@ class RedisStoreUnreachableTest {
     }
 
     @Test
-    void aServerThatAcceptsAndDoesNotAnswer() {
+    void aServerThatNeverRepliesIsReported() {
         RedisURI uri = redis.uri();
         uri.setTimeout(Duration.ofMillis(200));
         redis.pause();
@@ -205,7 +205,7 @@ class RedisStoreUnreachableTest {
     }
 
     @Test
-    void aQuestionThatLettuceGivesUpIsUnanswered() {
+    void aCommandTimeoutOfLettuceIsUnanswered() {
         client = RedisClient.create(redis.uri());
         client.setOptions(ClientOptions.builder()
                 .timeoutOptions(TimeoutOptions.enabled(Duration.ofMillis(200)))
@@ -256,7 +256,7 @@ class RedisStoreUnreachableTest {
                 "//user:pa55word@localhost:6379",
                 "http://user:pa55word@localhost"
             })
-    void noPasswordIsToldOfAUriThatCannotBeRead(String text) {
+    void theErrorForAMalformedUriHidesThePassword(String text) {
         client = RedisClient.create();
         assertThatThrownBy(() -> RedisStore.uri(text))
                 .hasMessageContaining("…@localhost")

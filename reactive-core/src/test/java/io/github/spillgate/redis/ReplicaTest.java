@@ -58,7 +58,7 @@ class ReplicaTest {
     }
 
     @Test
-    void neitherDecisionsNorQuestionsAreAnsweredByAReplica() {
+    void aReplicaIsRejectedForEveryOperation() {
         RateLimiter limiter = limiter(new Unprotected(RedisStore.create(client)));
         String place = "127.0.0.1:" + primary.uri().getPort();
         for (LimitStoreException refused : List.of(

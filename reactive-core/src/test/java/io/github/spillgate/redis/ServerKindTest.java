@@ -74,7 +74,7 @@ class ServerKindTest {
     }
 
     @Test
-    void aStoreForAClusterIsToldThatASingleRedisIsNone() {
+    void aClusterStoreReportsASingleRedis() {
         RedisURI uri = single.uri();
         RedisStore store =
                 RedisStore.builder(clusterClient(uri)).nodes(List.of(uri)).build();
@@ -92,7 +92,7 @@ class ServerKindTest {
     }
 
     @Test
-    void itIsAlsoWhereOnlyTheClientKnowsTheNodes() {
+    void aClusterStoreWithoutNodesReportsASingleRedis() {
         assertThat(failureOf(RedisStore.create(clusterClient(single.uri()))))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageStartingWith("Redis is unavailable: the configured server is not part of a"
@@ -101,7 +101,7 @@ class ServerKindTest {
     }
 
     @Test
-    void aStoreForASingleRedisIsToldHowASentinelIsAsked() {
+    void aSingleStoreReportsASentinel() {
         RedisURI uri = sentinel();
         assertThat(failureOf(RedisStore.create(client(uri))))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
@@ -117,7 +117,7 @@ class ServerKindTest {
     }
 
     @Test
-    void aStoreForAClusterIsToldThatASentinelIsNoNode() {
+    void aClusterStoreReportsASentinel() {
         RedisURI uri = sentinel();
         RedisStore named =
                 RedisStore.builder(clusterClient(uri)).nodes(List.of(uri)).build();
@@ -134,7 +134,7 @@ class ServerKindTest {
     }
 
     @Test
-    void whatAServerDoesNotKnowIsToldWithoutTheKeysThatItWasAskedAbout() {
+    void anUnknownCommandIsReportedWithoutItsKeys() {
         RedisNode one = sentinel.sentinels().get(0);
         one.commands()
                 .aclSetuser(
@@ -154,7 +154,7 @@ class ServerKindTest {
     }
 
     @Test
-    void aStoreForASingleRedisReportsAClusterHoweverItNoticesIt() {
+    void aSingleStoreReportsACluster() {
         RateLimiter limiter = limiter(RedisStore.create(client(cluster.uris().get(0))));
         Flux<Mono<Decision>> alone = Flux.range(0, 20).map(i -> limiter.tryAcquire("key-" + i));
         Flux<Mono<Decision>> severalKeys =

@@ -66,55 +66,52 @@ class StoreOracleTest {
     }
 
     @Property(tries = 50)
-    void modelAndJavaAndLuaSayTheSame(
+    void modelJavaAndLuaAgree(
             @ForAll("limits") List<Form> forms, @ForAll("traffic") List<Action> traffic, @ForAll boolean shortened) {
-        assertSameAnswers(forms, traffic, shortened);
+        assertSameReplies(forms, traffic, shortened);
     }
 
     /** Logs so long that the script changes them in place, rewrites them, trims them and removes single entries. */
     @Property(tries = 30)
-    void modelAndJavaAndLuaSayTheSameOfLongLogs(
+    void modelJavaAndLuaAgreeOnLongLogs(
             @ForAll("longLogs") List<Form> forms, @ForAll("denseTraffic") List<Action> traffic) {
-        assertSameAnswers(forms, traffic, true);
+        assertSameReplies(forms, traffic, true);
     }
 
     @Property(tries = 500)
     @Tag("thorough")
-    void modelAndJavaAndLuaSayTheSameInManyRuns(
+    void modelJavaAndLuaAgreeInManyRuns(
             @ForAll("limits") List<Form> forms, @ForAll("traffic") List<Action> traffic, @ForAll boolean shortened) {
-        assertSameAnswers(forms, traffic, shortened);
+        assertSameReplies(forms, traffic, shortened);
     }
 
     @Property(tries = 300)
     @Tag("thorough")
-    void modelAndJavaAndLuaSayTheSameOfLongLogsInManyRuns(
+    void modelJavaAndLuaAgreeOnLongLogsInManyRuns(
             @ForAll("longLogs") List<Form> forms, @ForAll("denseTraffic") List<Action> traffic) {
-        assertSameAnswers(forms, traffic, true);
+        assertSameReplies(forms, traffic, true);
     }
 
     @Property(tries = 20_000)
     @Tag("proof")
-    void modelAndJavaAndLuaSayTheSameInVeryManyRuns(
+    void modelJavaAndLuaAgreeInVeryManyRuns(
             @ForAll("limits") List<Form> forms, @ForAll("traffic") List<Action> traffic, @ForAll boolean shortened) {
-        assertSameAnswers(forms, traffic, shortened);
+        assertSameReplies(forms, traffic, shortened);
     }
 
-    /**
-     * A denial leaves what has left where it is, but not if that is much; a clock that steps back brings the difference
-     * out.
-     */
+    /** A denial keeps a few expired hits in the log, but not many; a clock that steps back shows the difference. */
     @Example
-    void modelAndJavaAndLuaSayTheSameOfWhatHasLeft() {
-        assertSameAnswersOfWhatHasLeft(64, 65);
+    void modelJavaAndLuaAgreeOnExpiredHits() {
+        assertSameRepliesOnExpiredHits(64, 65);
     }
 
     @Example
     @Tag("thorough")
-    void modelAndJavaAndLuaSayTheSameOfMoreThatHasLeft() {
-        assertSameAnswersOfWhatHasLeft(60, 63, 66, 120);
+    void modelJavaAndLuaAgreeOnManyExpiredHits() {
+        assertSameRepliesOnExpiredHits(60, 63, 66, 120);
     }
 
-    private static void assertSameAnswersOfWhatHasLeft(int... numbers) {
+    private static void assertSameRepliesOnExpiredHits(int... numbers) {
         for (int hits : numbers) {
             for (int costOfLast : new int[] {1, 200}) {
                 List<Action> traffic = new ArrayList<>();
@@ -130,30 +127,30 @@ class StoreOracleTest {
                 traffic.add(new Take(List.of(new ChargeSpec(0, 1, 200))));
                 traffic.add(new Tick(-80));
                 traffic.add(new Peek(List.of(one)));
-                assertSameAnswers(List.of(new Form("log", 200, 1_000, 1, false, 0)), traffic, true);
-                assertSameAnswers(List.of(new Form("log", 200, 1_000, 1, false, 0)), traffic, false);
+                assertSameReplies(List.of(new Form("log", 200, 1_000, 1, false, 0)), traffic, true);
+                assertSameReplies(List.of(new Form("log", 200, 1_000, 1, false, 0)), traffic, false);
             }
         }
     }
 
-    /** What is left after a give-back is what a later denial, and the expiry, go by. */
+    /** Later denials and the expiry depend on the hits that remain after a refund. */
     @Example
-    void modelAndJavaAndLuaSayTheSameOfWhatIsGivenBack() {
+    void modelJavaAndLuaAgreeOnRefunds() {
         List<Form> three = List.of(new Form("log", 3, 1_000, 1, false, 0));
         Take take = new Take(List.of(new ChargeSpec(0, 1, 1)));
         Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
         // The only hit of its slot, with others before and behind it.
         for (int given = 0; given < 3; given++) {
-            assertSameAnswers(
+            assertSameReplies(
                     three,
                     List.of(take, new Tick(10), take, new Tick(10), take, new Refund(given), new Tick(10), take, peek),
                     true);
         }
         // The newest, long after the one before.
-        assertSameAnswers(
+        assertSameReplies(
                 three, List.of(take, new Tick(990), take, new Refund(1), new Tick(5), peek, take, take, peek), true);
         // The one that a counter's window began with, when that has passed.
-        assertSameAnswers(
+        assertSameReplies(
                 List.of(new Form("counter", 3, 1_000, 1, false, 0)),
                 List.of(take, new Tick(1_000), take, peek, new Refund(0), peek),
                 true);
@@ -161,48 +158,48 @@ class StoreOracleTest {
 
     /** A late refund changes nothing, but hits in the future are moved to now all the same. */
     @Example
-    void modelAndJavaAndLuaSayTheSameOfWhatIsGivenBackTooLateAfterTheClockHasSteppedBack() {
+    void modelJavaAndLuaAgreeOnLateRefundsAfterAClockStepBack() {
         Take take = new Take(List.of(new ChargeSpec(0, 1, 1)));
         Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
         for (String kind : List.of("log", "counter", "clock")) {
-            assertSameAnswers(
+            assertSameReplies(
                     List.of(new Form(kind, 3, 1_000, 1, false, 0)),
                     List.of(take, new Tick(10_000), take, new Tick(-5_000), new Refund(0), new Tick(2_500), peek),
                     true);
             RefundOldest oldest = new RefundOldest(new ChargeSpec(0, 1, 1));
-            assertSameAnswers(
+            assertSameReplies(
                     List.of(new Form(kind, 3, 1_000, 1, false, 0)),
                     List.of(take, new Tick(10_000), oldest, new Tick(-9_500), peek),
                     true);
         }
     }
 
-    /** Where the clock has stepped back onto a hit, it is one with those that are pulled to now. */
+    /** If the clock steps back onto a hit, later hits are moved to now and merge with it. */
     @Example
-    void modelAndJavaAndLuaSayTheSameOfWhatIsGivenBackAfterTheClockHasSteppedBackOntoIt() {
+    void modelJavaAndLuaAgreeOnRefundsAfterAClockStepBackOntoTheHit() {
         Take two = new Take(List.of(new ChargeSpec(0, 1, 2)));
         Take one = new Take(List.of(new ChargeSpec(0, 1, 1)));
         Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
-        assertSameAnswers(
+        assertSameReplies(
                 List.of(new Form("log", 3, 1_000, 1, false, 0)),
                 List.of(two, new Tick(1), one, new Tick(-1), peek, new Refund(0), peek, new Tick(500), two, peek),
                 true);
     }
 
-    /** What has left is not given back in place of what still counts. */
+    /** An expired hit is not refunded in place of one that still counts. */
     @Example
-    void modelAndJavaAndLuaSayTheSameOfWhatIsGivenBackOfTheOldestThatCount() {
+    void modelJavaAndLuaAgreeOnRefundsOfTheOldestPermits() {
         Take one = new Take(List.of(new ChargeSpec(0, 1, 1)));
         Take two = new Take(List.of(new ChargeSpec(0, 1, 2)));
         Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
         RefundOldest oldest = new RefundOldest(new ChargeSpec(0, 1, 2));
-        assertSameAnswers(
+        assertSameReplies(
                 List.of(new Form("log", 5, 1_000, 1, false, 0)),
                 List.of(two, new Tick(300), one, new Tick(300), two, new Tick(401), oldest, peek, new Tick(300), peek),
                 true);
     }
 
-    private static void assertSameAnswers(List<Form> forms, List<Action> traffic, boolean shortened) {
+    private static void assertSameReplies(List<Form> forms, List<Action> traffic, boolean shortened) {
         ManualClock clock = new ManualClock();
         ScriptStores scripts = shortened ? shortPieces : longPieces;
         int run = RUNS.incrementAndGet();

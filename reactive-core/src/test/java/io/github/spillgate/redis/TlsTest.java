@@ -59,7 +59,7 @@ class TlsTest {
     }
 
     @Test
-    void aClientWithACertificateIsDecidedForWhereTheServerWantsOne() {
+    void aClientCertificateIsAccepted() {
         TlsForTests tls = TlsForTests.ofBoth();
         SslOptions withCertificate = SslOptions.builder()
                 .trustManager(tls.authority())
@@ -70,7 +70,7 @@ class TlsTest {
     }
 
     @Test
-    void aClientWithoutACertificateIsToldThatTheServerWantsOne() {
+    void aMissingClientCertificateIsReported() {
         TlsForTests tls = TlsForTests.ofBoth();
         RedisURI uri = start(tls);
         // Redis breaks the connection as soon as it has said why, and then that may be lost.
@@ -81,7 +81,7 @@ class TlsTest {
     }
 
     @Test
-    void aClientThatDoesNotKnowTheAuthorityIsToldHowToTrustIt() {
+    void anUntrustedAuthorityIsReportedWithTheSetting() {
         RedisURI uri = start(TlsForTests.ofServer());
         assertThat(failureAt(uri, AS_THE_JDK_TRUSTS))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
@@ -102,7 +102,7 @@ class TlsTest {
     }
 
     @Test
-    void aClientThatSpeaksPlainlyIsToldThatTheServerMaySpeakTls() {
+    void aPlaintextClientOnATlsServerIsReported() {
         RedisURI uri = plainly(start(TlsForTests.ofServer()));
         assertThat(failureAt(uri, AS_THE_JDK_TRUSTS))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
@@ -112,7 +112,7 @@ class TlsTest {
 
     /** The server waits for the end of a line that does not come, so only the client's timeout shows it. */
     @Test
-    void aServerThatSpeaksPlainlyIsToldFromOneThatSpeaksTls() {
+    void aTlsClientOnAPlaintextServerIsReported() {
         redis = program.another();
         RedisURI uri = redis.uri();
         uri.setSsl(true);
@@ -125,7 +125,7 @@ class TlsTest {
     }
 
     @Test
-    void whateverIsWrongWithTlsALimiterAnswersAndSaysSo() {
+    void aLimiterFallsBackOnATlsErrorAndReportsIt() {
         RedisURI uri = plainly(start(TlsForTests.ofServer()));
         RateLimiter limiter = limiter(storeAt(uri, AS_THE_JDK_TRUSTS));
         assertThat(limiter.tryAcquire("a").block().source()).isEqualTo(Source.LOCAL);

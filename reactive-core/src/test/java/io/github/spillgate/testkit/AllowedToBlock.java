@@ -8,26 +8,22 @@ public final class AllowedToBlock implements BlockHoundIntegration {
 
     @Override
     public void applyTo(BlockHound.Builder builder) {
-        // Caffeine hands its bookkeeping from thread to thread; when a flood of new keys fills the buffer for that, a
-        // writer waits until the one who is at it has emptied it.
+        // When a flood of new keys fills the write buffer of Caffeine, a writer waits until the maintenance thread has
+        // drained it.
         builder.allowBlockingCallsInside("com.github.benmanes.caffeine.cache.BoundedLocalCache", "afterWrite");
-        // A bucket of the JDK's map that has become a tree: who inserts into it waits until those who are reading it
-        // are through.
+        // In a tree bin of the JDK's ConcurrentHashMap, a writer waits for the current readers.
         builder.allowBlockingCallsInside("java.util.concurrent.ConcurrentHashMap$TreeBin", "lockRoot");
-        // Netty's pool of buffers grows when two of its threads want one at the same instant, and waits then for the
-        // one who is still at a buffer that it replaces. Without this, a connection that is opened while another is
-        // would hang with its handshake.
+        // Netty's buffer pool grows when two threads need a buffer at the same instant, and then waits for the thread
+        // that still uses the replaced one. Without this, concurrent handshakes would hang.
         builder.allowBlockingCallsInside("io.netty.buffer.AdaptivePoolingAllocator$Magazine", "free");
         // A connection that breaks: the thread that writes to it waits for Lettuce's own, which is just ending what was
         // under way, or the other way round.
         builder.allowBlockingCallsInside("io.lettuce.core.protocol.SharedLock", "incrementWriters");
         builder.allowBlockingCallsInside("io.lettuce.core.protocol.SharedLock", "doExclusive");
-        // A connection with TLS that is being opened: Lettuce reads the certificates anew each time, from the files
-        // that the user has named.
+        // For each TLS connection, Lettuce reads the certificates from the configured files again.
         builder.allowBlockingCallsInside(
                 "io.lettuce.core.SslConnectionBuilder$SslChannelInitializer", "initializeSSLEngine");
-        // A user's client that is being shut down: Lettuce ends its own threads from one of them, and nobody is waiting
-        // for a decision any more.
+        // On shutdown of a client, Lettuce ends its threads from one of them; no decision is in flight any more.
         builder.allowBlockingCallsInside("io.lettuce.core.resource.DefaultClientResources", "shutdown");
     }
 }

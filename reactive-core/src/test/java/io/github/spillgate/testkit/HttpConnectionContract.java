@@ -1,7 +1,7 @@
 package io.github.spillgate.testkit;
 
 import static io.github.spillgate.testkit.LimiterForTests.address;
-import static io.github.spillgate.testkit.Told.names;
+import static io.github.spillgate.testkit.RateLimitFields.names;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -41,7 +41,7 @@ public abstract class HttpConnectionContract extends HttpContract {
     }
 
     @Test
-    void exactlyAsManyAreAllowedAsTheLimitSays() {
+    void exactlyThePermitsOfTheLimitAreAllowed() {
         serve(address("address", 25));
         assertThat(allowedOf(60, client)).isEqualTo(25);
         assertThat(handled).hasValue(25);
@@ -96,7 +96,7 @@ public abstract class HttpConnectionContract extends HttpContract {
     @EnumSource(
             value = Version.class,
             names = {"HTTP_1_1", "HTTP_2"})
-    void aBodyThatBeginsWhileTheLimiterWaitsArrivesWhole(Version version) {
+    void aBodySentDuringTheDecisionArrivesCompletely(Version version) {
         KeySource slow = match -> Mono.delay(Duration.ofMillis(200)).thenReturn("slow");
         serve(
                 Rule.named("slow").key(slow).limit(Limit.perMinute(1000)).timeout(PATIENCE),
@@ -106,19 +106,19 @@ public abstract class HttpConnectionContract extends HttpContract {
                         .limit(Limit.perMinute(1000))
                         .timeout(PATIENCE)
                         .phase(Phase.AFTER_AUTHENTICATION));
-        bodiesArriveWhole(version);
+        assertBodiesArriveCompletely(version);
     }
 
     @ParameterizedTest
     @EnumSource(
             value = Version.class,
             names = {"HTTP_1_1", "HTTP_2"})
-    void aBodyArrivesWhole(Version version) {
+    void aBodyArrivesCompletely(Version version) {
         serve(address("before", 1000), address("after", 1000).phase(Phase.AFTER_AUTHENTICATION));
-        bodiesArriveWhole(version);
+        assertBodiesArriveCompletely(version);
     }
 
-    private void bodiesArriveWhole(Version version) {
+    private void assertBodiesArriveCompletely(Version version) {
         ClientForTests sending = version == Version.HTTP_2 ? http2() : client;
         sending.get("/hello");
         List<byte[]> bodies = IntStream.of(0, 1, 1000, 70_000, 1_000_000, 3_000_001, 4_000_000, 5_000_000)
@@ -142,7 +142,7 @@ public abstract class HttpConnectionContract extends HttpContract {
     }
 
     @Test
-    void anUploadThatIsDeniedLeavesTheConnectionUsable() {
+    void theConnectionIsUsableAfterADeniedUpload() {
         serve(address("address", 1).methods("POST"));
         client.post("/echo", "a");
         String big = "0123456789abcdef".repeat(65_536);
@@ -155,20 +155,20 @@ public abstract class HttpConnectionContract extends HttpContract {
     // The handler, and Redis.
 
     @Test
-    void aHandlerSeesWhatWasDecided() {
+    void aHandlerSeesTheDecisions() {
         serve(address("before", 5), address("after", 3).phase(Phase.AFTER_AUTHENTICATION));
         assertThat(client.get("/decisions").body()).isEqualTo("allowed by REDIS, 4 left; allowed by REDIS, 2 left");
     }
 
     @Test
-    void aHandlerSeesNothingWhereNothingWasDecided() {
+    void aHandlerSeesNoDecisionIfNoRuleMatched() {
         serve(address("address", 5).paths("/hello"));
         assertThat(client.get("/decisions").body()).isEmpty();
     }
 
     /** Redis is killed and comes back while requests do not pause: no client sees an error, or waits for long. */
     @Test
-    void noClientNoticesThatRedisIsGone() {
+    void clientsAreServedDuringAnOutageOfRedis() {
         try (RedisForTests redis = RedisForTests.startOwn();
                 LimiterForTests own = LimiterForTests.on(redis, Duration.ofMillis(500));
                 HttpAdapter.Server started = start(rules(own, address("address", 1_000_000)), RateLimitHeaders.all())) {
@@ -183,7 +183,7 @@ public abstract class HttpConnectionContract extends HttpContract {
         }
     }
 
-    /** Clients of whom each asks again as soon as it has been answered. */
+    /** Clients that send the next request as soon as they have a response. */
     private static final class Traffic {
 
         private static final int CLIENTS = 16;

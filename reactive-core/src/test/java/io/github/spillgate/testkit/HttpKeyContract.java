@@ -1,6 +1,6 @@
 package io.github.spillgate.testkit;
 
-import static io.github.spillgate.testkit.Told.field;
+import static io.github.spillgate.testkit.RateLimitFields.field;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.params.provider.Arguments.arguments;
 
@@ -74,7 +74,7 @@ public abstract class HttpKeyContract extends HttpContract {
 
     @ParameterizedTest(name = "{0}")
     @MethodSource("keys")
-    void eachKeyHasALimitOfItsOwn(String name, KeySource key, Sent one, Sent other) {
+    void eachKeyHasASeparateLimit(String name, KeySource key, Sent one, Sent other) {
         serve(Rule.named("who").key(key).limit(Limit.perMinute(1)).timeout(PATIENCE));
         assertThat(status(one)).isEqualTo(200);
         assertThat(status(one)).isEqualTo(429);
@@ -100,7 +100,7 @@ public abstract class HttpKeyContract extends HttpContract {
     }
 
     @Test
-    void oneKeyForAllIsShared() {
+    void aConstantKeyIsSharedByAllClients() {
         serve(Rule.named("all").key(KeySource.constant("everybody")).limit(Limit.perMinute(2)));
         assertThat(client.get("/hello", "X-User", "ann").statusCode()).isEqualTo(200);
         assertThat(client.get("/items/1", "X-User", "bob").statusCode()).isEqualTo(200);
@@ -108,7 +108,7 @@ public abstract class HttpKeyContract extends HttpContract {
     }
 
     @Test
-    void allWhoHaveNoKeyShareOneUnlessTheRuleSaysOtherwise() {
+    void requestsWithoutAKeyShareOneByDefault() {
         serve(Rule.named("key").key(KeySource.header("X-Api-Key")).limit(Limit.perMinute(1)));
         assertThat(client.get("/hello").statusCode()).isEqualTo(200);
         assertThat(client.get("/hello").statusCode()).isEqualTo(429);
@@ -120,20 +120,20 @@ public abstract class HttpKeyContract extends HttpContract {
     }
 
     @Test
-    void whoHasNoKeyMayBeLeftAlone() {
+    void requestsWithoutAKeyMaySkipTheRule() {
         serve(Rule.named("key")
                 .key(KeySource.cookie("session"))
                 .limit(Limit.perMinute(1))
                 .whenMissing(WhenMissing.SKIP));
         for (int i = 0; i < 3; i++) {
-            assertThat(Told.all(client.get("/hello"))).isEmpty();
+            assertThat(RateLimitFields.all(client.get("/hello"))).isEmpty();
         }
         assertThat(client.get("/hello", "Cookie", "session=a").statusCode()).isEqualTo(200);
         assertThat(client.get("/hello", "Cookie", "session=a").statusCode()).isEqualTo(429);
     }
 
     @Test
-    void whoHasNoKeyMayBeTurnedAway() {
+    void requestsWithoutAKeyMayBeDenied() {
         serve(Rule.named("key")
                 .key(KeySource.query("key"))
                 .limit(Limit.perMinute(1))
@@ -167,7 +167,7 @@ public abstract class HttpKeyContract extends HttpContract {
 
     @ParameterizedTest(name = "{0}")
     @MethodSource("lookupsThatFindNothing")
-    void whereNoKeyCanBeFoundTheRuleSaysWhatHolds(String how, KeySource key) {
+    void theRuleDecidesOnAFailedKeyLookup(String how, KeySource key) {
         serve(
                 Rule.named("open").paths("/hello").key(key).limit(Limit.perMinute(1)),
                 Rule.named("strict")
@@ -178,7 +178,7 @@ public abstract class HttpKeyContract extends HttpContract {
         for (int i = 0; i < 3; i++) {
             HttpResponse<String> response = client.get("/hello");
             assertThat(response.statusCode()).isEqualTo(200);
-            assertThat(Told.all(response)).isEmpty();
+            assertThat(RateLimitFields.all(response)).isEmpty();
         }
         HttpResponse<String> denied = client.get("/items/1");
         assertThat(denied.statusCode()).isEqualTo(503);
@@ -190,7 +190,7 @@ public abstract class HttpKeyContract extends HttpContract {
     }
 
     @Test
-    void aFunctionThatBlocksIsFoundOut() {
+    void aBlockingFunctionIsDetected() {
         CountDownLatch never = new CountDownLatch(1);
         serve(Rule.named("blocking").limit(Limit.perMinute(1)).key(match -> {
             try {
@@ -206,7 +206,7 @@ public abstract class HttpKeyContract extends HttpContract {
     // Proxies.
 
     @Test
-    void noHeaderOfAnybodyMakesAnotherClientOfHim() {
+    void headersOfUntrustedPeersDoNotChangeTheClientAddress() {
         serve(Rule.named("address")
                 .key(KeySource.clientAddress(ClientAddress.ofXForwardedFor("10.0.0.0/8")))
                 .limit(Limit.perMinute(1)));
@@ -220,14 +220,14 @@ public abstract class HttpKeyContract extends HttpContract {
     }
 
     @Test
-    void aTrustedProxySaysInXForwardedForWhoAsks() {
+    void theClientAddressComesFromXForwardedForOfATrustedProxy() {
         serve(Rule.named("address")
                 .key(KeySource.clientAddress(ClientAddress.ofXForwardedFor("127.0.0.1", "10.0.0.0/8")))
                 .limit(Limit.perMinute(1)));
         assertThat(forwarded("203.0.113.7")).isEqualTo(200);
         assertThat(forwarded("203.0.113.7")).isEqualTo(429);
         assertThat(forwarded("203.0.113.8")).isEqualTo(200);
-        // What the client has written itself, before his proxy, or before two.
+        // Addresses written by the client itself, behind one proxy or two.
         assertThat(forwarded("198.51.100.1, 203.0.113.7")).isEqualTo(429);
         assertThat(forwarded("198.51.100.1, 203.0.113.7, 10.1.2.3")).isEqualTo(429);
         assertThat(client.get("/hello", "X-Forwarded-For", "198.51.100.1", "X-Forwarded-For", "203.0.113.7")
@@ -251,7 +251,7 @@ public abstract class HttpKeyContract extends HttpContract {
     }
 
     @Test
-    void aTrustedProxySaysInForwardedWhoAsks() {
+    void theClientAddressComesFromForwardedOfATrustedProxy() {
         serve(Rule.named("address")
                 .key(KeySource.clientAddress(ClientAddress.ofForwarded("127.0.0.0/8")))
                 .limit(Limit.perMinute(1)));

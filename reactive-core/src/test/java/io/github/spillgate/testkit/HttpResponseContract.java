@@ -1,8 +1,8 @@
 package io.github.spillgate.testkit;
 
 import static io.github.spillgate.testkit.LimiterForTests.address;
-import static io.github.spillgate.testkit.Told.field;
-import static io.github.spillgate.testkit.Told.items;
+import static io.github.spillgate.testkit.RateLimitFields.field;
+import static io.github.spillgate.testkit.RateLimitFields.items;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
@@ -29,7 +29,7 @@ public abstract class HttpResponseContract extends HttpContract {
     }
 
     @Test
-    void whoIsAllowedIsToldWhatIsLeft() {
+    void anAllowedResponseHasTheRateLimitFields() {
         serve(address("address", 3));
         HttpResponse<String> response = client.get("/hello");
         assertThat(response.statusCode()).isEqualTo(200);
@@ -50,7 +50,7 @@ public abstract class HttpResponseContract extends HttpContract {
     }
 
     @Test
-    void whoIsDeniedIsToldWhyAndForHowLong() {
+    void aDenialHasAProblemBodyAndARetryAfter() {
         serve(address("address", 1));
         client.get("/hello");
         HttpResponse<String> response = client.get("/hello");
@@ -75,14 +75,14 @@ public abstract class HttpResponseContract extends HttpContract {
     }
 
     @Test
-    void whoIsDeniedReachesNoHandler() {
+    void aDeniedRequestReachesNoHandler() {
         serve(address("address", 2));
         IntStream.range(0, 5).forEach(i -> client.get("/hello"));
         assertThat(handled).hasValue(2);
     }
 
     @Test
-    void whoKeepsToRetryAfterSucceeds() {
+    void aRetryAfterTheRetryAfterSucceeds() {
         serve(Rule.named("address").key(LimiterForTests.ADDRESS).limit(Limit.perSecond(1)));
         HttpResponse<String> denied = client.get("/hello");
         for (int i = 0; i < 100 && denied.statusCode() != 429; i++) {
@@ -95,25 +95,25 @@ public abstract class HttpResponseContract extends HttpContract {
     }
 
     @Test
-    void nothingIsToldOfARequestThatNoRuleIsAbout() {
+    void aResponseToARequestWithoutARuleHasNoFields() {
         serve(address("address", 1).paths(pattern("/items/**")));
         for (int i = 0; i < 3; i++) {
             HttpResponse<String> response = client.get("/hello");
             assertThat(response.statusCode()).isEqualTo(200);
-            assertThat(Told.all(response)).isEmpty();
+            assertThat(RateLimitFields.all(response)).isEmpty();
         }
         assertThat(events.all()).isEmpty();
     }
 
     @Test
-    void fieldsCanBeSwitchedOff() {
+    void fieldsCanBeDisabled() {
         serve(RateLimitHeaders.all().xRateLimit(false).rateLimit(false), address("address", 1));
-        assertThat(Told.all(client.get("/hello"))).isEmpty();
-        assertThat(Told.all(client.get("/hello"))).containsExactly("Retry-After");
+        assertThat(RateLimitFields.all(client.get("/hello"))).isEmpty();
+        assertThat(RateLimitFields.all(client.get("/hello"))).containsExactly("Retry-After");
     }
 
     @Test
-    void whatAHandlerSaysOfItsOwnLimitsStays() {
+    void fieldsSetByAHandlerAreKept() {
         serve(address("address", 5));
         HttpResponse<String> response = client.get("/own");
         assertThat(field(response, "X-RateLimit-Limit")).isEqualTo(HttpAdapter.OWN);
@@ -122,7 +122,7 @@ public abstract class HttpResponseContract extends HttpContract {
 
     @ParameterizedTest
     @ValueSource(ints = {204, 302, 401, 404, 500})
-    void everyStatusTellsWhatIsLeft(int status) {
+    void everyStatusHasTheRateLimitFields(int status) {
         serve(address("address", 5));
         HttpResponse<String> response = client.get("/status/" + status);
         assertThat(response.statusCode()).isEqualTo(status);
@@ -130,7 +130,7 @@ public abstract class HttpResponseContract extends HttpContract {
     }
 
     @Test
-    void alsoARequestThatNoHandlerIsForIsLimited() {
+    void requestsWithoutAHandlerAreLimited() {
         serve(address("address", 1));
         HttpResponse<String> response = client.get("/nothing/there");
         assertThat(response.statusCode()).isEqualTo(404);
@@ -139,19 +139,19 @@ public abstract class HttpResponseContract extends HttpContract {
     }
 
     @Test
-    void headIsDeniedWithoutABody() {
+    void aDeniedHeadRequestHasNoBody() {
         serve(address("address", 1));
         client.get("/hello");
         HttpResponse<String> response = client.send(client.request("/hello").method("HEAD", BodyPublishers.noBody()));
         assertThat(response.statusCode()).isEqualTo(429);
         assertThat(response.body()).isEmpty();
-        assertThat(Told.all(response)).hasSize(6);
+        assertThat(RateLimitFields.all(response)).hasSize(6);
     }
 
     // Other origins.
 
     @Test
-    void aScriptOfAnotherOriginCanReadTheFields() {
+    void theFieldsAreExposedToOtherOrigins() {
         serve(address("address", 1));
         HttpResponse<String> allowed = client.get("/open", "Origin", ORIGIN);
         assertThat(allowed.statusCode()).isEqualTo(200);
@@ -170,14 +170,14 @@ public abstract class HttpResponseContract extends HttpContract {
     }
 
     @Test
-    void aPreflightIsLetThrough() {
+    void aPreflightRequestIsNotLimited() {
         serve(address("address", 1));
         client.get("/hello");
         String[] asking = {"Origin", ORIGIN, "Access-Control-Request-Method", "GET"};
         HttpResponse<String> open = options("/open", asking);
         assertThat(open.statusCode()).isBetween(200, 299);
         assertThat(field(open, "Access-Control-Allow-Origin")).isEqualTo("*");
-        assertThat(Told.all(open)).isEmpty();
+        assertThat(RateLimitFields.all(open)).isEmpty();
         // Whatever it is answered where no other origin is allowed.
         assertThat(options("/hello", asking).statusCode()).isNotEqualTo(429);
         // These are none.

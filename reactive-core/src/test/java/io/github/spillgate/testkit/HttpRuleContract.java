@@ -1,9 +1,9 @@
 package io.github.spillgate.testkit;
 
 import static io.github.spillgate.testkit.LimiterForTests.address;
-import static io.github.spillgate.testkit.Told.field;
-import static io.github.spillgate.testkit.Told.items;
-import static io.github.spillgate.testkit.Told.names;
+import static io.github.spillgate.testkit.RateLimitFields.field;
+import static io.github.spillgate.testkit.RateLimitFields.items;
+import static io.github.spillgate.testkit.RateLimitFields.names;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -33,7 +33,7 @@ public abstract class HttpRuleContract extends HttpContract {
     }
 
     @Test
-    void rulesThatMatchAreOneVerdict() {
+    void matchingRulesAreDecidedTogether() {
         serve(
                 address("wide", 100),
                 address("narrow", 1).paths(pattern("/items/**")),
@@ -52,7 +52,7 @@ public abstract class HttpRuleContract extends HttpContract {
     }
 
     @Test
-    void bothPhasesAreToldInOneResponse() {
+    void theResponseHasTheFieldsOfBothPhases() {
         serve(address("before", 5), address("after", 3).phase(Phase.AFTER_AUTHENTICATION));
         HttpResponse<String> response = client.get("/hello");
         assertThat(names(response)).containsExactly("before-1m", "after-1m");
@@ -71,14 +71,14 @@ public abstract class HttpRuleContract extends HttpContract {
     }
 
     @Test
-    void aRuleForUsersLeavesThoseAloneWhoAreNotKnownYet() {
+    void aRuleOnThePrincipalSkipsUnauthenticatedRequests() {
         serve(Rule.named("user").key(KeySource.principal()).limit(Limit.perMinute(1)), address("address", 100));
         assertThat(names(client.get("/hello"))).containsExactly("address-1m");
         assertThat(names(client.get("/hello", "X-User", "ann"))).containsExactly("address-1m", "user-1m");
     }
 
     @Test
-    void headCountsAsGet() {
+    void aHeadRequestMatchesLikeAGetRequest() {
         serve(address("address", 1).methods("get"));
         HttpResponse<String> head = client.send(client.request("/hello").method("HEAD", BodyPublishers.noBody()));
         assertThat(head.statusCode()).isEqualTo(200);
@@ -87,20 +87,21 @@ public abstract class HttpRuleContract extends HttpContract {
     }
 
     @Test
-    void otherMethodsAreNotMeant() {
+    void aRuleOnMethodsSkipsOtherMethods() {
         serve(address("address", 1).paths("/hello").methods("POST"));
-        assertThat(Told.all(client.get("/hello"))).isEmpty();
+        assertThat(RateLimitFields.all(client.get("/hello"))).isEmpty();
         assertThat(client.post("/hello", "").statusCode()).isEqualTo(200);
         assertThat(client.post("/hello", "").statusCode()).isEqualTo(429);
         assertThat(client.get("/hello").statusCode()).isEqualTo(200);
     }
 
     @Test
-    void whoIsExceptedIsNotLimited() {
+    void anExceptedRequestIsNotLimited() {
         serve(address("address", 1)
                 .unless(match -> match.request().headers("X-Internal").contains("yes")));
         for (int i = 0; i < 3; i++) {
-            assertThat(Told.all(client.get("/hello", "X-Internal", "yes"))).isEmpty();
+            assertThat(RateLimitFields.all(client.get("/hello", "X-Internal", "yes")))
+                    .isEmpty();
         }
         assertThat(client.get("/hello", "X-Internal", "no").statusCode()).isEqualTo(200);
         assertThat(client.get("/hello").statusCode()).isEqualTo(429);
@@ -108,7 +109,7 @@ public abstract class HttpRuleContract extends HttpContract {
     }
 
     @Test
-    void aShadowLetsPassAndReports() {
+    void aShadowRuleAllowsAndReports() {
         serve(address("tried", 1).shadow(true), address("real", 10));
         for (int i = 0; i < 3; i++) {
             HttpResponse<String> response = client.get("/hello");
@@ -121,12 +122,12 @@ public abstract class HttpRuleContract extends HttpContract {
     }
 
     @Test
-    void aShadowAloneTellsNothing() {
+    void aShadowRuleAddsNoFields() {
         serve(address("tried", 1).shadow(true));
         for (int i = 0; i < 3; i++) {
             HttpResponse<String> response = client.get("/hello");
             assertThat(response.statusCode()).isEqualTo(200);
-            assertThat(Told.all(response)).isEmpty();
+            assertThat(RateLimitFields.all(response)).isEmpty();
         }
         await().atMost(PATIENCE)
                 .untilAsserted(() -> assertThat(events.of("tried")).hasSize(3));
@@ -135,7 +136,7 @@ public abstract class HttpRuleContract extends HttpContract {
     // Costs, limits and refunds.
 
     @Test
-    void costsMayBeLookedUp() {
+    void aCostMayBeLookedUp() {
         serve(address("units", 10)
                 .cost(match -> Mono.justOrEmpty(
                         match.request().headers("X-Units").stream().findFirst().map(Long::valueOf))));
@@ -151,7 +152,7 @@ public abstract class HttpRuleContract extends HttpContract {
     }
 
     @Test
-    void everyPlanHasLimitsOfItsOwn() {
+    void everyPlanHasItsOwnLimits() {
         serve(Rule.named("plan")
                 .key(KeySource.principal())
                 .limit(Limit.perMinute(1))
@@ -176,7 +177,7 @@ public abstract class HttpRuleContract extends HttpContract {
 
     /** As in the first seconds of a cold service: some plans are found in time, and others are not. */
     @Test
-    void aPlanThatIsNotFoundInTimeLetsNoRequestPassUnlimited() {
+    void aFailedPlanLookupNeverDisablesTheLimit() {
         Duration lookup = Duration.ofMillis(3);
         AtomicInteger asked = new AtomicInteger();
         serve(
@@ -226,7 +227,7 @@ public abstract class HttpRuleContract extends HttpContract {
     }
 
     @Test
-    void failuresOnlyMayBeCounted() {
+    void aRuleMayCountFailuresOnly() {
         Rules rules = serve(address("login", 2).paths(pattern("/status/**")).refundWhen("2xx"), address("all", 100));
         for (int i = 0; i < 5; i++) {
             assertThat(client.get("/status/200").statusCode()).isEqualTo(200);

@@ -31,11 +31,11 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * What every {@link LimitStore} keeps. Whoever writes one of his own extends this class, says how to get the store, and
- * runs it; JUnit Jupiter, AssertJ and the test-jar of this module are all it needs.
+ * The contract of every {@link LimitStore}. To test a custom store, extend this class and return the store; JUnit
+ * Jupiter, AssertJ and the test-jar of this module are the only dependencies.
  *
- * <p>Nothing here depends on how fast the machine is: a test either uses windows so long that they cannot pass, or
- * judges every answer by the instant that the store itself gave with it.
+ * <p>No test depends on the speed of the machine: either the windows are longer than the test, or each decision is
+ * checked against its own instant.
  */
 public abstract class LimitStoreContract {
 
@@ -87,7 +87,7 @@ public abstract class LimitStoreContract {
 
     @ParameterizedTest
     @MethodSource("kinds")
-    void aCostIsTakenWholeOrNotAtAll(Limit limit) {
+    void aCostIsChargedCompletelyOrNotAtAll(Limit limit) {
         RateLimiter limiter = limiter(limit);
         assertThat(now(limiter.tryAcquire("a", limit.permits() - 1)).isAllowed())
                 .isTrue();
@@ -112,7 +112,7 @@ public abstract class LimitStoreContract {
 
     @ParameterizedTest
     @MethodSource("kinds")
-    void aCostOfNothingAsksAndTakesNothing(Limit limit) {
+    void aCostOfZeroIsAllowedAndChargesNothing(Limit limit) {
         RateLimiter limiter = limiter(limit);
         now(limiter.tryAcquire("a", limit.permits()));
         Decision decision = now(limiter.tryAcquire("a", 0));
@@ -123,7 +123,7 @@ public abstract class LimitStoreContract {
 
     @ParameterizedTest
     @MethodSource("kinds")
-    void aCostAboveTheLimitIsDeniedForGood(Limit limit) {
+    void aCostAboveTheLimitIsDeniedWithoutARetryTime(Limit limit) {
         Decision decision = now(limiter(limit).tryAcquire("a", limit.permits() + 1));
         assertThat(decision.isAllowed()).isFalse();
         assertThat(decision.violated()).containsExactly(limit);
@@ -167,7 +167,7 @@ public abstract class LimitStoreContract {
 
     @ParameterizedTest
     @MethodSource("kinds")
-    void callersAtOnceGetExactlyThePermits(Limit limit) {
+    void concurrentCallersGetExactlyThePermits(Limit limit) {
         Limit twenty =
                 Limit.parse("20" + limit.toString().substring(limit.toString().indexOf('/')));
         RateLimiter limiter = limiter(twenty);
@@ -182,7 +182,7 @@ public abstract class LimitStoreContract {
     // Several limits and several keys
 
     @Test
-    void whenOneOfThreeLimitsDeniesTheOthersAreUnchanged() {
+    void aDenialByOneOfThreeLimitsChargesNone() {
         Limit log = Limit.of(100, NEVER).named("log");
         Limit counter = Limit.counter(100, NEVER).named("counter");
         Limit tight = Limit.of(3, NEVER).named("tight");
@@ -198,7 +198,7 @@ public abstract class LimitStoreContract {
     }
 
     @Test
-    void severalKeysAreOneVerdict() {
+    void severalKeysAreDecidedAtomically() {
         RateLimiter limiter = limiter();
         Limit wide = Limit.of(10, NEVER);
         Limit narrow = Limit.of(1, NEVER);
@@ -212,7 +212,7 @@ public abstract class LimitStoreContract {
     }
 
     @Test
-    void equalChargesInOneVerdictAreSummedBeforeTheyAreChecked() {
+    void equalChargesInOneDecisionAreSummed() {
         RateLimiter limiter = limiter(Limit.of(3, NEVER));
         assertThat(now(limiter.tryAcquire(
                                 Charge.of("a").permits(2), Charge.of("a").permits(2)))
@@ -224,7 +224,7 @@ public abstract class LimitStoreContract {
     }
 
     @Test
-    void manyClaimsFitIntoOneVerdict() {
+    void oneDecisionHoldsManyClaims() {
         RateLimiter limiter =
                 limiter(Limit.of(5, NEVER), Limit.counter(5, NEVER).named("counter"));
         Charge[] charges = Stream.iterate(0, i -> i + 1)
@@ -237,7 +237,7 @@ public abstract class LimitStoreContract {
     }
 
     @Test
-    void verdictsAtOnceOverSeveralKeysAreWholeOrNotAtAll() {
+    void concurrentDecisionsOverSeveralKeysAreAtomic() {
         RateLimiter limiter =
                 limiter(Limit.of(40, NEVER), Limit.counter(30, NEVER).named("counter"));
         Charge a = Charge.of("a");
@@ -263,7 +263,7 @@ public abstract class LimitStoreContract {
     }
 
     @Test
-    void retryAfterIsThatOfTheLimitThatTakesLongest() {
+    void theRetryAfterIsTheLongestOfTheViolatedLimits() {
         Limit short1 = Limit.of(1, Duration.ofHours(1)).named("short");
         Limit long1 = Limit.of(1, Duration.ofHours(3)).named("long");
         Limit roomy = Limit.of(100, Duration.ofHours(9)).named("roomy");
@@ -282,7 +282,7 @@ public abstract class LimitStoreContract {
     }
 
     @Test
-    void retryAfterCountsWhatTheDenialItselfHasRecorded() {
+    void theRetryAfterIncludesTheCountedDenial() {
         Limit tight = Limit.of(1, Duration.ofHours(1)).named("tight");
         Limit counting = Limit.of(3, Duration.ofHours(4)).named("counting").countingDenied();
         RateLimiter limiter = limiter(tight, counting);
@@ -295,7 +295,7 @@ public abstract class LimitStoreContract {
     }
 
     @Test
-    void whatIsDoneToSeveralKeysIsDoneToEach() {
+    void operationsOnSeveralKeysApplyToEachKey() {
         RateLimiter limiter =
                 limiter(Limit.of(10, NEVER), Limit.counter(10, NEVER).named("counter"));
         Charge[] both = {Charge.of("a").permits(4), Charge.of("b").permits(6)};
@@ -317,7 +317,7 @@ public abstract class LimitStoreContract {
     // What is counted apart
 
     @Test
-    void keysThatLookAlikeAreCountedApart() {
+    void similarKeysHaveSeparateCounts() {
         RateLimiter limiter = limiter(Limit.of(1, NEVER));
         String huge = "x".repeat(1 << 20);
         List<String> keys = List.of(
@@ -369,7 +369,7 @@ public abstract class LimitStoreContract {
     }
 
     @Test
-    void groupsAreCountedApart() {
+    void groupsHaveSeparateCounts() {
         RateLimiter limiter = limiter(Limit.of(1, NEVER));
         List<Charge> charges = List.of(
                 Charge.of("a"),
@@ -390,7 +390,7 @@ public abstract class LimitStoreContract {
     }
 
     @Test
-    void limitsAndLimitersAreCountedApart() {
+    void limitsAndLimitersHaveSeparateCounts() {
         List<Limit> limits = List.of(
                 Limit.of(1, Duration.ofHours(1)),
                 Limit.of(1, Duration.ofHours(1)).named("other"),
@@ -440,7 +440,7 @@ public abstract class LimitStoreContract {
 
     @ParameterizedTest
     @MethodSource("costs")
-    void askedJustBeforeRetryAfterDeniesAndJustAfterAllows(String text, int cost) {
+    void aRequestIsDeniedBeforeTheRetryTimeAndAllowedAtIt(String text, int cost) {
         RateLimiter limiter = limiter(Limit.parse(text));
         // Three rounds, so that a counter is asked in its first window, in the one after it, and with both counts
         // used.
@@ -481,7 +481,7 @@ public abstract class LimitStoreContract {
 
     @ParameterizedTest
     @MethodSource("kinds")
-    void aKeyIsWholeAgainWhenItSaysSo(Limit limit) {
+    void aKeyIsUnusedAtItsResetTime(Limit limit) {
         Limit soon = Limit.parse(limit.toString().replace("5h", "50ms"));
         RateLimiter limiter = limiter(soon);
         Instant whole = only(now(limiter.tryAcquire("a", 2))).wholeAt();
@@ -501,7 +501,7 @@ public abstract class LimitStoreContract {
 
     @ParameterizedTest
     @MethodSource("kinds")
-    void whereDeniedRequestsCountTheyKeepTheClientOutAndNoMoreThanThat(Limit limit) {
+    void countedDenialsNeverExceedTheLimit(Limit limit) {
         RateLimiter limiter = limiter(limit.countingDenied());
         now(limiter.tryAcquire("a", limit.permits()));
         Usage first = only(now(limiter.peek("a")));
@@ -515,7 +515,7 @@ public abstract class LimitStoreContract {
     }
 
     @Test
-    void aClientWhoDoesNotLetUpStaysOut() {
+    void countedDenialsKeepAPersistentClientDenied() {
         Limit limit = Limit.of(2, SOON).countingDenied();
         RateLimiter limiter = limiter(limit);
         Decision beforeLast = takeUntilDenied(limiter, "a", 1);
@@ -535,7 +535,7 @@ public abstract class LimitStoreContract {
     }
 
     @Test
-    void aDenialIsRecordedInThoseLimitsAloneThatCountIt() {
+    void aDenialIsRecordedOnlyInLimitsThatCountDenied() {
         Limit plain = Limit.of(10, NEVER).named("plain");
         Limit counting = Limit.of(10, NEVER).named("counting").countingDenied();
         Limit tight = Limit.of(1, NEVER).named("tight");
@@ -550,7 +550,7 @@ public abstract class LimitStoreContract {
     // Peek, refund, reset
 
     @Test
-    void whatWasTakenUnderOneOfSeveralLimitsMayBeGivenBackAlone() {
+    void aDecisionMayBeRefundedUnderOneOfSeveralLimits() {
         Limit minute = Limit.perMinute(10);
         Limit hour = Limit.perHour(10).counter();
         RateLimiter limiter = limiter(minute, hour);
@@ -583,7 +583,7 @@ public abstract class LimitStoreContract {
 
     @ParameterizedTest
     @MethodSource("kinds")
-    void aDecisionIsGivenBackOnceAndExactly(Limit limit) {
+    void aDecisionIsRefundedOnceAndExactly(Limit limit) {
         RateLimiter limiter = limiter(limit);
         Decision two = now(limiter.tryAcquire("a", 2));
         Decision one = now(limiter.tryAcquire("a", 1));
@@ -598,7 +598,7 @@ public abstract class LimitStoreContract {
 
     @ParameterizedTest
     @MethodSource("kinds")
-    void whatWasNotTakenIsNotGivenBack(Limit limit) {
+    void anUnchargedDecisionRefundsNothing(Limit limit) {
         RateLimiter limiter = limiter(limit);
         now(limiter.tryAcquire("a", limit.permits()));
         limiter.refund(now(limiter.tryAcquire("a"))).block();
@@ -610,7 +610,7 @@ public abstract class LimitStoreContract {
     }
 
     @Test
-    void whatHasLeftTheWindowIsNotGivenBack() {
+    void expiredPermitsAreNotRefunded() {
         Limit limit = Limit.of(3, Duration.ofMillis(50));
         RateLimiter limiter = limiter(limit);
         Decision old = now(limiter.tryAcquire("a"));
@@ -625,7 +625,7 @@ public abstract class LimitStoreContract {
 
     @ParameterizedTest
     @MethodSource("kinds")
-    void aRefundByKeyGivesBackNoMoreThanIsThere(Limit limit) {
+    void aRefundByKeyIsLimitedToTheUsage(Limit limit) {
         RateLimiter limiter = limiter(limit);
         now(limiter.tryAcquire("a", 3));
         limiter.refund("a", 1).block();
@@ -637,7 +637,7 @@ public abstract class LimitStoreContract {
     }
 
     @Test
-    void aRefundByKeyTakesTheOldestFirst() {
+    void aRefundByKeyRemovesTheOldestPermitsFirst() {
         RateLimiter limiter = limiter(Limit.of(5, NEVER));
         Instant oldest = now(limiter.tryAcquire("a", 2)).at();
         pass(Duration.ofMillis(5), limiter);
@@ -652,7 +652,7 @@ public abstract class LimitStoreContract {
 
     @ParameterizedTest
     @MethodSource("kinds")
-    void aResetForgetsTheKeyAndNoOther(Limit limit) {
+    void aResetAffectsItsKeyOnly(Limit limit) {
         RateLimiter limiter = limiter(limit, Limit.of(100, NEVER).named("second"));
         now(limiter.tryAcquire(Charge.of("a").permits(2), Charge.of("b").permits(2)));
         limiter.reset("a").block();
@@ -663,7 +663,7 @@ public abstract class LimitStoreContract {
 
     @ParameterizedTest
     @MethodSource("kinds")
-    void whatWasTakenBeforeAResetIsNotTakenOffWhatCameAfterIt(Limit limit) {
+    void aRefundOfADecisionBeforeAResetRemovesNoLaterPermits(Limit limit) {
         RateLimiter limiter = limiter(limit, limit.named("second"));
         Decision before = now(limiter.tryAcquire("a", 2));
         Decision untouched = now(limiter.tryAcquire("b", 2));
@@ -680,7 +680,7 @@ public abstract class LimitStoreContract {
     }
 
     @Test
-    void whatWasTakenFromSeveralIsGivenBackToThoseThatWereNotReset() {
+    void aRefundOverSeveralKeysSkipsThoseThatWereReset() {
         RateLimiter limiter = limiter(Limit.of(10, NEVER));
         Decision both =
                 now(limiter.tryAcquire(Charge.of("a").permits(2), Charge.of("b").permits(3)));
@@ -693,7 +693,7 @@ public abstract class LimitStoreContract {
     // Reactive
 
     @Test
-    void nothingHappensBeforeTheSubscriptionAndEachIsOneAttempt() {
+    void eachSubscriptionIsOneLazyAttempt() {
         RateLimiter limiter = limiter(Limit.of(10, NEVER));
         Mono<Decision> lazy = limiter.tryAcquire("a");
         Mono<Void> refund = limiter.refund("a", 1);
@@ -729,7 +729,7 @@ public abstract class LimitStoreContract {
     }
 
     @Test
-    void theSubscribersContextAndOthersCancellationsDoNoHarm() {
+    void theSubscribersContextSurvivesCancellationsOfOthers() {
         RateLimiter limiter = limiter(Limit.of(100, NEVER));
         for (int i = 0; i < 20; i++) {
             limiter.tryAcquire("a").subscribe().dispose();

@@ -13,7 +13,7 @@ import java.util.UUID;
 /** A limiter on a real Redis, by a name of its own, so that no test shares another's counts. */
 public final class LimiterForTests implements AutoCloseable {
 
-    /** Who holds the other end of the connection. */
+    /** The address of the peer. */
     public static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
 
     private final RedisClient client;

@@ -5,7 +5,7 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Waiting;
+import io.github.spillgate.WaitQueueCount;
 import io.github.spillgate.redis.RedisStore;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
@@ -34,7 +34,7 @@ public abstract class MessagesContract {
     /** No more of them come back while a test runs. */
     protected static final Limit THREE = Limit.of(3, Duration.ofHours(1));
 
-    /** As those, but who waits does so: ten minutes at most, and not the hour. */
+    /** The same permits in a shorter window, so that callers wait for them. */
     private static final Limit THREE_SOON = Limit.of(3, Duration.ofMinutes(5));
 
     private final RedisClient redis = RedisClient.create(RedisForTests.first().uri());
@@ -72,7 +72,7 @@ public abstract class MessagesContract {
     }
 
     @Test
-    void messagesAreSlowedInOrder() {
+    void messagesAreThrottledInOrder() {
         WebSocketForTests client = slowed(limiter(Limit.of(2, Duration.ofMillis(300))));
         long began = System.nanoTime();
         IntStream.range(0, 7).forEach(i -> client.say("m" + i));
@@ -84,7 +84,7 @@ public abstract class MessagesContract {
     }
 
     @Test
-    void whoIsSlowedCannotSendFarAhead() {
+    void aThrottledClientGetsBackpressure() {
         WebSocketForTests client = slowed(limiter(THREE_SOON));
         String large = "x".repeat(60_000);
         AtomicInteger sent = new AtomicInteger();
@@ -100,18 +100,18 @@ public abstract class MessagesContract {
     }
 
     @Test
-    void whoHangsUpWhileHeIsSlowedLeavesNothingBehind() {
+    void aDisconnectedClientLeavesNoWaiter() {
         RateLimiter limiter = limiter(THREE_SOON);
         WebSocketForTests client = slowed(limiter);
         IntStream.range(0, 7).forEach(i -> client.say("m" + i));
-        await().atMost(LONG).until(() -> client.heard().size() == 3 && Waiting.in(limiter) > 0);
+        await().atMost(LONG).until(() -> client.heard().size() == 3 && WaitQueueCount.of(limiter) > 0);
         client.close();
-        await().atMost(LONG).until(() -> Waiting.in(limiter) == 0);
+        await().atMost(LONG).until(() -> WaitQueueCount.of(limiter) == 0);
         assertThat(limiter.peek(ME).block().limits().get(0).used()).isEqualTo(3);
     }
 
     @Test
-    void theFirstMessageTooManyClosesTheSocketAfterTheAnswersBeforeIt() {
+    void theFirstDeniedMessageClosesTheSocketAfterEarlierReplies() {
         RateLimiter limiter = limiter(THREE);
         WebSocketForTests client = closed(limiter);
         IntStream.range(0, 7).forEach(i -> client.say("m" + i));

@@ -5,11 +5,11 @@ import java.util.List;
 import java.util.function.UnaryOperator;
 
 /**
- * A {@code redis-server} that can be started as often as a test likes, for those who need several that work together:
- * the one on the {@code PATH}, and the embedded one. Each has been seen to start.
+ * A {@code redis-server} that can be started several times, for tests of several servers: the one on the {@code PATH},
+ * and the embedded one. Each has been started once successfully.
  *
- * @param name which one it is, for people
- * @param path where it is
+ * @param name the display name
+ * @param path the path of the binary
  */
 public record RedisBinary(String name, Path path) {
 

@@ -23,12 +23,11 @@ import redis.embedded.core.ExecutableProvider;
 import redis.embedded.model.OsArchitecture;
 
 /**
- * One place where a Redis may be had. Being a candidate costs nothing; whether there is one shows at {@link #start()}.
+ * A possible source of a Redis. Whether it is available shows at {@link #start()}.
  *
- * @param what what it is, for the error of those who have none
- * @param required whether its failure is an error even where another candidate starts, because somebody asked for this
- * one
- * @param starter starts a new server, or finds the one that runs
+ * @param what a description for error messages
+ * @param required whether its failure is an error even if another candidate starts
+ * @param starter starts a new server, or finds a running one
  */
 record RedisCandidate(String what, boolean required, Starter starter) {
 
@@ -65,7 +64,7 @@ record RedisCandidate(String what, boolean required, Starter starter) {
         String path = environment.get("PATH");
         List<RedisCandidate> binaries = new ArrayList<>();
         binaries.add(onThePath("redis-server", path));
-        // Nobody is told that he has no Valkey: most have none.
+        // A missing Valkey is not reported, because it is optional.
         if (find("valkey-server", path).isPresent()) {
             binaries.add(onThePath("valkey-server", path));
         }
@@ -208,7 +207,7 @@ record RedisCandidate(String what, boolean required, Starter starter) {
         Path path() throws IOException;
     }
 
-    /** Starts a server, or says why not, for whoever has to mend it. */
+    /** Starts a server, or throws an error that says how to fix the cause. */
     @FunctionalInterface
     interface Starter {
         RedisForTests start() throws IOException;

@@ -35,11 +35,11 @@ import org.awaitility.core.ConditionFactory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A real Redis Cluster for tests: processes of the same {@code redis-server} as elsewhere, on the loopback interface,
- * each in a directory of its own, and nothing else needed.
+ * A real Redis Cluster for tests: {@code redis-server} processes on the loopback interface, each with its own
+ * directory.
  *
- * <p>It takes a node for dead after {@value #NODE_TIMEOUT_MILLIS} ms. Who asks for replicas has a failover about 2 s
- * after that. A cluster is formed in about 3 s: a new primary takes nothing in its first 2.
+ * <p>A node counts as failed after {@value #NODE_TIMEOUT_MILLIS} ms; with replicas, the failover follows about 2 s
+ * later. A new cluster is ready after about 3 s, because a new primary rejects writes in its first 2 s.
  */
 public final class RedisClusterForTests implements AutoCloseable {
 
@@ -54,8 +54,7 @@ public final class RedisClusterForTests implements AutoCloseable {
     private static final int BUS = 10_000;
 
     /**
-     * From here on there are free ports, and their companions, below all those that systems give to whoever asks for
-     * any.
+     * The first port to try; the ports and their cluster bus ports are below the ephemeral ports of all systems.
      */
     private static final int FIRST_PORT = 10_000;
 
@@ -76,7 +75,7 @@ public final class RedisClusterForTests implements AutoCloseable {
             // However long a replica has heard nothing, it may take over: on a busy machine that is soon.
             "--cluster-replica-validity-factor",
             "0",
-            // Replicas stay with whom the test has given them to.
+            // Replicas stay with the primary that the test has assigned.
             "--cluster-migration-barrier",
             "1000",
             "--repl-diskless-sync",
@@ -275,14 +274,14 @@ public final class RedisClusterForTests implements AutoCloseable {
                 .toList();
     }
 
-    /** Waits until another node than this one, which may be dead, has the slot, and all who run know it. */
+    /** Waits until another node than this one, which may be dead, owns the slot on all running nodes. */
     public RedisNode awaitNewPrimaryOf(int slot, RedisNode old) {
         waiting("another primary than " + old + " has slot " + slot)
                 .until(() -> findPrimaryOf(slot).filter(now -> now != old).isPresent() && isAgreed());
         return primaryOf(slot);
     }
 
-    /** Waits until all nodes that run agree who has which slot, all slots are served, and all replicas follow. */
+    /** Waits until all running nodes agree on the slots, all slots are served, and all replicas are in sync. */
     public void awaitAgreement() {
         waiting("all nodes agree that all is well").until(this::isAgreed);
     }
@@ -331,8 +330,8 @@ public final class RedisClusterForTests implements AutoCloseable {
     }
 
     /**
-     * Begins to give a slot to another primary: from now on who asks for a key there that does not exist is sent on to
-     * the target (ASK).
+     * Starts the migration of a slot to another primary: the source redirects requests for missing keys to the target
+     * (ASK).
      */
     public void beginMigration(int slot, RedisNode target) {
         RedisNode source = primaryOf(slot);

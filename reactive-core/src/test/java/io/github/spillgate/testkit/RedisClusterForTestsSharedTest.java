@@ -38,30 +38,30 @@ class RedisClusterForTestsSharedTest {
     }
 
     @Test
-    void aSlotThatHasMigratedIsGivenBack() {
+    void aMigratedSlotIsReturnedToItsOwner() {
         cluster.migrateSlot(SLOT, other, () -> {});
         assertThat(cluster.primaryOf(SLOT)).isEqualTo(other);
     }
 
     @Test
-    void aMigrationThatHasBegunIsEnded() {
+    void anUnfinishedMigrationIsEnded() {
         cluster.beginMigration(SLOT, other);
     }
 
     @Test
-    void aMigrationThatHasMovedKeysIsEnded() {
+    void anUnfinishedMigrationWithMovedKeysIsEnded() {
         cluster.beginMigration(SLOT, other);
         cluster.moveKeys(SLOT, other);
     }
 
     @Test
-    void aSlotThatTheNodesDoNotAgreeOnIsGivenBack() {
+    void aSlotWithDisputedOwnershipIsReturned() {
         owner.commands().del(KEY);
         owner.commands().clusterSetSlotNode(SLOT, other.id());
     }
 
     @Test
-    void aSlotWithoutAnOwnerIsGivenBack() {
+    void anUnassignedSlotIsReturnedToItsOwner() {
         List<RedisNode> nodes = cluster.nodes();
         nodes.forEach(node -> node.commands().configSet("cluster-require-full-coverage", "no"));
         nodes.forEach(node -> node.commands().clusterDelSlots(SLOT));

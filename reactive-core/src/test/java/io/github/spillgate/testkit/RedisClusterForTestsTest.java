@@ -68,7 +68,7 @@ class RedisClusterForTestsTest {
     }
 
     @Test
-    void aKilledPrimaryIsReplacedByItsReplicaAndComesBackAsReplica() {
+    void aKilledPrimaryIsReplacedAndReturnsAsReplica() {
         RedisNode old = cluster.primaryOf(KEY);
         RedisNode replica = cluster.replicasOf(old).get(0);
         old.commands().set(KEY, "value");
@@ -86,7 +86,7 @@ class RedisClusterForTestsTest {
 
     @Test
     @DisabledOnOs(OS.WINDOWS)
-    void aPausedPrimaryIsReplacedAndFollowsWhenItIsResumed() {
+    void aPausedPrimaryIsReplacedAndReturnsAsReplica() {
         RedisNode old = cluster.primaryOf(KEY);
 
         old.pause();
@@ -99,7 +99,7 @@ class RedisClusterForTestsTest {
     }
 
     @Test
-    void aReplicaTakesOverWhenItIsTold() {
+    void aManualFailoverPromotesTheReplica() {
         RedisNode old = cluster.primaryOf(KEY);
         RedisNode replica = cluster.replicasOf(old).get(0);
 
@@ -110,7 +110,7 @@ class RedisClusterForTestsTest {
     }
 
     @Test
-    void aSlotMigratesWithItsKeysAndMeanwhileTheSourceSendsOn() {
+    void theSourceRedirectsDuringTheMigrationOfASlot() {
         RedisNode source = cluster.primaryOf(KEY);
         RedisNode target = cluster.nodes().stream()
                 .filter(node -> node != source)

@@ -16,8 +16,7 @@ import org.jspecify.annotations.Nullable;
  * A real Redis for tests, which needs nothing installed.
  *
  * <p>Half of this library is Lua, and only Redis runs it as Redis does. So no test talks to a mock, and no test is
- * skipped because somebody has no Redis: whoever can run Maven can run them all. Where the servers come from, in this
- * order:
+ * skipped for lack of a Redis: a machine that runs Maven runs them all. The sources of the servers, in this order:
  *
  * <ol>
  *   <li>the one that {@code SPILLGATE_REDIS_URI} names; if it is not set, a {@code redis-server} on the {@code PATH};
@@ -121,7 +120,7 @@ public final class RedisForTests implements AutoCloseable {
         return version;
     }
 
-    /** Where it listens. A new object at each call, for a {@code RedisURI} can be changed by whoever holds it. */
+    /** Returns the URI, as a new object on each call because a {@code RedisURI} is mutable. */
     public RedisURI uri() {
         return RedisURI.create(address);
     }
@@ -155,7 +154,7 @@ public final class RedisForTests implements AutoCloseable {
         unchecked(own::pause);
     }
 
-    /** Lets the paused own server go on; it answers what has been sent meanwhile. */
+    /** Resumes the paused server; it then executes the commands received during the pause. */
     public void resume() {
         RedisProcess own = own();
         unchecked(own::resume);

@@ -35,21 +35,21 @@ class RedisForTestsTest {
 
     @ParameterizedTest
     @MethodSource(ALL)
-    void everyRedisAtHandAnswersAndSaysWhichItIs(RedisForTests redis) {
+    void everyAvailableRedisRepliesAndHasItsVersionInItsName(RedisForTests redis) {
         assertThat(ping(redis)).isEqualTo("PONG");
         assertThat(redis.version()).matches("\\d+\\.\\d+\\.\\d+.*");
         assertThat(redis.name()).contains(redis.version()).isEqualTo(redis.toString());
     }
 
     @Test
-    void allAreStartedOnceAndTheFirstIsTheFirstOfThem() {
+    void everyServerIsStartedOnceAndFirstIsTheFirstOfAll() {
         assertThat(RedisForTests.all()).isNotEmpty().isEqualTo(RedisForTests.all());
         assertThat(RedisForTests.first()).isSameAs(RedisForTests.all().get(0));
     }
 
     @ParameterizedTest
     @MethodSource(ALL)
-    void aSharedRedisCannotBeTakenAwayFromTheOthers(RedisForTests shared) {
+    void aSharedRedisCannotBeStopped(RedisForTests shared) {
         assertThatIllegalStateException().isThrownBy(shared::kill).withMessageContaining("startOwn()");
         assertThatIllegalStateException().isThrownBy(shared::pause);
         assertThatIllegalStateException().isThrownBy(shared::restart);
@@ -58,7 +58,7 @@ class RedisForTestsTest {
     }
 
     @Test
-    void aKilledRedisRefusesAndARestartedOneAnswersOnTheSamePortAsANewProcess() {
+    void aRestartedRedisIsANewProcessOnTheSamePort() {
         try (RedisForTests redis = RedisForTests.startOwn()) {
             int port = redis.uri().getPort();
             long pid = redis.pid();
@@ -77,7 +77,7 @@ class RedisForTestsTest {
 
     @Test
     @DisabledOnOs(OS.WINDOWS)
-    void aPausedRedisKeepsCommandsWaitingUntilItIsResumed() {
+    void aPausedRedisRepliesWhenItIsResumed() {
         try (RedisForTests redis = RedisForTests.startOwn();
                 RedisClient client = RedisClient.create(redis.uri());
                 StatefulRedisConnection<String, String> connection = client.connect()) {
@@ -104,7 +104,7 @@ class RedisForTestsTest {
 
     @Test
     @DisabledOnOs(OS.WINDOWS)
-    void aKilledRedisGetsNoSignalsForItsNumberMayBeAnothers() {
+    void aKilledRedisCannotBePaused() {
         try (RedisForTests redis = RedisForTests.startOwn()) {
             redis.kill();
             assertThatExceptionOfType(UncheckedIOException.class)
@@ -114,7 +114,7 @@ class RedisForTestsTest {
     }
 
     @Test
-    void ownServersAreProcessesOfTheirOwnOnPortsOfTheirOwn() {
+    void ownServersAreSeparateProcessesOnSeparatePorts() {
         try (RedisForTests one = RedisForTests.startOwn();
                 RedisForTests other = RedisForTests.startOwn()) {
             assertThat(one.uri().getPort()).isNotEqualTo(other.uri().getPort());
@@ -123,7 +123,7 @@ class RedisForTestsTest {
     }
 
     @Test
-    void aPortThatIsTakenMeanwhileIsGivenUpForAnother() throws IOException {
+    void anotherPortIsTriedIfTheFirstIsTaken() throws IOException {
         try (RedisForTests other = RedisForTests.startOwn()) {
             int taken = other.uri().getPort();
             int free;
@@ -142,7 +142,7 @@ class RedisForTestsTest {
     }
 
     @Test
-    void theUriOfTheEnvironmentGoesFirstAndItsPasswordStaysSecret() throws IOException {
+    void theUriOfTheEnvironmentIsFirstAndHidesItsPassword() throws IOException {
         try (RedisForTests redis = RedisForTests.startOwn();
                 RedisClient client = RedisClient.create(redis.uri());
                 StatefulRedisConnection<String, String> connection = client.connect()) {
@@ -163,7 +163,7 @@ class RedisForTestsTest {
 
     @ParameterizedTest
     @CsvSource({"redis://:s3cret@127.0.0.1:1", "no uri with s3cret", "redis://:s3cret@not a host"})
-    void theUriOfTheEnvironmentMustAnswerAndItsPasswordStaysSecret(String uri) {
+    void anUnreachableUriOfTheEnvironmentFailsAndHidesItsPassword(String uri) {
         List<RedisCandidate> candidates = RedisCandidate.all(Map.of("SPILLGATE_REDIS_URI", uri)::get);
 
         assertThatIllegalStateException()
@@ -174,7 +174,7 @@ class RedisForTestsTest {
 
     @Test
     @DisabledOnOs(OS.WINDOWS)
-    void whereNothingStartsTheErrorTellsWhatWasTriedWhatItSaidAndWhatToDo(@TempDir Path bin) throws IOException {
+    void theErrorListsAllFailedAttemptsAndRemedies(@TempDir Path bin) throws IOException {
         program(bin, "echo 'redis-server: error while loading shared libraries: libssl.so.3: cannot open'; exit 127");
         List<RedisCandidate> candidates = List.of(onlyOnThe(bin.resolve("none")), onlyOnThe(bin));
 
@@ -191,7 +191,7 @@ class RedisForTestsTest {
 
     @Test
     @DisabledOnOs(OS.WINDOWS)
-    void aBinaryWithoutTlsIsToldFromOneThatIsBroken(@TempDir Path bin) throws IOException {
+    void theErrorForABinaryWithoutTlsNamesTls(@TempDir Path bin) throws IOException {
         Path program = program(
                 bin, "echo \"*** FATAL CONFIG FILE ERROR *** >>> 'tls-port' Bad directive or wrong number\"; exit 1");
 
@@ -203,7 +203,7 @@ class RedisForTestsTest {
 
     @Test
     @DisabledOnOs(OS.WINDOWS)
-    void aBinaryWhoseLoaderIsMissingIsToldFromOneThatIsNotThere(@TempDir Path bin) throws IOException {
+    void theErrorForAMissingLoaderNamesThePackage(@TempDir Path bin) throws IOException {
         Path program = program(bin, "");
         Files.writeString(program, "#!/no/such/loader\n");
 
@@ -214,7 +214,7 @@ class RedisForTestsTest {
 
     @Test
     @DisabledOnOs(OS.WINDOWS)
-    void onlyTheLastLinesOfATalkativeProcessAreKept(@TempDir Path bin) throws IOException {
+    void onlyTheLastOutputLinesAreKept(@TempDir Path bin) throws IOException {
         program(bin, "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo line $i; done; exit 1");
 
         assertThatIllegalStateException()
@@ -226,7 +226,7 @@ class RedisForTestsTest {
 
     @Test
     @DisabledOnOs(OS.WINDOWS)
-    void oneThatDoesNotStartIsLeftOutAloudAsLongAsAnotherDoes(@TempDir Path bin) throws IOException {
+    void aFailingOptionalServerIsReportedAndSkipped(@TempDir Path bin) throws IOException {
         program(bin, "exit 1");
         RedisCandidate working = new RedisCandidate("a working one", false, RedisForTests::startOwn);
         List<String> said = new ArrayList<>();
@@ -246,7 +246,7 @@ class RedisForTestsTest {
     }
 
     @Test
-    void oneThatSomebodyAskedForIsNotLeftOut() {
+    void aFailingRequiredServerIsAnError() {
         RedisCandidate working = new RedisCandidate("a working one", false, RedisForTests::first);
         RedisCandidate required = new RedisCandidate("a required one", true, () -> {
             throw new IOException("it is not here");
@@ -259,7 +259,7 @@ class RedisForTestsTest {
     }
 
     @Test
-    void dockerIsLeftAloneRequiredOrTriedAsTheEnvironmentSays() {
+    void theEnvironmentDisablesOrRequiresDocker() {
         String unused = "tcp://127.0.0.1:1";
         assertThat(docker(Map.of("DOCKER_HOST", unused, "SPILLGATE_TEST_DOCKER", "false")))
                 .isEmpty();
@@ -276,7 +276,7 @@ class RedisForTestsTest {
 
     @Test
     @DisabledOnOs(OS.WINDOWS)
-    void aValkeyOnThePathJoinsInAndNobodyIsToldThatThereIsNone(@TempDir Path bin) throws IOException {
+    void aValkeyOnThePathIsAnOptionalCandidate(@TempDir Path bin) throws IOException {
         assertThat(binaries(bin)).containsExactly("redis-server on the PATH", "redis-server of embedded-redis");
 
         program(bin, "valkey-server", "");
@@ -287,7 +287,7 @@ class RedisForTestsTest {
 
     @Test
     @DisabledOnOs(OS.WINDOWS)
-    void theBinariesOfTheEnvironmentAreStartedAndMustBeThere(@TempDir Path bin) throws IOException {
+    void theBinariesOfTheEnvironmentAreRequired(@TempDir Path bin) throws IOException {
         try (RedisForTests own = RedisForTests.startOwn()) {
             Path binary = own.own().binary();
             Path missing = bin.resolve("no-such-server");

@@ -204,7 +204,7 @@ final class RedisProcess {
         throw new IOException("ended with exit code " + process.exitValue() + " before it answered PING");
     }
 
-    /** Over a mere socket, as long as nobody knows whether there is anything to connect a real client to. */
+    /** Uses a plain socket, because it is not known yet whether a server listens. */
     private static Optional<Info> ask(Listening listening, int port) {
         try (Socket socket = listening.socket()) {
             socket.setSoTimeout(1_000);
@@ -215,7 +215,7 @@ final class RedisProcess {
             String answer = new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
             return answer.startsWith("+PONG") ? Optional.of(Info.parse(answer)) : Optional.empty();
         } catch (IOException e) {
-            // Nobody listens yet, or whoever does is busy: the caller asks again, until its deadline.
+            // The server does not listen yet, or is busy: the caller retries until its deadline.
             return Optional.empty();
         }
     }

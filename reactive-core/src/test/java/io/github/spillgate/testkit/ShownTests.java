@@ -16,8 +16,8 @@ import org.junit.platform.launcher.listeners.SummaryGeneratingListener;
 import org.junit.platform.launcher.listeners.TestExecutionSummary;
 
 /**
- * Runs what the documentation shows, as those do who copy it; apart from {@link Snippets}, because not every module
- * runs tests of tests.
+ * Runs the tests that the documentation shows. Separate from {@link Snippets}, because not every module runs tests of
+ * tests.
  */
 public final class ShownTests {
 

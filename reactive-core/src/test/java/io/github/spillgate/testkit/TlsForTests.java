@@ -18,8 +18,7 @@ import javax.net.ssl.TrustManagerFactory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How a server of a test speaks TLS, and the certificates for both ends, all signed by an authority that nobody else
- * trusts.
+ * The TLS settings of a test server, and the certificates of both ends, signed by an authority for tests only.
  *
  * <p>They come from the JDK's own {@code keytool}, once per JVM, and are gone with it; what a server or a client reads
  * is written as PEM.
@@ -44,7 +43,7 @@ public final class TlsForTests {
         this.asksClients = asksClients;
     }
 
-    /** A server that says who it is, {@code localhost} or {@code 127.0.0.1}, and lets everybody in. */
+    /** A server with a certificate for {@code localhost} and {@code 127.0.0.1} that accepts clients without one. */
     public static TlsForTests ofServer() {
         return new TlsForTests(SERVER, false);
     }
@@ -110,7 +109,7 @@ public final class TlsForTests {
         };
     }
 
-    /** That of the client. It does not look at the server's name: whoever starts a server knows which one it is. */
+    /** The TLS context of the client. It does not verify the host name of the test server. */
     private SSLContext context() throws GeneralSecurityException, IOException {
         KeyStore all = store(directory);
         KeyStore own = KeyStore.getInstance("PKCS12");

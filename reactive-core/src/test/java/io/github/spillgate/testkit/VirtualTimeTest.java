@@ -16,7 +16,7 @@ class VirtualTimeTest {
 
     /** Threads that an earlier test has left behind may ask for a scheduler at any time. */
     @Test
-    void timeIsVirtualThoughOtherThreadsUseTheSchedulers() throws InterruptedException {
+    void timeIsVirtualWhileOtherThreadsUseTheSchedulers() throws InterruptedException {
         AtomicBoolean stopped = new AtomicBoolean();
         Thread[] others = Stream.generate(() -> new Thread(() -> {
                     while (!stopped.get()) {

@@ -106,7 +106,7 @@ class DocumentationTest {
     }
 
     @Test
-    void theFirstStepsAreAnsweredAsTheyAreShown() throws Exception {
+    void theGettingStartedPageShowsTheActualResponses() throws Exception {
         Path page = DOCS.resolve("getting-started-vertx.md");
         List<ShownResponse> shown = ShownResponse.on(Snippets.of(page, "text"));
         assertThat(shown).extracting(ShownResponse::status).containsExactly(200, 429);
@@ -193,7 +193,7 @@ class DocumentationTest {
         }
     }
 
-    /** Who writes a setting that does not exist is told of all that do. */
+    /** The error for an unknown setting lists all settings. */
     private static List<String> known(String where, String json) {
         WrongSettingException wrong =
                 catchThrowableOfType(WrongSettingException.class, () -> new RateLimitOptions(new JsonObject(json)));

@@ -13,8 +13,8 @@ public final class EventLoopsMustNotBlock implements BlockHoundIntegration {
         // A Vert.x that is being closed: one of its event loops ends the pools of those threads that may block, while
         // the last of them are on their way out. Left at that, it would never be closed.
         builder.allowBlockingCallsInside("io.vertx.core.internal.WorkerPool", "close");
-        // An event loop hands the work of a worker verticle over: it waits for whoever puts something into the same
-        // queue just now. Without this, what it hands over would be lost.
+        // An event loop that hands work to a worker verticle waits for a concurrent writer of the same queue. Without
+        // this, the work would be lost.
         builder.allowBlockingCallsInside("io.vertx.core.impl.TaskQueue", "execute");
     }
 }

@@ -44,7 +44,7 @@ class EventLoopsTest {
             HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
 
     @Test
-    void noneWaitsWhileRedisAnswersHangsAndIsBack() throws Exception {
+    void noEventLoopBlocksWhileRedisRepliesHangsAndReturns() throws Exception {
         Vertx vertx = Vertx.vertx(new VertxOptions()
                 .setBlockedThreadCheckInterval(10)
                 .setBlockedThreadCheckIntervalUnit(TimeUnit.MILLISECONDS)
@@ -57,12 +57,12 @@ class EventLoopsTest {
             RateLimiter limiter = RateLimiter.builder("loops").store(store).build();
             HttpServer server = start(vertx, limiter);
 
-            answerAll(server);
+            sendRequests(server);
             redis.pause();
-            answerAll(server);
+            sendRequests(server);
             redis.resume();
             await().atMost(LONG).until(() -> {
-                answerAll(server);
+                sendRequests(server);
                 return !limiter.state().isFallbackActive();
             });
 
@@ -101,7 +101,7 @@ class EventLoopsTest {
         return done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
     }
 
-    private void answerAll(HttpServer server) {
+    private void sendRequests(HttpServer server) {
         URI uri = URI.create("http://127.0.0.1:" + server.actualPort() + "/");
         List<CompletableFuture<HttpResponse<String>>> all = new ArrayList<>();
         for (int i = 0; i < REQUESTS; i++) {

@@ -54,7 +54,7 @@ class FutureRateLimiterTest {
     }
 
     @Test
-    void itDoesWhatTheLimiterDoes() throws Exception {
+    void everyMethodDelegatesToTheLimiter() throws Exception {
         assertThat(done(limits.tryAcquire("a")).remaining()).isEqualTo(2);
         Decision two = done(limits.tryAcquire("a", 2));
         assertThat(two.remaining()).isZero();
@@ -87,12 +87,12 @@ class FutureRateLimiterTest {
     }
 
     @Test
-    void anAnswerComesBackOnTheContextThatAsked() throws Exception {
-        assertComesBack(ThreadingModel.EVENT_LOOP, "vert.x-eventloop");
-        assertComesBack(ThreadingModel.WORKER, "vert.x-worker");
+    void aFutureCompletesOnTheContextOfTheCaller() throws Exception {
+        assertCompletesOn(ThreadingModel.EVENT_LOOP, "vert.x-eventloop");
+        assertCompletesOn(ThreadingModel.WORKER, "vert.x-worker");
     }
 
-    private void assertComesBack(ThreadingModel threading, String thread) throws Exception {
+    private void assertCompletesOn(ThreadingModel threading, String thread) throws Exception {
         Queue<Context> contexts = new ConcurrentLinkedQueue<>();
         Queue<String> threads = new ConcurrentLinkedQueue<>();
         Promise<Void> answered = Promise.promise();
@@ -135,7 +135,7 @@ class FutureRateLimiterTest {
     }
 
     @Test
-    void aWrongKeyIsThrownAtOnce() {
+    void invalidArgumentsAreRejectedOnTheCall() {
         Function<String, Future<Decision>> ask = limits::tryAcquire;
         assertThatThrownBy(() -> ask.apply("")).isInstanceOf(IllegalArgumentException.class);
         assertThatThrownBy(() -> FutureRateLimiter.of(null, limiter)).hasMessageContaining("vertx is null");

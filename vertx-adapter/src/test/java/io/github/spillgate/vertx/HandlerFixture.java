@@ -51,7 +51,7 @@ abstract class HandlerFixture {
             HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
     HttpServer server;
 
-    /** Who is charged by the rule of {@link #lateKey()}: nobody knows before the test says it. */
+    /** The key of the rule of {@link #lateKey()}, which the test emits. */
     final Sinks.One<String> key = Sinks.one();
 
     /** The first request that has come to that rule. */

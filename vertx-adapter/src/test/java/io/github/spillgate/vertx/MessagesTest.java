@@ -56,7 +56,7 @@ class MessagesTest extends MessagesContract {
     }
 
     @Test
-    void whoWouldWaitForTooLongIsDeniedAtOnce() {
+    void aMessageThatWouldWaitTooLongIsDenied() {
         RateLimiter limiter = limiter(THREE);
         WebSocketForTests client = slowed(limiter);
         IntStream.range(0, 4).forEach(i -> client.say("m" + i));
@@ -66,7 +66,7 @@ class MessagesTest extends MessagesContract {
     }
 
     @Test
-    void eventsAreSlowedAndWhoHangsUpEndsThem() throws Exception {
+    void eventsAreThrottledUntilTheClientDisconnects() throws Exception {
         RateLimiter limiter = limiter(THREE);
         AtomicInteger ended = new AtomicInteger();
         ClientForTests client =
@@ -86,7 +86,7 @@ class MessagesTest extends MessagesContract {
     }
 
     @Test
-    void whoOpensTooManyStreamsOfEventsIsToldWhenToComeBackInTheirOwnLanguage() {
+    void aDeniedEventStreamHasAnEventWithTheRetryTime() {
         ClientForTests client = events(limiter(THREE), Flux.just("p"));
         String[] accept = {"Accept", "text/event-stream"};
         assertThat(client.get("/prices?customer=a", accept).body()).isEqualTo("retry: 5000\n\ndata: p\n\n");

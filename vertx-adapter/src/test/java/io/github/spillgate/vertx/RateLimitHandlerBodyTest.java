@@ -41,11 +41,11 @@ class RateLimitHandlerBodyTest extends HandlerFixture {
             HttpClient.newBuilder().version(HttpClient.Version.HTTP_2).build();
 
     @Test
-    void aRequestThatSomebodyElseHasPausedStaysPausedWhereTheVerdictIsThereAtOnce() throws Exception {
+    void aRequestPausedByAnEarlierHandlerStaysPaused() throws Exception {
         Rules rules = rules(local, address("address", 5));
         start(router -> router.post("/files")
                 .handler(ctx -> {
-                    // Somebody before us holds the body back for somebody after us, who takes his time.
+                    // An earlier handler pauses the body for a later handler, which is slow.
                     ctx.request().pause();
                     ctx.next();
                 })
@@ -66,21 +66,21 @@ class RateLimitHandlerBodyTest extends HandlerFixture {
     }
 
     @Test
-    void aBodyIsNotStuckWhereTheVerdictOvertakesAStrangeThread() throws Exception {
+    void aBodyArrivesIfTheVerdictOvertakesAForeignThread() throws Exception {
         Rules rules = rules(local, lateKey());
         RateLimitHandler limited = RateLimitHandler.create(rules);
         CompletableFuture<Void> wentOn = new CompletableFuture<>();
-        CompletableFuture<Void> turnedAway = new CompletableFuture<>();
+        CompletableFuture<Void> handlerReturned = new CompletableFuture<>();
         start(router -> {
             router.post("/files").handler(ctx -> {
-                Thread strange = new Thread(() -> {
+                Thread foreign = new Thread(() -> {
                     Thread me = Thread.currentThread();
                     var request = (io.vertx.core.internal.http.HttpServerRequestInternal) ctx.request();
                     Object slow = new io.vertx.core.internal.http.HttpServerRequestWrapper(request) {
                         @Override
                         public io.vertx.core.http.HttpServerRequest pause() {
                             if (Thread.currentThread() == me) {
-                                // Preempted here, and the answer comes meanwhile.
+                                // The thread is preempted here, and the reply arrives.
                                 key.tryEmitValue("a");
                                 try {
                                     wentOn.get(1, TimeUnit.SECONDS);
@@ -106,12 +106,12 @@ class RateLimitHandlerBodyTest extends HandlerFixture {
                             });
                     try {
                         limited.handle(wrapped);
-                        turnedAway.complete(null);
+                        handlerReturned.complete(null);
                     } catch (Throwable e) {
-                        turnedAway.completeExceptionally(e);
+                        handlerReturned.completeExceptionally(e);
                     }
                 });
-                strange.start();
+                foreign.start();
             });
             router.post("/files")
                     .handler(BodyHandler.create(false))
@@ -123,7 +123,7 @@ class RateLimitHandlerBodyTest extends HandlerFixture {
             out.write(
                     "POST /files HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n".getBytes(StandardCharsets.US_ASCII));
             out.flush();
-            done(turnedAway);
+            done(handlerReturned);
             out.write("12345".getBytes(StandardCharsets.US_ASCII));
             out.flush();
             assertThat(head(socket.getInputStream())).startsWith("HTTP/1.1 200");

@@ -39,7 +39,7 @@ class RateLimitHandlerBypassTest extends HandlerFixture {
     }
 
     @Test
-    void noWayAroundARuleByHowAPathIsWritten() throws Exception {
+    void noSpellingOfAPathBypassesARule() throws Exception {
         Rules rules = rules(
                 local,
                 address("login", 1_000).paths("/api/login"),
@@ -136,7 +136,7 @@ class RateLimitHandlerBypassTest extends HandlerFixture {
     }
 
     @Test
-    void noWayAroundByWhatLooksLikeAPreflight() throws Exception {
+    void aForgedPreflightDoesNotBypassALimit() throws Exception {
         RateLimitHandler limited = RateLimitHandler.create(rules(local, address("address", 1)));
         // A route without a method takes all of them.
         start(router -> router.route("/search").handler(limited).handler(ctx -> end(ctx, "found")));
@@ -155,7 +155,7 @@ class RateLimitHandlerBypassTest extends HandlerFixture {
     }
 
     @Test
-    void noWayAroundByACharacterThatEndsALine() throws Exception {
+    void aLineEndCharacterDoesNotBypassARule() throws Exception {
         Rules rules = rules(local, address("api", 1_000).paths("/api/*"));
         Queue<String> around = new ConcurrentLinkedQueue<>();
         AtomicInteger reached = new AtomicInteger();

@@ -22,17 +22,17 @@ import org.junit.jupiter.api.Test;
 class RateLimitHandlerContextTest extends HandlerFixture {
 
     @Test
-    void aRequestGoesBackToItsOwnContextAlsoWhereAStrangeThreadHasPassedItOn() throws Exception {
-        aRequestGoesBackToItsOwnContext(limiter);
+    void aRequestReturnsToItsContextFromAForeignThread() throws Exception {
+        assertReturnsToItsContext(limiter);
     }
 
     @Test
-    void aRequestGoesBackToItsOwnContextAlsoWhereTheAnswerIsThereAtOnceOnAStrangeThread() throws Exception {
-        aRequestGoesBackToItsOwnContext(local);
+    void aRequestReturnsToItsContextFromAForeignThreadWithALocalStore() throws Exception {
+        assertReturnsToItsContext(local);
     }
 
     @Test
-    void limitsAreFoundOnTheContextOfTheRequestWhereverTheKeyHasComeFrom() throws Exception {
+    void limitsAreLookedUpOnTheContextOfTheRequest() throws Exception {
         Queue<String> threads = new ConcurrentLinkedQueue<>();
         Rules rules = rules(
                 local,
@@ -53,7 +53,7 @@ class RateLimitHandlerContextTest extends HandlerFixture {
     }
 
     @Test
-    void aHandlerThatIsCalledAsOneThatBlocksDecides() throws Exception {
+    void aBlockingHandlerIsLimited() throws Exception {
         Rules rules = rules(limiter, address("address", 3));
         start(router -> router.get("/hello")
                 .blockingHandler(RateLimitHandler.create(rules), false)
@@ -64,7 +64,7 @@ class RateLimitHandlerContextTest extends HandlerFixture {
         assertThat(get("/hello").statusCode()).isEqualTo(429);
     }
 
-    private void aRequestGoesBackToItsOwnContext(RateLimiter limiter) throws Exception {
+    private void assertReturnsToItsContext(RateLimiter limiter) throws Exception {
         Queue<Context> home = new ConcurrentLinkedQueue<>();
         Queue<Context> after = new ConcurrentLinkedQueue<>();
         Queue<String> threads = new ConcurrentLinkedQueue<>();

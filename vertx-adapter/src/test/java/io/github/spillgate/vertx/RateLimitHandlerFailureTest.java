@@ -29,7 +29,7 @@ import org.junit.jupiter.api.Test;
 class RateLimitHandlerFailureTest extends HandlerFixture {
 
     @Test
-    void aVerdictThatComesWhileARequestFailsLeavesItToTheFailureHandler() throws Exception {
+    void aVerdictDuringAFailureDoesNotInterruptTheFailureHandler() throws Exception {
         AtomicInteger reached = new AtomicInteger();
         CompletableFuture<Promise<String>> page = new CompletableFuture<>();
         Rules rules = rules(local, lateKey());
@@ -103,7 +103,7 @@ class RateLimitHandlerFailureTest extends HandlerFixture {
     }
 
     @Test
-    void aWriterOfDenialsThatThrowsAnErrorIsAnAnswer() throws Exception {
+    void anErrorOfTheDenialWriterIsAServerError() throws Exception {
         RateLimitHandler limited = RateLimitHandler.create(rules(limiter, address("address", 1)))
                 .denials((ctx, problem) -> {
                     throw new NoClassDefFoundError("of the test");
@@ -117,7 +117,7 @@ class RateLimitHandlerFailureTest extends HandlerFixture {
     }
 
     @Test
-    void aFunctionThatIsNotThereDoesNotLetOthersWait() throws Exception {
+    void anErrorOfAKeyFunctionIsHandledByTheFailureHandler() throws Exception {
         Rules rules =
                 rules(local, Rule.named("tenant").limit(Limit.perMinute(10)).key(match -> {
                     throw new NoClassDefFoundError("of the test");
@@ -131,7 +131,7 @@ class RateLimitHandlerFailureTest extends HandlerFixture {
     }
 
     @Test
-    void whatIsGivenBackIsGivenBackAlsoWhereTheRequestFailsWhileTheLimiterIsAsked() throws Exception {
+    void aRequestThatFailsDuringTheDecisionIsRefunded() throws Exception {
         Rules rules = rules(local, lateKey().refundWhen("503"));
         CompletableFuture<Promise<String>> page = new CompletableFuture<>();
         Queue<Decision> told = new ConcurrentLinkedQueue<>();
@@ -160,7 +160,7 @@ class RateLimitHandlerFailureTest extends HandlerFixture {
     }
 
     @Test
-    void whoHasBegunToAnswerWhileTheLimiterIsAskedIsNotInterrupted() throws Exception {
+    void aResponseStartedDuringTheDecisionIsNotInterrupted() throws Exception {
         Rules rules = rules(local, lateKey());
         AtomicInteger reached = new AtomicInteger();
         start(router -> router.route().handler(RateLimitHandler.create(rules)).handler(ctx -> {
@@ -184,7 +184,7 @@ class RateLimitHandlerFailureTest extends HandlerFixture {
     }
 
     @Test
-    void whoHasGoneByHttp2IsNotHandled() throws Exception {
+    void anHttp2RequestResetDuringTheDecisionIsNotHandled() throws Exception {
         AtomicInteger reached = new AtomicInteger();
         Rules rules = rules(local, lateKey());
         start(router -> router.route().handler(RateLimitHandler.create(rules)).handler(ctx -> {
@@ -209,7 +209,7 @@ class RateLimitHandlerFailureTest extends HandlerFixture {
     }
 
     @Test
-    void whatIsGivenBackIsGivenBackAlsoWhereSomebodyHasAnsweredWhileTheLimiterIsAsked() throws Exception {
+    void aRequestAnsweredDuringTheDecisionIsRefunded() throws Exception {
         Rules rules = rules(local, lateKey().refundWhen("503"));
         start(router -> router.route().handler(RateLimitHandler.create(rules)).handler(ctx -> end(ctx, "hello")));
         CompletableFuture<HttpResponse<String>> response =

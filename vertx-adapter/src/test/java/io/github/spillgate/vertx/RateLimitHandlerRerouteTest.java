@@ -26,7 +26,7 @@ import reactor.core.publisher.Mono;
 class RateLimitHandlerRerouteTest extends HandlerFixture {
 
     @Test
-    void whatIsGivenBackIsGivenBackAfterARerouteThatPassesNoHandlerOfOurs() throws Exception {
+    void aRefundIsMadeAfterARerouteWithoutOurHandler() throws Exception {
         Rules rules = rules(local, address("login", 5).refundWhen("2xx"));
         start(router -> {
             router.get("/old").handler(RateLimitHandler.create(rules)).handler(ctx -> ctx.reroute("/new"));
@@ -39,7 +39,7 @@ class RateLimitHandlerRerouteTest extends HandlerFixture {
     }
 
     @Test
-    void aPageThatSaysSorryIsNotDeniedInItsTurn() throws Exception {
+    void anErrorPageAfterADenialIsNotDenied() throws Exception {
         RateLimitHandler limited =
                 RateLimitHandler.create(rules(limiter, address("address", 1))).denials(DenialWriter.failing());
         start(router -> {
@@ -60,7 +60,7 @@ class RateLimitHandlerRerouteTest extends HandlerFixture {
     }
 
     @Test
-    void aPageThatAsksForAKeyIsNotDeniedInItsTurn() throws Exception {
+    void anErrorPageAfterAMissingKeyIsNotDenied() throws Exception {
         Rule.Builder keyed = Rule.named("key")
                 .key(match -> Mono.justOrEmpty(
                         match.request().headers("X-Key").stream().findFirst()))
@@ -76,7 +76,7 @@ class RateLimitHandlerRerouteTest extends HandlerFixture {
     }
 
     @Test
-    void aRequestThatIsReroutedWhileTheLimiterIsAskedGoesOnOnce() throws Exception {
+    void aRequestReroutedDuringTheDecisionIsHandledOnce() throws Exception {
         Rules rules = rules(local, lateKey());
         CompletableFuture<Promise<String>> page = new CompletableFuture<>();
         AtomicInteger reached = new AtomicInteger();
@@ -104,7 +104,7 @@ class RateLimitHandlerRerouteTest extends HandlerFixture {
     }
 
     @Test
-    void aDenialHoldsForARequestThatIsReroutedWhileTheLimiterIsAsked() throws Exception {
+    void aRequestReroutedDuringTheDecisionMayBeDenied() throws Exception {
         Rules rules = rules(local, lateKey().cost(11));
         AtomicInteger reached = new AtomicInteger();
         start(router -> {
@@ -129,7 +129,7 @@ class RateLimitHandlerRerouteTest extends HandlerFixture {
     }
 
     @Test
-    void aRequestMayBeReroutedTwiceWhileTheLimiterIsAsked() throws Exception {
+    void aRequestMayBeReroutedTwiceDuringTheDecision() throws Exception {
         Rules rules = rules(local, lateKey());
         Queue<String> reached = new ConcurrentLinkedQueue<>();
         start(router -> {

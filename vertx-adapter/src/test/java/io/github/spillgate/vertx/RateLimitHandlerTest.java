@@ -47,11 +47,11 @@ class RateLimitHandlerTest extends HandlerFixture {
 
     private final AtomicInteger handled = new AtomicInteger();
 
-    /** Kept, because Vert.x closes a client that nobody holds. */
+    /** Referenced, because Vert.x closes an unreachable client. */
     private final WebSocketClient sockets = vertx.createWebSocketClient();
 
     @Test
-    void aRequestGoesOnOnTheContextOnWhichItHasCome() throws Exception {
+    void aRequestContinuesOnItsContext() throws Exception {
         Queue<Context> before = new ConcurrentLinkedQueue<>();
         Queue<Context> after = new ConcurrentLinkedQueue<>();
         Queue<String> threads = new ConcurrentLinkedQueue<>();
@@ -75,7 +75,7 @@ class RateLimitHandlerTest extends HandlerFixture {
     }
 
     @Test
-    void functionsOfARuleThatIsTriedOutAreCalledThereToo() throws Exception {
+    void functionsOfAShadowRuleRunOnTheContextOfTheRequest() throws Exception {
         Queue<Context> home = new ConcurrentLinkedQueue<>();
         Queue<Context> asked = new ConcurrentLinkedQueue<>();
         Queue<String> threads = new ConcurrentLinkedQueue<>();
@@ -114,7 +114,7 @@ class RateLimitHandlerTest extends HandlerFixture {
     }
 
     @Test
-    void aDenialIsWrittenThereToo() throws Exception {
+    void aDenialIsWrittenOnTheContextOfTheRequest() throws Exception {
         Queue<String> threads = new ConcurrentLinkedQueue<>();
         RateLimitHandler limited = RateLimitHandler.create(rules(limiter, address("address", 1)))
                 .denials((ctx, problem) -> {
@@ -130,7 +130,7 @@ class RateLimitHandlerTest extends HandlerFixture {
     }
 
     @Test
-    void itStandsBeforeTheBodyIsReadOrWhereItIsKnownWhoAsks() throws Exception {
+    void theHandlerMayRunBeforeOrAfterAuthentication() throws Exception {
         Rule.Builder user = Rule.named("user").key(KeySource.principal()).limit(Limit.perMinute(1));
         Rules rules = rules(local, address("address", 3), user);
         start(router -> router.post("/files")
@@ -148,7 +148,7 @@ class RateLimitHandlerTest extends HandlerFixture {
 
     /** Such as that of a token without a subject. */
     @Test
-    void aUserWithoutASubjectIsNoWayAroundALimit() throws Exception {
+    void aUserWithoutASubjectDoesNotBypassALimit() throws Exception {
         Rules rules = rules(local, Rule.named("user").key(KeySource.principal()).limit(Limit.perMinute(1)));
         start(router -> router.get("/")
                 .handler(SimpleAuthenticationHandler.create()
@@ -161,7 +161,7 @@ class RateLimitHandlerTest extends HandlerFixture {
     }
 
     @Test
-    void everyPathIsMeantByAStarAlone() {
+    void aStarMatchesEveryPath() {
         RoutePaths paths = RoutePaths.ofVertx();
         for (List<String> every : List.of(List.<String>of(), List.of("*"), List.of("/a", "/*"))) {
             assertThat(paths.matchesEveryPath(every)).as("%s", every).isTrue();
@@ -170,7 +170,7 @@ class RateLimitHandlerTest extends HandlerFixture {
     }
 
     @Test
-    void whereItDoesNotBelongVertxWebSaysSo() {
+    void aHandlerInTheWrongOrderIsRejectedByVertxWeb() {
         Rules rules = rules(local, address("address", 2));
         var route = Router.router(vertx).post("/files").handler(BodyHandler.create(false));
 
@@ -180,7 +180,7 @@ class RateLimitHandlerTest extends HandlerFixture {
     }
 
     @Test
-    void aBodyThatArrivesWhileTheLimiterIsAskedIsNotLost() throws Exception {
+    void aBodyReceivedDuringTheDecisionIsNotLost() throws Exception {
         Rules rules = rules(limiter, lateKey());
         start(router -> router.post("/files")
                 .handler(RateLimitHandler.create(rules, Phase.BEFORE_AUTHENTICATION))
@@ -201,7 +201,7 @@ class RateLimitHandlerTest extends HandlerFixture {
     }
 
     @Test
-    void aRequestThatIsReroutedIsChargedOnceAndStillTold() throws Exception {
+    void aReroutedRequestIsChargedOnceAndHasTheFields() throws Exception {
         Rules rules = rules(limiter, address("address", 5));
         start(router -> {
             router.route().handler(RateLimitHandler.create(rules));
@@ -217,7 +217,7 @@ class RateLimitHandlerTest extends HandlerFixture {
     }
 
     @Test
-    void aRouterBelowAnotherHasAVerdictOfItsOwn() throws Exception {
+    void aSubRouterHasASeparateVerdict() throws Exception {
         Rules all = rules(limiter, address("all", 5));
         Rules some = rules(limiter, address("some", 3).paths("/v1/items/:id"));
         start(router -> {
@@ -250,7 +250,7 @@ class RateLimitHandlerTest extends HandlerFixture {
     }
 
     @Test
-    void aDenialMayBeLeftToFailureHandlers() throws Exception {
+    void aDenialMayBePassedToFailureHandlers() throws Exception {
         RateLimitHandler limited =
                 RateLimitHandler.create(rules(limiter, address("address", 1))).denials(DenialWriter.failing());
         start(router -> router.route().handler(limited).handler(this::hello).failureHandler(ctx -> {
@@ -340,7 +340,7 @@ class RateLimitHandlerTest extends HandlerFixture {
     }
 
     @Test
-    void whoHasGoneIsNotHandled() throws Exception {
+    void aDisconnectedRequestIsNotHandled() throws Exception {
         Rules rules = rules(limiter, lateKey());
         start(router -> router.route().handler(RateLimitHandler.create(rules)).handler(this::hello));
         CompletableFuture<Void> gone = new CompletableFuture<>();
@@ -361,7 +361,7 @@ class RateLimitHandlerTest extends HandlerFixture {
     }
 
     @Test
-    void aServerThatClosesWhileItIsAskedLosesNothing() throws Exception {
+    void closingTheServerDuringTheDecisionEndsTheRequest() throws Exception {
         Rules rules = rules(limiter, lateKey());
         start(router -> router.route().handler(RateLimitHandler.create(rules)).handler(this::hello));
         CompletableFuture<HttpResponse<String>> response =
@@ -416,7 +416,7 @@ class RateLimitHandlerTest extends HandlerFixture {
     }
 
     @Test
-    void aHandlerThatIsWrongIsRefused() {
+    void invalidArgumentsAreRejected() {
         RateLimitHandler handler = RateLimitHandler.create(rules(local, address("address", 1)));
         assertThatThrownBy(() -> RateLimitHandler.create(null)).hasMessageContaining("rules are null");
         assertThatThrownBy(() -> handler.headers(null)).hasMessageContaining("headers are null");

@@ -22,7 +22,7 @@ class RateLimitOptionsErrorTest extends HandlerFixture {
     }
 
     @Test
-    void aPasswordThatMakesTheUriInvalidIsNotTold() {
+    void aPasswordThatInvalidatesTheUriIsHidden() {
         RateLimitOptions options = new RateLimitOptions(new JsonObject()
                 .put("name", "x")
                 .put("redis", new JsonObject().put("uri", "redis://:hunter2^x@localhost:6379")));
@@ -34,7 +34,7 @@ class RateLimitOptionsErrorTest extends HandlerFixture {
     }
 
     @Test
-    void aPasswordWithAnAtSignIsNotTold() {
+    void aPasswordWithAnAtSignIsHidden() {
         RateLimitOptions options = new RateLimitOptions(new JsonObject()
                 .put("name", "x")
                 .put("redis", new JsonObject().put("uri", "http://u:a@hunter2@localhost:6379")));
@@ -45,13 +45,13 @@ class RateLimitOptionsErrorTest extends HandlerFixture {
     }
 
     @Test
-    void aSettingThatCannotBeReadIsToldWithItsValue() {
+    void aMalformedSettingIsReportedWithItsValue() {
         assertThatThrownBy(() -> new RateLimitOptions(new JsonObject().put("deadline", "soon")))
                 .hasMessageContaining("soon");
     }
 
     @Test
-    void aDeadlineThatIsTooLongIsToldWithItsPlace() {
+    void aDeadlineOutOfRangeIsReportedAsASetting() {
         RateLimitOptions options = new RateLimitOptions(new JsonObject()
                 .put("name", "x")
                 .put("redis", new JsonObject().put("uri", "redis://localhost"))
@@ -60,14 +60,14 @@ class RateLimitOptionsErrorTest extends HandlerFixture {
     }
 
     @Test
-    void aPathThatARouteWouldNotTakeIsRefused() {
+    void aPathThatARouteRejectsIsRejected() {
         assertThatThrownBy(() -> Router.router(vertx).route("/users/:").handler(RoutingContext::next))
                 .isInstanceOf(IllegalArgumentException.class);
         assertThatThrownBy(() -> RoutePaths.ofVertx().compile("/users/:")).isInstanceOf(IllegalArgumentException.class);
     }
 
     @Test
-    void aPathInTheMannerOfSpringIsRefused() {
+    void aPathInSpringSyntaxIsRejected() {
         assertThatThrownBy(() -> RoutePaths.ofVertx().compile("/users/{id}"))
                 .isInstanceOf(IllegalArgumentException.class);
     }

@@ -95,7 +95,7 @@ class RateLimitOptionsTest {
     }
 
     @Test
-    void whatHoldsForARequestWithoutAKeyIsTheDefaultOfTheKeyUnlessItIsSet() {
+    void unsetRuleOptionsHaveTheirDefaults() {
         RateLimitOptions.RuleOptions rule =
                 new RateLimitOptions(new JsonObject("""
                         {"name": "orders", "rules": [{"name": "user", "key": "principal", "limits": "1/1m"}]}""")).read().rules().get(0);
@@ -104,7 +104,7 @@ class RateLimitOptionsTest {
     }
 
     @Test
-    void whatIsReadIsWrittenAgain() {
+    void jsonIsReadAndWrittenUnchanged() {
         JsonObject json = new JsonObject()
                 .put("name", "orders")
                 .put(
@@ -117,7 +117,7 @@ class RateLimitOptionsTest {
     }
 
     @Test
-    void aNameMayBeWrittenInCamelCase() {
+    void optionNamesMayBeInCamelCase() {
         JsonObject json = new JsonObject()
                 .put("name", "orders")
                 .put(
@@ -156,7 +156,7 @@ class RateLimitOptionsTest {
                     {"client-address": {}, "clientAddress": {}}               | clientAddress                  | it is also there as client-address
                     {"headers": {"ratelimit": true, "rate-limit": false}}     | headers.rate-limit             | it is also there as ratelimit
                     """)
-    void whatCannotBeReadIsToldWithItsPlace(String json, String setting, String why) {
+    void malformedJsonIsReportedWithItsSetting(String json, String setting, String why) {
         assertThatThrownBy(() -> new RateLimitOptions(new JsonObject(json)))
                 .isInstanceOfSatisfying(
                         WrongSettingException.class,
@@ -188,7 +188,7 @@ class RateLimitOptionsTest {
                     {"name": "x", "client-address": {"header": "forwarded"}}                            | client-address.trusted-proxies  | no network is trusted
                     {"name": "x", "secret": "short"}                                                    | secret                          | 16
                     """)
-    void whatCannotBeFollowedStopsTheStart(String json, String setting, String why) {
+    void invalidSettingsPreventTheStart(String json, String setting, String why) {
         RateLimitOptions options = new RateLimitOptions(new JsonObject(json));
         assertThatThrownBy(() -> RateLimiting.of(vertx, options).start())
                 .isInstanceOfSatisfying(WrongSettingException.class, e -> {

@@ -36,7 +36,7 @@ class RateLimitingCloseTest extends HandlerFixture {
     }
 
     @Test
-    void anAnswerForAVerticleThatHasGoneCompletesAndDoesNotThrowAtWhoAnswers() throws Exception {
+    void aFutureCompletesAfterItsVerticleIsUndeployed() throws Exception {
         CompletableFuture<Future<Decision>> waiting = new CompletableFuture<>();
         FutureRateLimiter limits = FutureRateLimiter.of(vertx, limiter);
         // One permit a second: the second call waits.
@@ -57,7 +57,7 @@ class RateLimitingCloseTest extends HandlerFixture {
     }
 
     @Test
-    void closingTwiceAndWhileRequestsAreDecidedEnds() throws Exception {
+    void closingTwiceDuringRequestsCompletes() throws Exception {
         RateLimiting limiting = RateLimiting.of(vertx, redisOptions()).start();
         start(router -> router.route().handler(limiting.handler()).handler(ctx -> end(ctx, "hello")));
         assertThat(get("/").statusCode()).isEqualTo(200);

@@ -82,7 +82,7 @@ class RateLimitingTest {
     }
 
     @Test
-    void switchedOffItConnectsToNothingAndLetsEverythingPass() throws Exception {
+    void aDisabledLimiterOpensNoConnectionAndAllowsEveryRequest() throws Exception {
         RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("""
                                 {"name": "off", "enabled": false, "redis": {"uri": "http://nowhere"}, "rules": [
                                   {"name": "all", "key": "bean:notThere", "when-missing": "deny", "limits": "1/1h"}]}
@@ -108,7 +108,7 @@ class RateLimitingTest {
     }
 
     @Test
-    void aPathThatIsExcludedIsNotLimitedHoweverItIsWritten() throws Exception {
+    void everySpellingOfAnExcludedPathIsUnlimited() throws Exception {
         RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("""
                                 {"name": "excluded", "store": "local", "rules": [
                                   {"name": "all", "exclude-paths": ["/health/*", "/static/:file"], "limits": "1/1h"}]}
@@ -139,7 +139,7 @@ class RateLimitingTest {
     }
 
     @Test
-    void whoAsksIsToldHowFarHeHasUsedUpEachLimitAndPaysNothingForThat() throws Exception {
+    void theUsageOfEachLimitIsReportedWithoutACharge() throws Exception {
         RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("""
                                 {"name": "usage", "store": "local", "rules": [
                                   {"name": "address", "paths": "/v1/*", "limits": "120/1m"},
@@ -211,7 +211,7 @@ class RateLimitingTest {
     }
 
     @Test
-    void healthSaysWhoDecides() throws Exception {
+    void theHealthCheckReportsTheSource() throws Exception {
         try (RedisForTests redis = RedisForTests.startOwn()) {
             RateLimiting limiting = RateLimiting.of(vertx, options(redis)).start();
             awaitRedis(limiting);

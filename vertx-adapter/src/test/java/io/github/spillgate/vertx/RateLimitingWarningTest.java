@@ -33,7 +33,7 @@ class RateLimitingWarningTest extends HandlerFixture {
     }
 
     @Test
-    void aHeaderOfProxiesOfWhomNoneIsTrustedIsToldOnceHoweverManyCome() throws Exception {
+    void aForwardingHeaderWithoutATrustedProxyIsLoggedOnce() throws Exception {
         serve(limiting("{}"));
         assertThat(get("/").statusCode()).isEqualTo(200);
         assertThat(log.lines(UNTRUSTED)).isEmpty();
@@ -58,7 +58,7 @@ class RateLimitingWarningTest extends HandlerFixture {
     }
 
     @Test
-    void whatFailsIsToldOnceAndOnOneLineAndWhoeverListensBesidesHearsItEachTime() throws Exception {
+    void aFailedRuleIsLoggedOnceAndReportedEachTime() throws Exception {
         List<String> heard = new CopyOnWriteArrayList<>();
         serve(limiting("{}").listener(hearing(heard)));
         assertThat(get("/broken?q=a%0D%0Ab").statusCode()).isEqualTo(200);

@@ -116,7 +116,7 @@ class DocumentationTest {
     Path temp;
 
     @Test
-    void theFirstStepsAreAnsweredAsTheyAreShown() throws Exception {
+    void theGettingStartedPageShowsTheActualResponses() throws Exception {
         Path page = DOCS.resolve("getting-started-webflux.md");
         List<ShownResponse> shown = ShownResponse.on(Snippets.of(page, "text"));
         assertThat(shown).extracting(ShownResponse::status).containsExactly(200, 429);
@@ -190,7 +190,7 @@ class DocumentationTest {
     }
 
     @Test
-    void everySettingIsByItselfWhatItsRowSays() throws IOException {
+    void thePageListsTheDefaultOfEverySetting() throws IOException {
         Map<String, String> said = new HashMap<>();
         ROW.matcher(Files.readString(PAGE)).results().forEach(row -> {
             String[] names = row.group(1).replace("`", "").split(", ", -1);

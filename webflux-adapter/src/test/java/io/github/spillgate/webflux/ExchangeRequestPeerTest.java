@@ -24,7 +24,7 @@ import reactor.netty.http.server.HttpServer;
 import reactor.netty.http.server.ProxyProtocolSupportType;
 
 /**
- * The other end of a connection, whatever the server and Spring have made of the request; nobody chooses his address.
+ * The peer is the other end of the connection, whatever the server and Spring read from headers.
  */
 class ExchangeRequestPeerTest {
 
@@ -39,7 +39,7 @@ class ExchangeRequestPeerTest {
 
     /** As Spring Boot has it done by itself on Kubernetes and the like. */
     @Test
-    void whatTheServerReadsFromAHeaderIsNotThePeer() {
+    void anAddressFromAHeaderReadByTheServerIsNotThePeer() {
         start(http -> http.forwarded(true), address("address", 1));
         assertThat(get("198.51.100.1")).isEqualTo(200);
         assertThat(get("198.51.100.2")).isEqualTo(429);
@@ -72,7 +72,7 @@ class ExchangeRequestPeerTest {
     }
 
     @Test
-    void whatSpringReadsFromAHeaderIsNotThePeer() {
+    void anAddressFromAHeaderReadBySpringIsNotThePeer() {
         service = Service.start(context -> {
             context.registerBean("forwardedHeaderTransformer", ForwardedHeaderTransformer.class);
             beans(context, address("address", 1));
@@ -82,7 +82,7 @@ class ExchangeRequestPeerTest {
     }
 
     @Test
-    void whoATrustedProtocolNamesIsThePeer() {
+    void theAddressOfTheProxyProtocolIsThePeer() {
         start(http -> http.proxyProtocol(ProxyProtocolSupportType.ON).forwarded(true), address("address", 1));
         assertThat(through("198.51.100.1")).contains(" 200 ");
         assertThat(through("198.51.100.1")).contains(" 429 ");

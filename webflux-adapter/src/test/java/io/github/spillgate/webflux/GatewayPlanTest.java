@@ -60,7 +60,7 @@ class GatewayPlanTest {
     }
 
     @Test
-    void whatMakesNoSenseIsTold() {
+    void invalidSettingsAreReported() {
         assertWrong(new Config(), "replenishRate is 0", "limits: 10/s, 3000/10m");
         assertWrong(bucket(1, 10, 0), "requestedTokens is 0", "for example 1");
         assertWrong(bucket(1, -1, 1), "burstCapacity is -1", "expected at least 1, or 0 to deny all");
@@ -75,7 +75,7 @@ class GatewayPlanTest {
     }
 
     @Test
-    void limitsAreCalledAfterTheirRouteAsFarAsThatFits() {
+    void limitNamesAreDerivedFromTheRoute() {
         assertThat(named("orders", "10/s")).isEqualTo("gateway-orders-1s");
         assertThat(named("lb://öffentlich", "10/s name=burst")).isEqualTo("gateway-lb____ffentlich-burst");
         assertThat(named("r".repeat(100), "10/s name=burst")).hasSize(64).endsWith("r-burst");

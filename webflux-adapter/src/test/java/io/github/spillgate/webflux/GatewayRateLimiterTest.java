@@ -91,7 +91,7 @@ class GatewayRateLimiterTest {
     }
 
     @Test
-    void inPlaceOfTheGatewaysLimiterItGivesTheSameFirstBurst() {
+    void theFirstBurstEqualsThatOfTheGatewayLimiter() {
         List<HttpResponse<String>> theirs =
                 Stream.generate(() -> app.get("/theirs", user)).limit(5).toList();
         List<HttpResponse<String>> ours =
@@ -111,7 +111,7 @@ class GatewayRateLimiterTest {
     }
 
     @Test
-    void whoIsDeniedIsToldWhenToComeBackAndTheServiceHearsNothing() {
+    void aDenialHasARetryAfterAndDoesNotReachTheService() {
         app.get("/limits", user);
         HttpResponse<String> allowed = app.get("/limits", user);
         assertThat(allowed.body()).isEqualTo("served");
@@ -135,7 +135,7 @@ class GatewayRateLimiterTest {
     }
 
     @Test
-    void fewerThanOneASecondAreToldByTheTokensOfARequest() {
+    void ratesBelowOnePerSecondUseTokensPerRequest() {
         HttpResponse<String> first = app.get("/minute", user);
         assertThat(first.statusCode()).isEqualTo(200);
         assertThat(first.headers().allValues("RateLimit-Policy"))
@@ -147,7 +147,7 @@ class GatewayRateLimiterTest {
     }
 
     @Test
-    void neitherRoutesNorKeysShareWhatTheyMayTake() {
+    void routesAndKeysHaveSeparateCounts() {
         assertThat(app.get("/a", ":" + user).statusCode()).isEqualTo(200);
         assertThat(app.get("/a-colon", user).statusCode()).isEqualTo(200);
         assertThat(app.get("/a-underscore", user).statusCode()).isEqualTo(200);
@@ -178,7 +178,7 @@ class GatewayRateLimiterTest {
     }
 
     @Test
-    void aRouteThatNothingIsConfiguredForIsAnErrorThatSaysSo() {
+    void aRouteWithoutConfigurationIsAnError() {
         assertThat(app.get("/unconfigured", user).statusCode()).isEqualTo(500);
         Mono<?> decision = app.context.getBean(GatewayRateLimiter.class).isAllowed("unconfigured", user);
         assertThatThrownBy(() -> decision.block(LONG))
@@ -188,7 +188,7 @@ class GatewayRateLimiterTest {
     }
 
     @Test
-    void theGatewaysLimiterStaysTheDefaultUnlessThereIsNone() {
+    void theGatewayLimiterStaysTheDefaultIfPresent() {
         assertThat(defaultOf(app)).isInstanceOf(RedisRateLimiter.class);
         try (App alone = App.start(
                 "spring.config.name=none",
@@ -229,7 +229,7 @@ class GatewayRateLimiterTest {
     }
 
     @Test
-    void whereNothingDecidesTheSettingDoes() {
+    void theSettingAppliesToUndecidedRequests() {
         String nobody = "spring.data.redis.url=redis://127.0.0.1:1";
         try (App undecided = App.start(nobody, "spillgate.fallback=error")) {
             for (int i = 0; i < 3; i++) {
@@ -248,7 +248,7 @@ class GatewayRateLimiterTest {
     }
 
     @Test
-    void whyNothingDecidesIsToldOnceAndNothingInItEndsTheLineOrGoesOnForEver() {
+    void theCauseOfUndecidedRequestsIsLoggedOnceAndSanitized() {
         LimitStore broken = new Unprotected(LocalStore.bounded(100)) {
             @Override
             public Mono<StoreDecision> take(List<Claim> claims) {
@@ -278,7 +278,7 @@ class GatewayRateLimiterTest {
     }
 
     @Test
-    void switchedOffItLetsAllPass() {
+    void aDisabledLimiterAllowsEveryRequest() {
         try (App off = App.start("spillgate.enabled=false")) {
             for (int i = 0; i < 3; i++) {
                 assertThat(off.get("/minute", user).statusCode()).isEqualTo(200);
@@ -297,7 +297,7 @@ class GatewayRateLimiterTest {
                 "redis-rate-limiter.replenishRate=many | redis-rate-limiter.replenish-rate cannot be read as int, but "
                         + "was \"many\""
             })
-    void whatCannotBeFollowedStopsTheStart(String argument, String told) {
+    void invalidArgumentsPreventTheStart(String argument, String told) {
         String args = ROUTES + "filters[0].args.";
         assertThatThrownBy(() -> App.start(
                                 "spring.config.name=none",

@@ -5,7 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Waiting;
+import io.github.spillgate.WaitQueueCount;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.testkit.MessagesContract;
 import io.github.spillgate.testkit.WebSocketForTests;
@@ -41,18 +41,18 @@ class MessagesTest extends MessagesContract {
     }
 
     @Test
-    void whoHangsUpWhileHeIsSlowedEndsHisHandler() {
+    void aDisconnectedClientEndsItsHandler() {
         RateLimiter limiter = limiter(THREE);
         WebSocketForTests client = slowed(limiter);
         IntStream.range(0, 7).forEach(i -> client.say("m" + i));
-        await().atMost(LONG).until(() -> client.heard().size() == 3 && Waiting.in(limiter) > 0);
+        await().atMost(LONG).until(() -> client.heard().size() == 3 && WaitQueueCount.of(limiter) > 0);
         assertThat(ended).hasValue(0);
         client.close();
         await().atMost(LONG).until(() -> ended.get() == 1);
     }
 
     @Test
-    void aMessageTooManyIsAnsweredInItsPlace() {
+    void aDeniedMessageIsAnsweredInOrder() {
         RateLimiter limiter = limiter(THREE);
         WebSocketForTests client = chat(Chat.answered(limiter));
         IntStream.range(0, 5).forEach(i -> client.say("m" + i));
@@ -75,7 +75,7 @@ class MessagesTest extends MessagesContract {
     }
 
     @Test
-    void eventsAreSlowedAndSayWhenToComeBack() throws Exception {
+    void eventsAreThrottledAndHaveARetryTime() throws Exception {
         RateLimiter limiter = limiter(THREE);
         Service service = events(limiter, Flux.range(0, 7).map(i -> "p" + i));
         HttpResponse<InputStream> response = HttpClient.newHttpClient()
@@ -91,7 +91,7 @@ class MessagesTest extends MessagesContract {
     }
 
     @Test
-    void whoOpensTooManyStreamsOfEventsIsToldWhenToComeBackInTheirOwnLanguage() {
+    void aDeniedEventStreamHasAnEventWithTheRetryTime() {
         Service service = events(limiter(THREE), Flux.just("p"));
         String[] accept = {"Accept", "text/event-stream"};
         assertThat(service.get("/prices?customer=a", accept).body()).startsWith("retry:5000\ndata:p");

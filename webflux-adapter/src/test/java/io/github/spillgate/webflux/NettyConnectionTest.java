@@ -18,7 +18,7 @@ class NettyConnectionTest {
 
     private static final InetSocketAddress PEER = InetSocketAddress.createUnresolved("198.51.100.1", 40_000);
 
-    /** A stream of HTTP/3, and the connection that it is of, are named by numbers that mean nothing to anybody else. */
+    /** An HTTP/3 stream and its connection have numeric ids instead of network addresses. */
     @Test
     void thePeerOfAStreamOfHttp3IsThatOfItsConnection() {
         Channel connection = channel(QuicChannel.class, Map.of("remoteSocketAddress", PEER));

@@ -52,7 +52,7 @@ class RateLimitWebFilterAuthenticationTest {
     }
 
     @Test
-    void everyUserHasALimitOfHisOwn() {
+    void everyUserHasASeparateLimit() {
         assertThat(get("ann", "secret")).isEqualTo(200);
         assertThat(get("ann", "secret")).isEqualTo(200);
         assertThat(get("ann", "secret")).isEqualTo(429);
@@ -60,7 +60,7 @@ class RateLimitWebFilterAuthenticationTest {
     }
 
     @Test
-    void whoIsNotAuthenticatedUsesUpNobodysLimit() {
+    void anUnauthenticatedRequestUsesNoUserLimit() {
         assertThat(get("ann", "wrong")).isEqualTo(401);
         assertThat(get("ann", "wrong")).isEqualTo(401);
         assertThat(get("ann", "secret")).isEqualTo(200);

@@ -69,7 +69,7 @@ class RateLimitWebFilterBypassTest {
     }
 
     @Test
-    void aParameterWithoutAnEqualsSignIsNoWayAroundALimit() {
+    void aParameterWithoutAnEqualsSignDoesNotBypassALimit() {
         start(Rule.named("key").key(KeySource.query("api_key")).limit(Limit.perMinute(1)));
         assertThat(service.get("/hello?api_key=").statusCode()).isEqualTo(200);
         assertThat(service.get("/hello?api_key=").statusCode()).isEqualTo(429);
@@ -77,7 +77,7 @@ class RateLimitWebFilterBypassTest {
     }
 
     @Test
-    void aParameterThatIsThereTwiceIsNoWayAroundALimit() {
+    void aRepeatedParameterDoesNotBypassALimit() {
         start(Rule.named("key").key(KeySource.query("api_key")).limit(Limit.perMinute(1)));
         assertThat(service.get("/hello?api_key=ann").statusCode()).isEqualTo(200);
         assertThat(service.get("/hello?api_key=ann").statusCode()).isEqualTo(429);
@@ -141,7 +141,7 @@ class RateLimitWebFilterBypassTest {
     }
 
     @Test
-    void pathsAreWrittenAsThoseOfControllers() {
+    void pathsWithoutALeadingSlashMatchLikeThoseOfControllers() {
         start(address("address", 1).paths("noslash"));
         assertThat(service.get("/noslash").statusCode()).isEqualTo(200);
         assertThat(service.get("/noslash").statusCode()).isEqualTo(429);
@@ -216,7 +216,7 @@ class RateLimitWebFilterBypassTest {
     }
 
     @Test
-    void nobodyHasBeenAuthenticatedWhoIsAnonymous() {
+    void anAnonymousAuthenticationIsNoPrincipal() {
         service = Service.start(context -> {
             beans(
                     context,
@@ -244,7 +244,7 @@ class RateLimitWebFilterBypassTest {
     }
 
     @Test
-    void aShadowTakesNothingOfTheDeadlineOfOthers() {
+    void aShadowRuleDoesNotShortenTheDeadlineOfOthers() {
         start(
                 address("real", 100),
                 Rule.named("shadow")
@@ -257,7 +257,7 @@ class RateLimitWebFilterBypassTest {
     }
 
     @Test
-    void aPrincipalWithoutANameIsNobodyAndNoWayAroundALimit() {
+    void aPrincipalWithoutANameDoesNotBypassALimit() {
         service = Service.start(context -> {
             beans(
                     context,

@@ -96,7 +96,7 @@ class RateLimitWebFilterExchangeTest {
     // Thread of the handler.
 
     @Test
-    void aHandlerStaysOffTheEventLoopWhereAFilterHasPutIt() {
+    void aHandlerStaysOnTheSchedulerOfAnEarlierFilter() {
         start(
                 Rules.of(
                         local,
@@ -107,7 +107,7 @@ class RateLimitWebFilterExchangeTest {
     }
 
     @Test
-    void aHandlerStaysOffTheEventLoopWhereAFilterHasPutItAndRedisDecides() {
+    void aHandlerStaysOnTheSchedulerOfAnEarlierFilterWithRedis() {
         start(
                 redis.rules(Limiters.address("address", 100)),
                 (exchange, chain) -> chain.filter(exchange).subscribeOn(Schedulers.boundedElastic()));
@@ -134,7 +134,7 @@ class RateLimitWebFilterExchangeTest {
     }
 
     @Test
-    void whoIsDeniedAndCancelledBeforeHeIsToldIsNotLetInByARetry() {
+    void aRetryAfterACancelledDenialIsDenied() {
         AtomicBoolean armed = new AtomicBoolean();
         AtomicInteger decided = new AtomicInteger();
         Rules rules = Rules.of(
@@ -164,7 +164,7 @@ class RateLimitWebFilterExchangeTest {
     }
 
     @Test
-    void whoIsDeniedIsNotLetInByARetryWhereTheDenialCannotBeWritten() {
+    void aRetryAfterAFailedDenialResponseIsDenied() {
         RateLimitResponses failing = RateLimitResponses.standard()
                 .denials((exchange, problem) -> Mono.error(new IllegalStateException("the page is not there")));
         start(
@@ -177,7 +177,7 @@ class RateLimitWebFilterExchangeTest {
     }
 
     @Test
-    void aShadowRuleIsTriedOutThoughTheFirstTryWasGivenUp() {
+    void aShadowRuleIsEvaluatedIfTheFirstAttemptTimedOut() {
         List<String> heard = new CopyOnWriteArrayList<>();
         AtomicInteger asked = new AtomicInteger();
         Rules rules = Rules.of(
@@ -216,7 +216,7 @@ class RateLimitWebFilterExchangeTest {
     }
 
     @Test
-    void theContextIsStillThere() {
+    void theContextReachesTheHandler() {
         start(
                 redis.rules(Limiters.address("address", 100)),
                 (exchange, chain) -> chain.filter(exchange).contextWrite(context -> context.put("mdc", "kept")));
@@ -224,7 +224,7 @@ class RateLimitWebFilterExchangeTest {
     }
 
     @Test
-    void http2GoesOnOnTheEventLoop() throws Exception {
+    void http2RequestsContinueOnTheEventLoop() throws Exception {
         service = Service.startWithHttp2(context -> {
             context.registerBean(
                     RateLimitWebFilter.class,
@@ -268,7 +268,7 @@ class RateLimitWebFilterExchangeTest {
     // Rules.peek.
 
     @Test
-    void whatIsLeftCanBeToldWhereThereAreManyRules() {
+    void theUsageOfManyRulesIsAvailable() {
         Rule.Builder[] many = Stream.iterate(0, i -> i + 1)
                 .limit(17)
                 .map(i -> Limiters.address("endpoint-" + i, 10).paths("/endpoint/" + i))
@@ -291,7 +291,7 @@ class RateLimitWebFilterExchangeTest {
                 "redis:///:pa55word@localhost^",
                 "redis:user:pa55word@localhost"
             })
-    void thePasswordOfRedisIsNotToldWithWhatIsWrong(String uri) {
+    void startupErrorsHideThePasswordOfRedis(String uri) {
         runner().withPropertyValues("spillgate.redis.uri=" + uri).run(context -> {
             Throwable failure = context.getStartupFailure();
             if (failure == null) {
@@ -309,7 +309,7 @@ class RateLimitWebFilterExchangeTest {
     }
 
     @Test
-    void aRuleWithAPhaseAndWithoutLimitsIsToldByItsLimits() {
+    void aMissingLimitIsReportedForARuleWithAPhase() {
         runner().withPropertyValues(
                         "spillgate.store=local",
                         "spillgate.rules[0].name=login",
@@ -319,14 +319,14 @@ class RateLimitWebFilterExchangeTest {
     }
 
     @Test
-    void aSecretThatIsTooShortIsToldByItsSetting() {
+    void aTooShortSecretIsReportedByItsSetting() {
         runner().withPropertyValues("spillgate.store=local", "spillgate.secret=short")
                 .run(context ->
                         assertThat(wrong(context.getStartupFailure()).setting()).isEqualTo("spillgate.secret"));
     }
 
     @Test
-    void limitsOfTwoRulesThatAreCalledAlikeAreToldByTheirSetting() {
+    void clashingLimitNamesAreReportedByTheirSetting() {
         runner().withPropertyValues(
                         "spillgate.store=local",
                         "spillgate.rules[0].name=a",
@@ -370,7 +370,7 @@ class RateLimitWebFilterExchangeTest {
     }
 
     @Test
-    void whatIsWrongInThePropertiesOfTheGatewaysLimiterStopsTheStart() {
+    void invalidGatewayPropertiesPreventTheStart() {
         assertThatThrownBy(() -> Gateway.start("spring.cloud.gateway.server.webflux.redis-rate-limiter.config"
                                 + ".unconfigured.burst-capacity=5")
                         .close())

@@ -85,7 +85,7 @@ class RateLimitWebFilterRetryTest {
     }
 
     @Test
-    void whoHasGivenUpOnTheAnswerIsStillAsked() {
+    void aRetryAfterATimeoutLooksTheKeyUpAgain() {
         AtomicInteger asked = new AtomicInteger();
         // A lookup ends after half of the deadline, which has to be later than the retry.
         try (LimiterForTests patient = LimiterForTests.on(RedisForTests.first(), Duration.ofSeconds(40))) {
@@ -134,7 +134,7 @@ class RateLimitWebFilterRetryTest {
     }
 
     @Test
-    void everythingIsGivenBackOnce() {
+    void everyPhaseIsRefundedOnce() {
         Rules rules = limiters.rules(
                 address("before", 10).refundWhen("5xx"),
                 address("after", 10).phase(Phase.AFTER_AUTHENTICATION).refundWhen("5xx"));

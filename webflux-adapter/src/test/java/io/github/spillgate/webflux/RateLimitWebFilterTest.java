@@ -1,7 +1,7 @@
 package io.github.spillgate.webflux;
 
-import static io.github.spillgate.testkit.Told.field;
-import static io.github.spillgate.testkit.Told.names;
+import static io.github.spillgate.testkit.RateLimitFields.field;
+import static io.github.spillgate.testkit.RateLimitFields.names;
 import static io.github.spillgate.webflux.Limiters.address;
 import static org.assertj.core.api.Assertions.assertThat;
 
@@ -42,7 +42,7 @@ class RateLimitWebFilterTest {
     // What a client sees.
 
     @Test
-    void theDenialMayBeWrittenBySomebodyElse() {
+    void theDenialResponseIsReplaceable() {
         service = Service.start(context -> beans(
                 context,
                 RateLimitResponses.standard().denials((exchange, problem) -> {
@@ -57,7 +57,7 @@ class RateLimitWebFilterTest {
     }
 
     @Test
-    void alsoAnErrorTellsWhatIsLeft() {
+    void anErrorResponseHasTheFields() {
         start(address("address", 5));
         HttpResponse<String> response = service.get("/fails");
         assertThat(response.statusCode()).isEqualTo(404);
@@ -67,7 +67,7 @@ class RateLimitWebFilterTest {
     // Which requests.
 
     @Test
-    void pathsAreThoseOfSpring() {
+    void pathPatternsAreThoseOfSpring() {
         start(
                 Rule.named("user")
                         .paths("/users/{id}")
@@ -116,7 +116,7 @@ class RateLimitWebFilterTest {
     }
 
     @Test
-    void failedLogInsOnlyMayBeCounted() {
+    void aRuleMayCountFailedLoginsOnly() {
         start(address("login", 2).paths("/login").refundWhen("2xx"));
         for (int i = 0; i < 5; i++) {
             assertThat(service.get("/login", "X-Password", "right").statusCode())

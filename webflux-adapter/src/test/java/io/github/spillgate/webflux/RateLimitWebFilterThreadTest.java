@@ -24,7 +24,7 @@ import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
-/** Whoever has answered, the handler runs where it would without a limiter: on the event loop of the connection. */
+/** The handler runs on the event loop of the connection, whichever thread emits the key or the decision. */
 class RateLimitWebFilterThreadTest {
 
     private final RedisClient client = RedisClient.create(RedisForTests.first().uri());
@@ -39,27 +39,27 @@ class RateLimitWebFilterThreadTest {
     }
 
     @Test
-    void alsoIfAKeyIsLookedUpInRedis() {
+    void theHandlerRunsOnTheEventLoopAfterAKeyLookupInRedis() {
         connection.sync().set("tenant-of-x", "x");
         assertThat(threadOfHandler(match -> connection.reactive().get("tenant-of-x")))
                 .startsWith("reactor-http");
     }
 
     @Test
-    void alsoIfAKeyIsMissingThere() {
+    void theHandlerRunsOnTheEventLoopAfterAnEmptyKeyLookup() {
         assertThat(threadOfHandler(match -> connection.reactive().get("no-such-tenant")))
                 .startsWith("reactor-http");
     }
 
     @Test
-    void alsoIfALookupFailsThere() {
+    void theHandlerRunsOnTheEventLoopAfterAFailedKeyLookup() {
         connection.sync().lpush("a-list", "x");
         assertThat(threadOfHandler(match -> connection.reactive().get("a-list")))
                 .startsWith("reactor-http");
     }
 
     @Test
-    void alsoIfRedisDecides() {
+    void theHandlerRunsOnTheEventLoopAfterADecisionOfRedis() {
         try (Limiters limiters = Limiters.onRedis()) {
             String thread = threadOfHandler(limiters.rules(Limiters.address("address", 100)));
             assertThat(thread).startsWith("reactor-http");
@@ -67,7 +67,7 @@ class RateLimitWebFilterThreadTest {
     }
 
     @Test
-    void andSoDoFunctionsOfARuleThatIsTriedOutThoughRedisDecides() {
+    void functionsOfAShadowRuleRunOnTheEventLoop() {
         Queue<String> threads = new ConcurrentLinkedQueue<>();
         Rule.Builder tried = Rule.named("tried")
                 .key(match -> {
@@ -84,7 +84,7 @@ class RateLimitWebFilterThreadTest {
 
     /** What such a handler sends from another thread may leave the next request on its connection unread. */
     @Test
-    void andSoDoesWhatAHandlerIsToldWhenItAsksWhatIsLeft() {
+    void aUsageQueryOfAHandlerCompletesOnTheEventLoop() {
         try (Limiters limiters = Limiters.onRedis()) {
             Rules rules = limiters.rules(Limiters.address("address", 100));
             assertThat(answerOfHandler(rules, "/told")).startsWith("reactor-http");

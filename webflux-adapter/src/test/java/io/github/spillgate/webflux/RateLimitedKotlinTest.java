@@ -49,7 +49,7 @@ class RateLimitedKotlinTest {
 
     @Test
     @Thorough
-    void itsFunctionsMaySuspend() throws Exception {
+    void suspendingFunctionsAreLimited() throws Exception {
         KotlinSource.assertCompiles("Slow", CONTROLLER, temp);
         try (URLClassLoader compiled = new URLClassLoader(
                         new URL[] {temp.toUri().toURL()}, getClass().getClassLoader());

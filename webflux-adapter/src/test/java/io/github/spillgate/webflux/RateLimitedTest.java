@@ -83,7 +83,7 @@ class RateLimitedTest {
     }
 
     @Test
-    void aMethodForUsersLeavesThoseAloneWhoAreNotAuthenticated() {
+    void aMethodLimitOnThePrincipalSkipsUnauthenticatedRequests() {
         for (int i = 0; i < 3; i++) {
             HttpResponse<String> response = service.get("/free/user");
             assertThat(response.statusCode()).isEqualTo(200);
@@ -93,21 +93,21 @@ class RateLimitedTest {
 
     @Test
     @ExtendWith(OutputCaptureExtension.class)
-    void aMethodWhoseRequestsShareACountIsNotWarnedOf(CapturedOutput log) throws ReflectiveOperationException {
+    void anIntendedSharedCountLogsNoWarning(CapturedOutput log) throws ReflectiveOperationException {
         adapter(new RequestMappingHandlerAdapter())
                 .prepare(List.of(new HandlerMethod(new Free(), Free.class.getDeclaredMethod("device"))));
         assertThat(log.getAll()).doesNotContain("share one count");
     }
 
     @Test
-    void theBodyIsReadOnlyByWhoIsAllowed() {
+    void theBodyIsReadOnlyIfTheRequestIsAllowed() {
         assertThat(service.post("/free/length", "four").body()).isEqualTo("4");
         assertThat(service.post("/free/length", "four").statusCode()).isEqualTo(429);
         assertThat(service.get("/free/stream").body()).isEqualTo("ab");
     }
 
     @Test
-    void whatIsWrongWithAnAnnotationIsSaidAtTheStart() throws ReflectiveOperationException {
+    void anInvalidAnnotationIsReportedAtTheStart() throws ReflectiveOperationException {
         RateLimitedHandlerAdapter adapter = adapter(new RequestMappingHandlerAdapter());
         for (List<String> wrong : List.of(
                 List.of("limit", "@RateLimited of RateLimitedTest.Wrong.limit: limit \"often\""),

@@ -110,7 +110,7 @@ class AheadOfTimeTest {
 
     @Thorough
     @Test
-    void aSettingThatDoesNotExistStopsTheStart() throws Exception {
+    void anUnknownSettingPreventsTheStart() throws Exception {
         String made = generate(Map.of("spillgate.store", "local"));
         assertThatThrownBy(() -> run(made, Map.of("spillgate.rules[0].path", "/")))
                 .hasStackTraceContaining(
@@ -118,7 +118,7 @@ class AheadOfTimeTest {
     }
 
     @Test
-    void whatIsReadByReflectionIsKept() {
+    void typesReadByReflectionHaveHints() {
         Stream.concat(
                         Stream.of(SpillgateProperties.class),
                         Stream.of(SpillgateProperties.class.getDeclaredClasses())
@@ -142,18 +142,18 @@ class AheadOfTimeTest {
     }
 
     /**
-     * Else the peer of a request would be whom a header names: only of Reactor Netty's connections the other end is
-     * seen.
+     * Without them, the peer of a request would come from a header: the other end of the connection is only known for
+     * Reactor Netty.
      */
     @Test
-    void whatTheAdapterLooksForByNameIsFound() {
+    void typesLoadedByNameHaveHints() {
         for (Class<?> type : List.of(NettyInbound.class, NettyReactiveWebServerFactory.class, QuicChannel.class)) {
             assertThat(reflection().onType(type)).as(type.getName()).accepts(HINTS);
         }
     }
 
     @Test
-    void annotationsAreKeptWhereverTheyStand() {
+    void annotationsHaveHintsInEveryPosition() {
         for (Class<?> annotation : List.of(RateLimited.class, RateLimited.All.class)) {
             assertThat(reflection().onType(annotation).withMemberCategory(MemberCategory.INVOKE_DECLARED_METHODS))
                     .as(annotation.getName())
@@ -255,7 +255,7 @@ class AheadOfTimeTest {
         }
     }
 
-    /** Starts the application and asks it; only its beans' definitions are there, and nobody who could find others. */
+    /** Starts the application from its generated bean definitions only, without scanning, and sends a request. */
     public static final class Run implements BiFunction<String, Map<String, Object>, List<String>> {
 
         @Override

@@ -105,7 +105,7 @@ class BootServiceTest {
     }
 
     @Test
-    void whatIsLeftCanBeToldUnderRulesForOtherPaths() {
+    void theUsageIncludesRulesForOtherPaths() {
         assertThat(post("/v1/validate", proKey).statusCode()).isEqualTo(200);
         for (int i = 0; i < 2; i++) {
             assertThat(get("/left", proKey).body())
@@ -114,7 +114,7 @@ class BootServiceTest {
     }
 
     @Test
-    void aPlanHasLimitsOfItsOwn() {
+    void aPlanHasItsOwnLimits() {
         assertThat(post("/v1/validate", proKey)
                         .headers()
                         .firstValue("RateLimit-Policy")
@@ -134,7 +134,7 @@ class BootServiceTest {
     }
 
     @Test
-    void anEndpointTellsAndResets() {
+    void theEndpointReportsAndResetsUsage() {
         assertThat(get("/actuator/spillgate", "x").body())
                 .contains("\"source\":\"REDIS\"")
                 .contains("\"name\":\"validate\"")
@@ -173,7 +173,7 @@ class BootServiceTest {
     }
 
     @Test
-    void anEndpointSaysWhatIsWrongWithAQuestion() {
+    void theEndpointRejectsInvalidRequests() {
         for (HttpResponse<String> unknown : List.of(
                 get("/actuator/spillgate/validat?key=x", "x"),
                 send(request("/actuator/spillgate/validat?key=x", "x").DELETE()))) {
@@ -207,7 +207,7 @@ class BootServiceTest {
     }
 
     @Test
-    void whatIsWrongStopsTheStartAndIsExplained(CapturedOutput output) {
+    void anInvalidSettingPreventsTheStartAndIsExplained(CapturedOutput output) {
         assertStartFails("--spillgate.rules[0].limits=often");
         assertThat(output.getAll())
                 .contains("APPLICATION FAILED TO START")
@@ -332,7 +332,7 @@ class BootServiceTest {
                             .toList()));
         }
 
-        /** What every rule says of whoever asks. */
+        /** The usage of the client under every rule. */
         @GetMapping("/left")
         Mono<String> left(ServerWebExchange exchange) {
             return rules.peek(ExchangeRequest.of(exchange))

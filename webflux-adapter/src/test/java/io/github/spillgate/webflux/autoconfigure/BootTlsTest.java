@@ -31,14 +31,14 @@ class BootTlsTest {
     }
 
     @Test
-    void theLimiterOfOneRedisTrustsWhatTheBundleTrusts() {
-        theLimiterTrustsWhatTheBundleTrusts(everyRedis().get(0));
+    void theLimiterUsesTheTrustStoreOfTheBundle() {
+        theLimiterUsesTheTrustStoreOfTheBundleOnEveryRedis(everyRedis().get(0));
     }
 
     @ParameterizedTest
     @Thorough
     @MethodSource("everyRedis")
-    void theLimiterTrustsWhatTheBundleTrusts(RedisForTests program) {
+    void theLimiterUsesTheTrustStoreOfTheBundleOnEveryRedis(RedisForTests program) {
         TlsForTests tls = TlsForTests.ofServer();
         try (RedisForTests redis = program.another(tls);
                 ConfigurableApplicationContext context =
@@ -67,7 +67,7 @@ class BootTlsTest {
     @ParameterizedTest
     @Thorough
     @MethodSource("everyRedis")
-    void whoTrustsSomebodyElseGoesOnByItself(RedisForTests program) {
+    void anUntrustedServerCertificateCausesAFallback(RedisForTests program) {
         TlsForTests tls = TlsForTests.ofServer();
         try (RedisForTests redis = program.another(tls);
                 ConfigurableApplicationContext context =

@@ -126,7 +126,7 @@ class HealthRequestsTest {
     }
 
     @Test
-    void healthIsFoundWhereItIsMapped() {
+    void theMappedHealthPathIsExcepted() {
         start("--management.endpoints.web.base-path=/manage", "--management.endpoints.web.path-mapping.health=probe");
         useUp();
         assertThat(get("/manage/probe").statusCode()).isEqualTo(200);
@@ -134,14 +134,14 @@ class HealthRequestsTest {
     }
 
     @Test
-    void aMappingWithTwoSlashesIsFoundAndOpensNoOtherPath() {
-        aMappingWithSlashesOfItsOwnIsFoundAndOpensNoOtherPath("//healthz");
+    void aMappingWithTwoSlashesExceptsNoOtherPath() {
+        aMappingWithExtraSlashesExceptsNoOtherPath("//healthz");
     }
 
     @ParameterizedTest
     @Thorough
     @ValueSource(strings = {"/healthz", "healthz/"})
-    void aMappingWithSlashesOfItsOwnIsFoundAndOpensNoOtherPath(String mapping) {
+    void aMappingWithExtraSlashesExceptsNoOtherPath(String mapping) {
         start("--management.endpoints.web.path-mapping.health=" + mapping);
         useUp();
         assertThat(get("/actuator/healthz").statusCode()).isEqualTo(200);
@@ -160,14 +160,14 @@ class HealthRequestsTest {
     }
 
     @Test
-    void aPathIsNotExceptedWhereNoHealthEndpointAnswers() {
+    void theHealthPathIsLimitedWithoutAHealthEndpoint() {
         start("--management.endpoints.web.exposure.exclude=health");
         useUp();
         assertThat(get("/actuator/health").statusCode()).isEqualTo(429);
     }
 
     @Test
-    void onlyAdditionalPathsAreExceptedWhereTheActuatorHasAServerOfItsOwn() {
+    void onlyAdditionalPathsAreExceptedWithASeparateManagementPort() {
         start(
                 "--management.server.port=0",
                 "--management.endpoint.health.probes.enabled=true",

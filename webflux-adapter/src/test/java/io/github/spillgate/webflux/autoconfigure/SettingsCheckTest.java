@@ -61,7 +61,7 @@ class SettingsCheckTest {
                     spilgate.rules[0].limits             | did you mean spillgate.rules[0].limits?
                     spillgates.client-address.max-hops   | did you mean spillgate.client-address.max-hops?
                     """)
-    void aPropertyThatDoesNotExistStopsTheStart(String property, String reason) {
+    void anUnknownPropertyPreventsTheStart(String property, String reason) {
         runner.withPropertyValues(property + "=s3cret").run(context -> {
             WrongSettingException wrong = wrong(context.getStartupFailure());
             assertThat(wrong.setting()).isEqualTo(property);
@@ -90,7 +90,7 @@ class SettingsCheckTest {
     }
 
     @Test
-    void whatSpringBootReadsIsAccepted() {
+    void everySpellingOfSpringBootIsAccepted() {
         runner.withPropertyValues(
                         "SPILLGATE.Store=Local",
                         "spill-gate.rules[0].refundWhen[0]=2xx",
@@ -122,7 +122,7 @@ class SettingsCheckTest {
     }
 
     @Test
-    void aSourceThatCannotListItsNamesIsLeftAlone() {
+    void aSourceThatCannotListItsNamesIsSkipped() {
         runner.withInitializer(context -> context.getEnvironment()
                         .getPropertySources()
                         .addLast(new MapPropertySource("opaque", new AbstractMap<>() {
@@ -160,7 +160,7 @@ class SettingsCheckTest {
                 "shop.spillgate.storee",
                 "spillgated"
             })
-    void aPropertyOfTheApplicationIsLeftAlone(String property) {
+    void aPropertyOfTheApplicationIsNotChecked(String property) {
         runner.withPropertyValues(property + "=true")
                 .run(context -> assertThat(context).hasNotFailed());
     }

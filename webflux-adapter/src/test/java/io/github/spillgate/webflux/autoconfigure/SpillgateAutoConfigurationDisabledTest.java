@@ -74,7 +74,7 @@ class SpillgateAutoConfigurationDisabledTest {
     }
 
     @Test
-    void everyBeanIsThereAndEveryRequestPasses() throws Exception {
+    void allBeansExistAndEveryRequestIsAllowed() throws Exception {
         for (int i = 0; i < 3; i++) {
             for (String path : List.of("/plain", "/annotated", "/functional")) {
                 HttpResponse<String> response = get(shared, path);
@@ -96,7 +96,7 @@ class SpillgateAutoConfigurationDisabledTest {
                     .as(injected.getName())
                     .hasSize(1);
         }
-        assertLetsAllPass(shared.getBean(RateLimiter.class));
+        assertAllowsEveryRequest(shared.getBean(RateLimiter.class));
         assertThat(get(shared, "/actuator/health").body())
                 .contains("\"spillgate\":{")
                 .contains("\"enabled\":false");
@@ -123,7 +123,7 @@ class SpillgateAutoConfigurationDisabledTest {
     @Test
     void aStoreOfTheApplicationIsNotCharged() {
         try (ConfigurableApplicationContext context = start(Application.class, OwnStore.class)) {
-            assertLetsAllPass(context.getBean(RateLimiter.class));
+            assertAllowsEveryRequest(context.getBean(RateLimiter.class));
             assertThat(context.getBean(LimitStore.class)).isInstanceOf(LocalStore.class);
         }
     }
@@ -141,7 +141,7 @@ class SpillgateAutoConfigurationDisabledTest {
         }
     }
 
-    private static void assertLetsAllPass(RateLimiter limiter) {
+    private static void assertAllowsEveryRequest(RateLimiter limiter) {
         Charge charge = Charge.of("me", Limit.perHour(1));
         for (int i = 0; i < 3; i++) {
             assertThat(limiter.tryAcquire(charge).block(LONG).isAllowed()).isTrue();

@@ -81,7 +81,7 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
-    void aRedisOfItsOwnGoesBeforeThatOfTheApplication() {
+    void theSpillgateRedisTakesPrecedence() {
         runner.withPropertyValues(
                         "spring.data.redis.url=redis://localhost:1",
                         "spillgate.redis.uri=" + redis(),
@@ -93,7 +93,7 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
-    void aClusterIsUsedThatOfTheApplicationAndOneOfItsOwn() {
+    void clustersOfSpillgateAndOfTheApplicationAreUsed() {
         try (RedisClusterForTests cluster = RedisClusterForTests.start(3, 0)) {
             String nodes = cluster.uris().stream()
                     .map(uri -> uri.getHost() + ":" + uri.getPort())
@@ -165,7 +165,7 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
-    void withoutRedisThisProcessCountsAndSaysSoOnce(CapturedOutput output) {
+    void withoutRedisTheLocalStoreIsUsedAndLoggedOnce(CapturedOutput output) {
         runner.withClassLoader(new FilteredClassLoader(LettuceConnectionFactory.class))
                 .run(context -> {
                     assertThat(context).hasSingleBean(LocalStore.class);
@@ -197,7 +197,7 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
-    void noFilterIsThereWhereItIsSwitchedOffAndNothingConnects() {
+    void aDisabledLimiterHasNoFilterAndNoConnection() {
         runner.withPropertyValues(
                         "spillgate.enabled=false",
                         "spring.data.redis.url=redis://localhost:1",
@@ -268,7 +268,7 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
-    void whatHoldsForALookupThatFailsIsSet() {
+    void whenLookupFailsIsConfigurable() {
         local().withUserConfiguration(Helpers.class)
                 .withPropertyValues(
                         "spillgate.rules[0].name=own",
@@ -307,10 +307,10 @@ class SpillgateAutoConfigurationTest {
                         .startsWith("RateLimiter[checkout,"));
     }
 
-    // Who looks on.
+    // Observers
 
     @Test
-    void metricsAreThereWhereMicrometerIs() {
+    void metricsAreConfiguredIfMicrometerIsPresent() {
         local().withConfiguration(AutoConfigurations.of(
                         MetricsAutoConfiguration.class,
                         CompositeMeterRegistryAutoConfiguration.class,
@@ -331,7 +331,7 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
-    void observationsAreThereWhereTheyAreWanted() {
+    void observationsAreConfiguredIfEnabled() {
         String on = "spillgate.observations.enabled=true";
         ReactiveWebApplicationContextRunner traced =
                 local().withConfiguration(AutoConfigurations.of(SpillgateObservationsAutoConfiguration.class));
@@ -351,7 +351,7 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
-    void healthSaysWhoDecides() {
+    void theHealthIndicatorReportsTheSource() {
         runner.withConfiguration(AutoConfigurations.of(SpillgateHealthAutoConfiguration.class))
                 .withPropertyValues(
                         "spring.data.redis.url=redis://localhost:1", "spillgate.health.during-fallback=degraded")
@@ -380,7 +380,7 @@ class SpillgateAutoConfigurationTest {
     // Spring Cloud Gateway.
 
     @Test
-    void withoutSpringCloudGatewayThereIsNothingForIt() {
+    void theGatewayLimiterExistsOnlyWithSpringCloudGateway() {
         local().withConfiguration(AutoConfigurations.of(SpillgateGatewayAutoConfiguration.class))
                 .withClassLoader(new FilteredClassLoader("org.springframework.cloud"))
                 .run(context -> assertThat(context)
@@ -397,7 +397,7 @@ class SpillgateAutoConfigurationTest {
     // What is wrong.
 
     @Test
-    void whatIsWrongIsToldWithItsProperty() {
+    void anInvalidValueIsReportedWithItsProperty() {
         for (Wrong wrong : List.of(
                 new Wrong("spillgate.rules[0].paths", "/a/{b", "spillgate.rules[0].paths[0]", "is no pattern"),
                 new Wrong(
@@ -464,7 +464,7 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
-    void aLimitThatCannotBeReadIsToldWithItsProperty() {
+    void aMalformedLimitIsReportedWithItsProperty() {
         local().withPropertyValues("spillgate.rules[0].name=login", "spillgate.rules[0].limits=5/1m, often")
                 .run(context -> assertThat(context)
                         .getFailure()
@@ -473,7 +473,7 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
-    void noSecretIsToldWithWhatIsWrong() {
+    void errorReportsHideSecrets() {
         runner.withPropertyValues(
                         "spillgate.redis.uri=http://user:pa55word@localhost", "spillgate.secret=s3cret-s3cret-s3cret")
                 .run(context -> assertThat(new WrongSettingAnalyzer(new StandardEnvironment())
@@ -494,7 +494,7 @@ class SpillgateAutoConfigurationTest {
 
     /** Else the secret would be the placeholder, which anyone can read. */
     @Test
-    void aSecretWhoseVariableIsNotSetStopsTheStart() {
+    void anUnresolvedSecretPreventsTheStart() {
         local().withPropertyValues("spillgate.secret=${RATE_LIMIT_SECRET_THAT_IS_NOT_SET}")
                 .run(context -> assertThat(new WrongSettingAnalyzer(new StandardEnvironment())
                                 .analyze(context.getStartupFailure())
@@ -507,7 +507,7 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
-    void everyListenerHearsOfARefusal() {
+    void everyListenerIsNotifiedOfARefusal() {
         local().withConfiguration(AutoConfigurations.of(SpillgateMetricsAutoConfiguration.class))
                 .withBean(SimpleMeterRegistry.class)
                 .withPropertyValues(
@@ -530,7 +530,7 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
-    void twoRulesOfOneNameAreRefused() {
+    void twoRulesOfOneNameAreRejected() {
         local().withPropertyValues(
                         "spillgate.rules[0].name=login",
                         "spillgate.rules[0].limits=5/1m",

@@ -33,7 +33,7 @@ class SpillgateAutoConfigurationWarningTest {
                     "spillgate.store=local", "spillgate.rules[0].name=address", "spillgate.rules[0].limits=100/1m");
 
     @Test
-    void aHeaderOfProxiesOfWhomNoneIsTrustedIsToldOnce(CapturedOutput output) {
+    void aForwardingHeaderWithoutATrustedProxyIsLoggedOnce(CapturedOutput output) {
         runner.run(context -> {
             for (int i = 0; i < 3; i++) {
                 ask(context, MockServerHttpRequest.get("/").header("X-Forwarded-For", "192.0.2.7"));
@@ -71,7 +71,7 @@ class SpillgateAutoConfigurationWarningTest {
     }
 
     @Test
-    void whatReactorNettyTakesForTheClientDoesNotMatter(CapturedOutput output) {
+    void forwardHeadersOfReactorNettyLogNoWarning(CapturedOutput output) {
         runner.withPropertyValues("server.forward-headers-strategy=native").run(context -> {});
         runner.withPropertyValues("spring.main.cloud-platform=kubernetes").run(context -> {});
         assertThat(output.getAll()).doesNotContain("forward-headers-strategy");
@@ -79,7 +79,7 @@ class SpillgateAutoConfigurationWarningTest {
 
     /** Reactor Netty is there all the same, as it is for the sake of a WebClient. */
     @Test
-    void whatAnotherServerTakesForTheClientIsDoubtedAlsoWhereSpringChoosesThat(CapturedOutput output) {
+    void forwardHeadersOfOtherServersLogAWarning(CapturedOutput output) {
         ReactiveWebApplicationContextRunner there = runner.withClassLoader(
                         new FilteredClassLoader("org.springframework.boot.reactor.netty"))
                 .withPropertyValues("spring.main.cloud-platform=kubernetes");
@@ -90,7 +90,7 @@ class SpillgateAutoConfigurationWarningTest {
     }
 
     @Test
-    void whatFailsIsToldOnceAndOnOneLine(CapturedOutput output) {
+    void aFailedRuleIsLoggedOnceOnOneLine(CapturedOutput output) {
         runner.withBean(
                         "broken",
                         KeySource.class,

@@ -9,7 +9,7 @@ import org.springframework.boot.webflux.test.autoconfigure.WebFluxTest;
 import org.springframework.context.ApplicationContext;
 import org.springframework.test.web.reactive.server.WebTestClient;
 
-/** A slice as it is: controllers work, and nobody is limited. */
+/** A slice without the annotation: controllers work without limits. */
 @WebFluxTest(controllers = Reports.class, properties = "spillgate.redis.uri=redis://localhost:1")
 class AutoConfigureSpillgateAbsentTest {
 
@@ -20,7 +20,7 @@ class AutoConfigureSpillgateAbsentTest {
     private ApplicationContext context;
 
     @Test
-    void aSliceLimitsNobody() {
+    void aSliceWithoutTheAnnotationLimitsNothing() {
         for (int i = 0; i < 5; i++) {
             client.get()
                     .uri("/report")

@@ -12,7 +12,7 @@ import org.springframework.context.annotation.Import;
 import org.springframework.test.annotation.DirtiesContext;
 import org.springframework.test.web.reactive.server.WebTestClient;
 
-/** A slice with the limiter, in an application that has a Redis. Each test begins anew. */
+/** A slice with the limiter, in an application that has a Redis. Each test starts with empty counts. */
 @WebFluxTest(
         controllers = Reports.class,
         properties = {
@@ -52,7 +52,7 @@ class AutoConfigureSpillgateTest {
     }
 
     @Test
-    void itNeedsNoRedis() {
+    void theSliceUsesALocalStore() {
         assertThat(store).isInstanceOf(LocalStore.class);
     }
 

@@ -57,6 +57,7 @@ class SnippetsTest {
             import io.github.spillgate.local.*;
             import io.github.spillgate.redis.*;
             import io.github.spillgate.failover.*;
+            import io.github.spillgate.spi.*;
             import io.lettuce.core.ClientOptions;
             import io.lettuce.core.RedisClient;
             import io.lettuce.core.RedisCredentials;
@@ -143,6 +144,7 @@ class SnippetsTest {
 
     private static final String CLASS = """
             import io.github.spillgate.*;
+            import io.github.spillgate.spi.*;
             import io.github.spillgate.testkit.*;
             import java.util.*;
             import reactor.core.publisher.*;

@@ -1,13 +1,13 @@
 package io.github.spillgate.examples.grpc;
 
-import static io.github.spillgate.LineAssertions.assertNobodyIsLeft;
+import static io.github.spillgate.WaiterAssertions.assertNoWaiterIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Waiting;
+import io.github.spillgate.WaitQueueCount;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.LimitStore;
@@ -192,7 +192,7 @@ class RateLimitInterceptorTest {
         talk.say(client, CallOptions.DEFAULT, "b");
         assertThat(talk.handled()).containsExactly("aours", "bours");
         assertThat(used(limiter)).isBetween(2L, 3L);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -284,7 +284,7 @@ class RateLimitInterceptorTest {
                 .as("nanoseconds for seven messages, two per window")
                 .isGreaterThan(900_000_000L);
         assertThat(answers.heard.subList(0, 7)).isEqualTo(sent);
-        assertNobodyIsLeft(limiter);
+        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -296,7 +296,7 @@ class RateLimitInterceptorTest {
         for (int i = 0; i < 50; i++) {
             stream.onNext("m" + i);
         }
-        await().atMost(LONG).until(() -> talk.handled().size() == 3 && Waiting.in(limiter) == 1);
+        await().atMost(LONG).until(() -> talk.handled().size() == 3 && WaitQueueCount.of(limiter) == 1);
         await().during(Duration.ofMillis(300))
                 .atMost(LONG)
                 .untilAsserted(() -> assertThat(talk.read()).isEqualTo(4));
@@ -312,10 +312,10 @@ class RateLimitInterceptorTest {
         for (int i = 0; i < 5; i++) {
             stream.onNext("m" + i);
         }
-        await().atMost(LONG).until(() -> talk.handled().size() == 3 && Waiting.in(limiter) == 1);
+        await().atMost(LONG).until(() -> talk.handled().size() == 3 && WaitQueueCount.of(limiter) == 1);
         call.cancel("enough", null);
         await().atMost(LONG).until(() -> talk.ended().size() == 1);
-        await().atMost(LONG).untilAsserted(() -> assertNobodyIsLeft(limiter));
+        await().atMost(LONG).untilAsserted(() -> assertNoWaiterIsLeft(limiter));
         assertThat(used(limiter)).isEqualTo(3);
         assertThat(talk.handled()).hasSize(3);
     }

@@ -8,35 +8,32 @@ import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 import reactor.test.scheduler.VirtualTimeScheduler;
 
-/**
- * Reactor's parallel scheduler in a time that passes when it is told to, with somebody who meddles: its clock may step
- * back, and something else may happen at each of its steps.
- */
-public final class MeddledScheduler implements Scheduler, AutoCloseable {
+/** A virtual-time replacement of Reactor's parallel scheduler whose clock may step back and that runs hooks. */
+public final class InterceptedScheduler implements Scheduler, AutoCloseable {
 
     private final VirtualTimeScheduler time = VirtualTimeScheduler.create();
     private final Schedulers.Snapshot before;
     private long steppedBack;
-    private int alarms;
-    private Runnable atTheNextLook = MeddledScheduler::nothing;
-    private Runnable beforeTheNextAlarm = MeddledScheduler::nothing;
+    private int timers;
+    private Runnable onNextClockRead = InterceptedScheduler::nothing;
+    private Runnable beforeNextTimer = InterceptedScheduler::nothing;
 
-    /** Takes the place of the real one, until it is closed. */
-    public MeddledScheduler() {
+    /** Replaces the real scheduler until it is closed. */
+    public InterceptedScheduler() {
         before = Schedulers.setFactoryWithSnapshot(new Schedulers.Factory() {
             @Override
             public Scheduler newParallel(int parallelism, ThreadFactory threads) {
-                return MeddledScheduler.this;
+                return InterceptedScheduler.this;
             }
         });
     }
 
-    /** Lets so many milliseconds pass, and happen what is due. */
+    /** Advances the time and runs the tasks that become due. */
     public void passMillis(long millis) {
         time.advanceTimeBy(Duration.ofMillis(millis));
     }
 
-    /** How many milliseconds have passed, whatever the clock shows. */
+    /** Returns the milliseconds passed, independent of clock steps. */
     public long passedMillis() {
         return time.now(TimeUnit.MILLISECONDS);
     }
@@ -46,25 +43,25 @@ public final class MeddledScheduler implements Scheduler, AutoCloseable {
         steppedBack += by.toNanos();
     }
 
-    /** Does this when somebody looks at the clock, once. */
-    public void atTheNextLook(Runnable what) {
-        atTheNextLook = what;
+    /** Runs this once, before the next read of the clock. */
+    public void onNextClockRead(Runnable what) {
+        onNextClockRead = what;
     }
 
-    /** Does this before an alarm is set, once; if it throws, none is. */
-    public void beforeTheNextAlarm(Runnable what) {
-        beforeTheNextAlarm = what;
+    /** Runs this once, before the next timer is set; if it throws, the timer is not set. */
+    public void beforeNextTimer(Runnable what) {
+        beforeNextTimer = what;
     }
 
-    /** How many alarms are set that have neither rung nor been taken back. */
-    public int alarms() {
-        return alarms;
+    /** Returns the number of pending timers. */
+    public int timers() {
+        return timers;
     }
 
     @Override
     public long now(TimeUnit unit) {
-        Runnable first = atTheNextLook;
-        atTheNextLook = MeddledScheduler::nothing;
+        Runnable first = onNextClockRead;
+        onNextClockRead = InterceptedScheduler::nothing;
         first.run();
         return unit.convert(time.now(TimeUnit.NANOSECONDS) - steppedBack, TimeUnit.NANOSECONDS);
     }
@@ -76,12 +73,12 @@ public final class MeddledScheduler implements Scheduler, AutoCloseable {
 
     @Override
     public Disposable schedule(Runnable task, long delay, TimeUnit unit) {
-        Runnable first = beforeTheNextAlarm;
-        beforeTheNextAlarm = MeddledScheduler::nothing;
+        Runnable first = beforeNextTimer;
+        beforeNextTimer = InterceptedScheduler::nothing;
         first.run();
-        Alarm alarm = new Alarm(task);
-        time.schedule(alarm, delay, unit);
-        return alarm;
+        Timer timer = new Timer(task);
+        time.schedule(timer, delay, unit);
+        return timer;
     }
 
     @Override
@@ -91,7 +88,7 @@ public final class MeddledScheduler implements Scheduler, AutoCloseable {
 
     @Override
     public void dispose() {
-        // What is due may still happen.
+        // Pending tasks may still run.
     }
 
     @Override
@@ -101,14 +98,14 @@ public final class MeddledScheduler implements Scheduler, AutoCloseable {
 
     private static void nothing() {}
 
-    private final class Alarm implements Runnable, Disposable {
+    private final class Timer implements Runnable, Disposable {
 
         private final Runnable task;
         private boolean isOver;
 
-        Alarm(Runnable task) {
+        Timer(Runnable task) {
             this.task = task;
-            alarms++;
+            timers++;
         }
 
         @Override
@@ -123,7 +120,7 @@ public final class MeddledScheduler implements Scheduler, AutoCloseable {
         public void dispose() {
             if (!isOver) {
                 isOver = true;
-                alarms--;
+                timers--;
             }
         }
     }

@@ -3,11 +3,11 @@ package io.github.spillgate;
 import static org.assertj.core.api.Assertions.assertThat;
 
 /** Assertions on a limiter without waiters. */
-public final class LineAssertions {
+public final class WaiterAssertions {
 
-    private LineAssertions() {}
+    private WaiterAssertions() {}
 
-    public static void assertNobodyIsLeft(RateLimiter limiter) {
+    public static void assertNoWaiterIsLeft(RateLimiter limiter) {
         assertThat(limiter.queues().size()).as("queues").isZero();
         assertThat(limiter.queues().reserved()).as("places").isZero();
     }

@@ -13,33 +13,33 @@ import org.greenbytes.http.sfv.OuterList;
 import org.greenbytes.http.sfv.Parser;
 import org.greenbytes.http.sfv.StringItem;
 
-/** What a response tells of limits, read by a parser that is not ours. */
-public final class Told {
+/** The rate limit fields of a response, read by an independent parser. */
+public final class RateLimitFields {
 
-    private Told() {}
+    private RateLimitFields() {}
 
-    /** The names of all fields that tell of limits. */
+    /** Returns the names of the rate limit fields that are present. */
     public static List<String> all(HttpResponse<?> response) {
         return RateLimitHeaders.all().names().stream()
                 .filter(name -> response.headers().firstValue(name).isPresent())
                 .toList();
     }
 
-    /** The value of a field, of which there is one. */
+    /** Returns the value of a field that must occur once. */
     public static String field(HttpResponse<?> response, String name) {
         assertThat(response.headers().allValues(name)).as(name).hasSize(1);
         return response.headers().firstValue(name).orElseThrow();
     }
 
-    /** The limits that {@code RateLimit} names, in their order. */
+    /** Returns the limit names in {@code RateLimit}, in order. */
     public static List<String> names(HttpResponse<?> response) {
         return items(response, "RateLimit").stream().map(Map.Entry::getKey).toList();
     }
 
-    /** The items of a list: the name and the numbers of each. */
+    /** Returns the items of a list field: the name and the parameters of each. */
     public static List<Map.Entry<String, Map<String, Long>>> items(HttpResponse<?> response, String name) {
         OuterList list = Parser.parseList(field(response, name));
-        return list.get().stream().map(Told::item).toList();
+        return list.get().stream().map(RateLimitFields::item).toList();
     }
 
     private static Map.Entry<String, Map<String, Long>> item(ListElement<?> element) {

@@ -1,11 +1,11 @@
 package io.github.spillgate;
 
 /** The number of wait queues of a limiter, for tests of other packages. */
-public final class Waiting {
+public final class WaitQueueCount {
 
-    private Waiting() {}
+    private WaitQueueCount() {}
 
-    public static int in(RateLimiter limiter) {
+    public static int of(RateLimiter limiter) {
         return limiter.queues().size();
     }
 }
