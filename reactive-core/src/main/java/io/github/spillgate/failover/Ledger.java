@@ -44,9 +44,10 @@ final class Ledger extends Count {
     //
     // Refunds are subtracted before the primary store is asked, because its next reply may be without them already.
     // A refund of permits in flight is sent when the primary store has charged them: before that, it would remove
-    // permits that other instances use.
+    // permits that other instances use. It is not sent if the permits have left the window by then.
     //
-    // Not covered: permits that the primary store has lost, evicted counts, and grants of other instances.
+    // Not covered: permits that the primary store has lost, evicted counts, grants of other instances, and a reset by
+    // another instance while a refund waits for its charge.
 
     /** Whether permits that the primary store granted fit into the limit together with local grants. */
     enum Fit {
@@ -76,9 +77,12 @@ final class Ledger extends Count {
     /** How many permits were refunded while they were in flight: to be refunded in the primary store once charged. */
     private long refundedInFlight;
 
-    // The times of the grants that were handed over and not reported as lost.
-    private long handedOverFrom = Long.MAX_VALUE;
-    private long handedOverTo = Long.MIN_VALUE;
+    /** The time at which the oldest of them was granted. */
+    private long refundedInFlightFrom = Long.MAX_VALUE;
+
+    // The times of the grants that the primary store has charged, since it last failed to charge some.
+    private long chargedFrom = Long.MAX_VALUE;
+    private long chargedTo = Long.MIN_VALUE;
 
     /** How many granted permits are to be reconciled, including those that have expired since. */
     private long toReconcile;
@@ -282,10 +286,11 @@ final class Ledger extends Count {
             long refunded = Math.min(inFlightPermits, missing);
             inFlightPermits -= refunded;
             refundedInFlight += refunded;
-            return 0;
+            refundedInFlightFrom = Math.min(refundedInFlightFrom, takenAt);
+            missing -= refunded;
         }
         boolean counts = takenAt + claim.limit().reach().toMillis() > now;
-        return counts && takenAt >= handedOverFrom && takenAt <= handedOverTo ? missing : 0;
+        return counts && takenAt >= chargedFrom && takenAt <= chargedTo ? missing : 0;
     }
 
     /**
@@ -311,9 +316,9 @@ final class Ledger extends Count {
         granted.clear();
         confirmed.reset(now);
         inFlight = null;
-        refundedInFlight = 0;
-        handedOverFrom = Long.MAX_VALUE;
-        handedOverTo = Long.MIN_VALUE;
+        forgetRefundsInFlight();
+        chargedFrom = Long.MAX_VALUE;
+        chargedTo = Long.MIN_VALUE;
         refundedUnnamed = 0;
     }
 
@@ -338,8 +343,6 @@ final class Ledger extends Count {
         inFlight = reconciliation;
         inFlightPermits = reconciliation.permits();
         inFlightUntil = granted.wholeAt();
-        handedOverFrom = Math.min(handedOverFrom, reconciliation.firstMillis());
-        handedOverTo = reconciliation.lastMillis();
         toReconcile = 0;
         refundedUnnamed = 0;
         granted.clear();
@@ -355,16 +358,25 @@ final class Ledger extends Count {
         if (inFlight != reconciliation) {
             return 0;
         }
-        long refunded = refundedInFlight;
+        // Permits that have left the window by now may not have been charged, or count for others now.
+        boolean count = now - refundedInFlightFrom < claim.limit().window().toMillis();
+        long refunded = charged && count ? refundedInFlight : 0;
         inFlight = null;
-        refundedInFlight = 0;
-        if (!charged) {
-            handedOverFrom = Long.MAX_VALUE;
-            handedOverTo = Long.MIN_VALUE;
-            return 0;
+        forgetRefundsInFlight();
+        if (charged) {
+            chargedFrom = Math.min(chargedFrom, reconciliation.firstMillis());
+            chargedTo = reconciliation.lastMillis();
+        } else {
+            chargedFrom = Long.MAX_VALUE;
+            chargedTo = Long.MIN_VALUE;
         }
         confirmed.subtract(refunded, now);
         return refunded;
+    }
+
+    private void forgetRefundsInFlight() {
+        refundedInFlight = 0;
+        refundedInFlightFrom = Long.MAX_VALUE;
     }
 
     /** Drops what is to be reconciled: there is nothing left that counts, or a reset has removed it. */

@@ -305,7 +305,7 @@ final class Reconciler {
         for (Reconciliation one : finished) {
             Claim claim = one.claim();
             long refunded = fallback.reconciled(one, charged.contains(claim.identity()));
-            if (refunded > 0) {
+            if (refunded > 0 && !closed.get()) {
                 refunds.accept(List.of(claim.asking(refunded)));
             }
         }

@@ -92,7 +92,7 @@ final class Admissions {
         emptyAtNanos = System.nanoTime();
     }
 
-    /** Records that a replica with all grants so far is about to be promoted. Later grants of the primary may be lost. */
+    /** Records that a replica with all grants so far is about to be promoted. Later grants may be lost. */
     void recordFailoverStart() {
         replicatedUntil = System.currentTimeMillis();
         emptyAtNanos = System.nanoTime();

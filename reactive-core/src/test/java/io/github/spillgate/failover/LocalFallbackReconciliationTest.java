@@ -142,6 +142,34 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertThat(store.refundGrants(other)).extracting(Claim::permits).containsExactly(5L);
     }
 
+    /** The store has not charged them, and would remove permits of others. */
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1m", "10/1m counter"})
+    void aRefundOfGrantsInFlightIsDroppedIfTheyExpireBeforeTheResult(String text) {
+        RateLimiter limiter = limiter(Limit.parse(text));
+        StoreDecision first = now(limiter.tryAcquire("a", 5));
+        clock.advanceMillis(50_000);
+        now(limiter.tryAcquire("a", 1));
+        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
+        clock.advanceMillis(5_000);
+        assertThat(store.refundGrants(first)).isEmpty();
+        clock.advanceMillis(10_000);
+        assertThat(store.reconciled(reconciliation, true)).isZero();
+    }
+
+    @Test
+    void aRefundOfAChargedGrantIsNotDelayedByAnotherGrantInFlight() {
+        RateLimiter limiter = limiter(Limit.perMinute(10).counter().alignedToClock());
+        StoreDecision first = now(limiter.tryAcquire("a", 5));
+        store.reconciled(store.handOver(10, claim -> false).get(0), true);
+        clock.advanceMillis(1);
+        now(limiter.tryAcquire("a", 1));
+        Reconciliation inFlight = store.handOver(10, claim -> false).get(0);
+        long now = store.refundGrants(first).stream().mapToLong(Claim::permits).sum();
+        assertThat(now + store.reconciled(inFlight, true)).isEqualTo(5);
+        assertThat(now).isGreaterThanOrEqualTo(4);
+    }
+
     @Test
     void aResetForgetsRefundsOfGrantsInFlight() {
         RateLimiter limiter = limiter(Limit.perMinute(10));

@@ -22,7 +22,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  * A Sentinel failover under the load of 200 callers: no caller gets an error or waits past the deadline, and the new
  * primary decides without any configuration.
  *
- * <p>Replication is asynchronous, so grants shortly before a failover, or of a demoted primary, may be lost. These tests
+ * <p>Replication is asynchronous: grants shortly before a failover, or of a demoted primary, may be lost. These tests
  * show what holds all the same. Each primary keeps every limit by itself, so that no window holds more than twice its
  * permits. The new primary holds all replicated grants, its own grants, and the local grants of the outage.
  */
