@@ -1,4 +1,4 @@
-/** Helpers that all packages share. Not for use outside of this library: they change without notice. */
+/** Helpers for any package of this library. Not for use outside of this library: they change without notice. */
 @NullMarked
 package io.github.spillgate.internal;
 
