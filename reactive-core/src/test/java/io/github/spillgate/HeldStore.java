@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
@@ -79,6 +80,11 @@ final class HeldStore implements LimitStore {
     @Override
     public Mono<Void> refund(List<Claim> claims) {
         return Mono.defer(() -> hold(store.refund(claims)));
+    }
+
+    @Override
+    public Mono<Void> refundCharged(List<ChargedPermits> permits) {
+        return Mono.defer(() -> hold(store.refundCharged(permits)));
     }
 
     @Override

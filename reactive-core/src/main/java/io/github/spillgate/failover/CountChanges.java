@@ -3,11 +3,13 @@ package io.github.spillgate.failover;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.failover.StoreCall.Operation;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -61,12 +63,19 @@ final class CountChanges {
         }
         if (byFallback) {
             return Mono.defer(() -> {
-                List<Claim> handedOver = ledgers.refundGrants(decision);
-                return handedOver.isEmpty() ? Mono.empty() : refundOldest(handedOver);
+                List<ChargedPermits> charged = ledgers.refundGrants(decision);
+                return charged.isEmpty() ? Mono.empty() : refundCharged(decision, charged, ledgers);
             });
         }
         Mono<Void> onPrimary = call(claims, () -> primary.refund(decision), store -> Mono.empty());
         return Mono.defer(() -> ledgers.refund(decision).then(onPrimary));
+    }
+
+    private Mono<Void> refundCharged(StoreDecision decision, List<ChargedPermits> charged, LocalFallback ledgers) {
+        return refundOnce(
+                charged.stream().map(ChargedPermits::claim).toList(),
+                () -> primary.refundCharged(charged),
+                store -> Mono.fromRunnable(() -> ledgers.refundCharged(decision, charged)));
     }
 
     /**
@@ -115,14 +124,26 @@ final class CountChanges {
         return Mono.empty();
     }
 
-    /**
-     * Refunds the oldest permits in the primary store, or in the fallback. If the result in the primary store is
-     * unknown, the fallback does not refund them too: later replies may already be without these permits.
-     */
     private Mono<Void> refundOldest(List<Claim> claims) {
+        return refundOnce(claims, () -> primary.refund(claims), store -> store.refund(claims));
+    }
+
+    /**
+     * Refunds in the primary store or in the fallback. If the result in the primary store is unknown, the fallback does
+     * not refund too: later replies may already be without these permits.
+     */
+    private Mono<Void> refundOnce(
+            List<Claim> claims, Supplier<Mono<Void>> onPrimary, Function<LimitStore, Mono<Void>> onFallback) {
         return Mono.defer(() -> {
-            OldestRefund refund = new OldestRefund(primary, claims);
-            return call(claims, refund::onPrimary, refund::onFallback);
+            AtomicBoolean isUnknown = new AtomicBoolean();
+            return call(
+                    claims,
+                    () -> {
+                        isUnknown.set(true);
+                        return Mono.defer(onPrimary)
+                                .doOnError(error -> isUnknown.set(error instanceof LimitStoreUnansweredException));
+                    },
+                    store -> isUnknown.get() ? Mono.empty() : onFallback.apply(store));
         });
     }
 
@@ -155,28 +176,5 @@ final class CountChanges {
                 claims,
                 new Operation<>(
                         Operation.Kind.CHANGE, deadline -> denials.freeing(claims, Mono.defer(onPrimary)), onFallback));
-    }
-
-    /** A refund that is made in at most one of the two stores. */
-    private static final class OldestRefund {
-
-        private final LimitStore primary;
-        private final List<Claim> claims;
-        private volatile boolean unknown;
-
-        OldestRefund(LimitStore primary, List<Claim> claims) {
-            this.primary = primary;
-            this.claims = claims;
-        }
-
-        Mono<Void> onPrimary() {
-            unknown = true;
-            return Mono.defer(() -> primary.refund(claims))
-                    .doOnError(error -> unknown = error instanceof LimitStoreUnansweredException);
-        }
-
-        Mono<Void> onFallback(LimitStore fallback) {
-            return unknown ? Mono.empty() : fallback.refund(claims);
-        }
     }
 }

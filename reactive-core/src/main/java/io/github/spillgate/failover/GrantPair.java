@@ -106,7 +106,7 @@ final class GrantPair {
             if (allowed == null) {
                 grants.refundUnused(charged);
             } else if (allowed.isCharged()) {
-                grants.cancel(allowed, claims, askedAt);
+                grants.cancel(allowed, charged, askedAt);
             }
         } else if (remote == NO_REPLY && allowed != null && allowed.isCharged()) {
             grants.grantedWithUnknownCharge(allowed);

@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.local.Count;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Hits;
@@ -44,10 +45,11 @@ final class Ledger extends Count {
     //
     // Refunds are subtracted before the primary store is asked, because its next reply may be without them already.
     // A refund of permits in flight is sent when the primary store has charged them: before that, it would remove
-    // permits that other instances use. It is not sent if the permits have left the window by then.
+    // permits that other instances use. Every refund of a charged grant has the stamp of the charge and the time at
+    // which the permits leave the window (ChargedPermits): however late it is, it does not remove later permits.
     //
     // Not covered: permits that the primary store has lost, evicted counts, grants of other instances, and a reset by
-    // another instance while a refund waits for its charge.
+    // another instance between a charge whose reply is lost and its repetition.
 
     /** Whether permits that the primary store granted fit into the limit together with local grants. */
     enum Fit {
@@ -70,19 +72,8 @@ final class Ledger extends Count {
     private final Count granted;
     private final ConfirmedUsage confirmed = new ConfirmedUsage();
 
-    private @Nullable Reconciliation inFlight;
-    private long inFlightPermits;
-    private long inFlightUntil;
-
-    /** How many permits were refunded while they were in flight: to be refunded in the primary store once charged. */
-    private long refundedInFlight;
-
-    /** The time at which the oldest of them was granted. */
-    private long refundedInFlightFrom = Long.MAX_VALUE;
-
-    // The times of the grants that the primary store has charged, since it last failed to charge some.
-    private long chargedFrom = Long.MAX_VALUE;
-    private long chargedTo = Long.MIN_VALUE;
+    private @Nullable InFlight inFlight;
+    private @Nullable ChargedPeriod charged;
 
     /** How many granted permits are to be reconciled, including those that have expired since. */
     private long toReconcile;
@@ -118,7 +109,9 @@ final class Ledger extends Count {
         granted.advance(claim, share, now);
         long latest = now + claim.limit().reach().toMillis();
         confirmed.limitTo(latest, now);
-        inFlightUntil = Math.min(inFlightUntil, latest);
+        if (inFlight != null) {
+            inFlight.until = Math.min(inFlight.until, latest);
+        }
     }
 
     // The decision of the fallback.
@@ -161,7 +154,7 @@ final class Ledger extends Count {
     @Override
     public long wholeAt() {
         long end = Math.max(granted.wholeAt(), confirmed.endsAt(now));
-        return inFlight == null ? end : Math.max(end, inFlightUntil);
+        return inFlight == null ? end : Math.max(end, inFlight.until);
     }
 
     /**
@@ -196,11 +189,11 @@ final class Ledger extends Count {
     /** Returns the next time after this one at which fewer permits are reserved. */
     private long reservedUntil(long time) {
         long next = confirmed.changesAfter(time);
-        return inFlight != null && time < inFlightUntil ? Math.min(next, inFlightUntil) : next;
+        return inFlight != null && time < inFlight.until ? Math.min(next, inFlight.until) : next;
     }
 
     private long inFlight(long time) {
-        return inFlight != null && time < inFlightUntil ? inFlightPermits : 0;
+        return inFlight != null && time < inFlight.until ? inFlight.permits : 0;
     }
 
     // The replies of the primary store.
@@ -277,20 +270,31 @@ final class Ledger extends Count {
     /**
      * Refunds permits that were granted at a time.
      *
-     * @return how many of them must be refunded in the primary store now, because it has charged them and they still
-     *     count; those in flight are returned by {@link #reconciled}
+     * @return those that must be refunded in the primary store now, because it has charged them; null if there are
+     *     none. Those in flight are returned by {@link #charged}
      */
-    long refundGrant(long takenAt, long permits) {
+    @Nullable
+    ChargedPermits refundGrant(long takenAt, long permits) {
         long missing = permits - refundGranted(takenAt, permits);
-        if (inFlight != null && takenAt >= inFlight.firstMillis() && takenAt <= inFlight.lastMillis()) {
-            long refunded = Math.min(inFlightPermits, missing);
-            inFlightPermits -= refunded;
-            refundedInFlight += refunded;
-            refundedInFlightFrom = Math.min(refundedInFlightFrom, takenAt);
-            missing -= refunded;
+        if (inFlight != null && inFlight.includes(takenAt)) {
+            missing -= inFlight.refund(takenAt, missing);
         }
-        boolean counts = takenAt + claim.limit().reach().toMillis() > now;
-        return counts && takenAt >= chargedFrom && takenAt <= chargedTo ? missing : 0;
+        return charged != null && charged.includes(takenAt) ? toRefund(charged, takenAt, missing) : null;
+    }
+
+    /** Returns permits to refund in the primary store; null if there are none, or they no longer count. */
+    private @Nullable ChargedPermits toRefund(ChargedPeriod charged, long takenAt, long permits) {
+        long until = takenAt + claim.limit().window().toMillis();
+        return permits > 0 && now < until
+                ? new ChargedPermits(claim.asking(permits), charged.stamp, until + charged.ahead)
+                : null;
+    }
+
+    /** Refunds the oldest permits, which the primary store had charged, while it cannot be asked. */
+    void refundOldest(ChargedPermits permits, long takenAt) {
+        if (takenAt + claim.limit().window().toMillis() > now) {
+            refundOldest(permits.claim().permits());
+        }
     }
 
     /**
@@ -316,9 +320,7 @@ final class Ledger extends Count {
         granted.clear();
         confirmed.reset(now);
         inFlight = null;
-        forgetRefundsInFlight();
-        chargedFrom = Long.MAX_VALUE;
-        chargedTo = Long.MIN_VALUE;
+        charged = null;
         refundedUnnamed = 0;
     }
 
@@ -340,9 +342,7 @@ final class Ledger extends Count {
 
     /** Hands over all grants, which must not be empty. */
     void handOver(Reconciliation reconciliation) {
-        inFlight = reconciliation;
-        inFlightPermits = reconciliation.permits();
-        inFlightUntil = granted.wholeAt();
+        inFlight = new InFlight(reconciliation, granted.wholeAt());
         toReconcile = 0;
         refundedUnnamed = 0;
         granted.clear();
@@ -350,33 +350,36 @@ final class Ledger extends Count {
     }
 
     /**
-     * Notes the result of a reconciliation.
+     * Notes that the primary store has charged a reconciliation.
      *
-     * @return how many permits must be refunded in the primary store, because they were refunded while in flight
+     * @param reply its reply
+     * @return the permits that must be refunded in the primary store now, because they were refunded while in flight;
+     *     null if there are none
      */
-    long reconciled(Reconciliation reconciliation, boolean charged) {
-        if (inFlight != reconciliation) {
-            return 0;
+    @Nullable
+    ChargedPermits charged(Reconciliation reconciliation, StoreDecision reply) {
+        InFlight sent = inFlight;
+        if (sent == null || sent.reconciliation != reconciliation) {
+            return null;
         }
-        // Permits that have left the window by now may not have been charged, or count for others now.
-        boolean count = now - refundedInFlightFrom < claim.limit().window().toMillis();
-        long refunded = charged && count ? refundedInFlight : 0;
         inFlight = null;
-        forgetRefundsInFlight();
-        if (charged) {
-            chargedFrom = Math.min(chargedFrom, reconciliation.firstMillis());
-            chargedTo = reconciliation.lastMillis();
-        } else {
-            chargedFrom = Long.MAX_VALUE;
-            chargedTo = Long.MIN_VALUE;
+        ChargedPeriod period = ChargedPeriod.of(reconciliation, reply, now);
+        ChargedPeriod before = charged;
+        boolean counts = before != null && before.to + claim.limit().window().toMillis() > now;
+        charged = before != null && counts ? period.with(before) : period;
+        ChargedPermits refund = toRefund(period, sent.refundedFrom, sent.refunded);
+        if (refund != null) {
+            confirmed.subtract(sent.refunded, now);
         }
-        confirmed.subtract(refunded, now);
-        return refunded;
+        return refund;
     }
 
-    private void forgetRefundsInFlight() {
-        refundedInFlight = 0;
-        refundedInFlightFrom = Long.MAX_VALUE;
+    /** Notes that the primary store cannot charge a reconciliation. */
+    void notCharged(Reconciliation reconciliation) {
+        if (inFlight != null && inFlight.reconciliation == reconciliation) {
+            inFlight = null;
+            charged = null;
+        }
     }
 
     /** Drops what is to be reconciled: there is nothing left that counts, or a reset has removed it. */
@@ -407,5 +410,69 @@ final class Ledger extends Count {
     @Override
     public List<Hits> hits() {
         return granted.hits();
+    }
+
+    /** Grants that were handed over, and whose charge in the primary store is not known yet. */
+    private static final class InFlight {
+
+        private final Reconciliation reconciliation;
+        private long until;
+
+        /** How many permits count, without those refunded. */
+        private long permits;
+
+        /** How many were refunded: to be refunded in the primary store once charged. */
+        private long refunded;
+
+        /** The time at which the oldest of the refunded permits was granted. */
+        private long refundedFrom = Long.MAX_VALUE;
+
+        InFlight(Reconciliation reconciliation, long until) {
+            this.reconciliation = reconciliation;
+            this.until = until;
+            this.permits = reconciliation.permits();
+        }
+
+        boolean includes(long takenAt) {
+            return takenAt >= reconciliation.firstMillis() && takenAt <= reconciliation.lastMillis();
+        }
+
+        /** Refunds permits that were granted at a time, and returns how many. */
+        long refund(long takenAt, long most) {
+            long less = Math.min(permits, most);
+            if (less > 0) {
+                permits -= less;
+                refunded += less;
+                refundedFrom = Math.min(refundedFrom, takenAt);
+            }
+            return less;
+        }
+    }
+
+    /**
+     * The time in which all grants were charged in the primary store.
+     *
+     * @param from the time of the first grant
+     * @param to the time of the last grant
+     * @param stamp the stamp of the first charge
+     * @param ahead how far the clock of the primary store is ahead of this one, in milliseconds, at least
+     */
+    private record ChargedPeriod(long from, long to, long stamp, long ahead) {
+
+        static ChargedPeriod of(Reconciliation reconciliation, StoreDecision reply, long now) {
+            return new ChargedPeriod(
+                    reconciliation.firstMillis(),
+                    reconciliation.lastMillis(),
+                    reply.stamp(),
+                    reply.at().toEpochMilli() - now);
+        }
+
+        ChargedPeriod with(ChargedPeriod before) {
+            return new ChargedPeriod(Math.min(from, before.from), to, before.stamp, ahead);
+        }
+
+        boolean includes(long takenAt) {
+            return takenAt >= from && takenAt <= to;
+        }
     }
 }

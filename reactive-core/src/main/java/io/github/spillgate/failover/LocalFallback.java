@@ -4,6 +4,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTable;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
@@ -16,6 +17,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.BiFunction;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
@@ -168,12 +170,24 @@ public final class LocalFallback implements LimitStore {
     /**
      * Refunds a decision of this store.
      *
-     * @return a claim for each count with the permits that must be refunded in the primary store now, because it has
-     *     charged them and they still count; those in flight are returned by {@link #reconciled}
+     * @return the permits that must be refunded in the primary store now, because it has charged them; those in flight
+     *     are returned by {@link #charged}
      */
-    List<Claim> refundGrants(StoreDecision decision) {
+    List<ChargedPermits> refundGrants(StoreDecision decision) {
         long takenAt = decision.at().toEpochMilli();
         return forEachGrant(decision, (claim, ledger) -> ledger.refundGrant(takenAt, claim.permits()));
+    }
+
+    /** Refunds here what {@link #refundGrants} has returned, because the primary store cannot be asked. */
+    void refundCharged(StoreDecision decision, List<ChargedPermits> charged) {
+        long takenAt = decision.at().toEpochMilli();
+        for (ChargedPermits permits : charged) {
+            ledgers.update(permits.claim(), ledger -> {
+                if (!ledger.isResetSince(decision.stamp())) {
+                    ledger.refundOldest(permits, takenAt);
+                }
+            });
+        }
     }
 
     /**
@@ -185,21 +199,24 @@ public final class LocalFallback implements LimitStore {
      */
     List<Claim> cancelGrants(StoreDecision decision) {
         long takenAt = decision.at().toEpochMilli();
-        return forEachGrant(decision, (claim, ledger) -> ledger.cancelGrant(takenAt, claim.permits()));
+        return forEachGrant(decision, (claim, ledger) -> {
+            long refunded = ledger.cancelGrant(takenAt, claim.permits());
+            return refunded > 0 ? claim.asking(refunded) : null;
+        });
     }
 
-    private List<Claim> forEachGrant(StoreDecision decision, GrantChange change) {
-        List<Claim> elsewhere = new ArrayList<>();
+    private <T> List<T> forEachGrant(StoreDecision decision, BiFunction<Claim, Ledger, @Nullable T> change) {
+        List<T> results = new ArrayList<>();
         for (StoreUsage usage : decision.usages()) {
             Claim claim = usage.claim();
             ledgers.update(claim, ledger -> {
-                long rest = ledger.isResetSince(decision.stamp()) ? 0 : change.apply(claim, ledger);
-                if (rest > 0) {
-                    elsewhere.add(claim.asking(rest));
+                T result = ledger.isResetSince(decision.stamp()) ? null : change.apply(claim, ledger);
+                if (result != null) {
+                    results.add(result);
                 }
             });
         }
-        return elsewhere;
+        return results;
     }
 
     /**
@@ -235,8 +252,8 @@ public final class LocalFallback implements LimitStore {
     }
 
     /**
-     * Hands over grants, to be charged in the primary store. They count here until {@link #reconciled} reports the
-     * result, and no other grants of the same count are handed over before that.
+     * Hands over grants, to be charged in the primary store. They count here until {@link #charged} or {@link
+     * #notCharged} reports the result, and no other grants of the same count are handed over before that.
      *
      * @param most the highest number of counts
      * @param skip selects counts to leave for now, by a claim on each
@@ -246,16 +263,22 @@ public final class LocalFallback implements LimitStore {
     }
 
     /**
-     * Reports the result of a reconciliation.
+     * Reports that the primary store has charged a reconciliation.
      *
-     * @param charged whether the primary store has charged it; if not, permits that still count are lost
-     * @return how many of the permits must be refunded in the primary store, because they were refunded while in flight
+     * @param reply its reply
+     * @return the permits that must be refunded in the primary store now, because they were refunded while in flight;
+     *     null if there are none
      */
-    long reconciled(Reconciliation reconciliation, boolean charged) {
-        queue.reconciled(reconciliation, charged);
-        Long refunded =
-                ledgers.apply(reconciliation.claim(), false, ledger -> ledger.reconciled(reconciliation, charged));
-        return refunded == null ? 0 : refunded;
+    @Nullable
+    ChargedPermits charged(Reconciliation reconciliation, StoreDecision reply) {
+        queue.reconciled(reconciliation, true);
+        return ledgers.apply(reconciliation.claim(), false, ledger -> ledger.charged(reconciliation, reply));
+    }
+
+    /** Reports that the primary store cannot charge a reconciliation: permits that still count are lost. */
+    void notCharged(Reconciliation reconciliation) {
+        queue.reconciled(reconciliation, false);
+        ledgers.update(reconciliation.claim(), ledger -> ledger.notCharged(reconciliation));
     }
 
     /** Returns the ledgers, for tests. */
@@ -267,11 +290,5 @@ public final class LocalFallback implements LimitStore {
     @Override
     public String toString() {
         return "LocalFallback";
-    }
-
-    /** Changes a ledger, and returns how many permits must be refunded in the primary store. */
-    @FunctionalInterface
-    private interface GrantChange {
-        long apply(Claim claim, Ledger ledger);
     }
 }

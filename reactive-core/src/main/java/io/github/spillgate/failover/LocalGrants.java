@@ -1,6 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.failover.Ledger.Fit;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
@@ -31,7 +32,7 @@ final class LocalGrants {
         if (fallback instanceof LocalFallback local) {
             local.bindTo(primary);
             this.fallback = local;
-            this.reconcilers = new Reconcilers(primary, local, gates, unanswered, this::refundLater);
+            this.reconcilers = new Reconcilers(primary, local, gates, unanswered, this::refundCharged);
         } else {
             this.fallback = null;
             this.reconcilers = null;
@@ -103,20 +104,26 @@ final class LocalGrants {
 
     /**
      * Cancels a grant of the fallback that the primary store has charged after all, unless a reset after the request
-     * has removed that charge.
+     * has removed that charge. What was already refunded of the grant is refunded of the charge.
      */
-    void cancel(StoreDecision granted, List<Claim> claims, long askedAt) {
-        if (fallback != null && !resets.isAnySince(claims, askedAt)) {
-            List<Claim> refunded = fallback.cancelGrants(granted);
-            if (!refunded.isEmpty()) {
-                refundLater(refunded);
+    void cancel(StoreDecision granted, StoreDecision charged, long askedAt) {
+        if (fallback == null || resets.isAnySince(charged.claims(), askedAt)) {
+            return;
+        }
+        for (Claim refunded : fallback.cancelGrants(granted)) {
+            for (StoreDecision part : charged.parts()) {
+                if (part.claims().stream().anyMatch(claim -> claim.identity().equals(refunded.identity()))) {
+                    long until = part.at().plus(refunded.limit().window()).toEpochMilli();
+                    refundCharged(new ChargedPermits(refunded, part.stamp(), until));
+                }
             }
         }
     }
 
-    /** Refunds permits in the primary store for which no caller waits. If this fails, that errs towards denying. */
-    private void refundLater(List<Claim> claims) {
-        denials.freeing(claims, Mono.defer(() -> primary.refund(claims))).subscribe(null, error -> {});
+    /** Refunds a charge for which no caller waits. If this fails, that errs towards denying. */
+    private void refundCharged(ChargedPermits charged) {
+        denials.freeing(List.of(charged.claim()), Mono.defer(() -> primary.refundCharged(List.of(charged))))
+                .subscribe(null, error -> {});
     }
 
     /** Refunds a charge of the primary store that no request uses. If the refund fails, that errs towards denying. */

@@ -3,14 +3,16 @@ package io.github.spillgate.failover;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.HashSet;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
@@ -53,7 +55,7 @@ final class Reconciler {
     private final Supplier<CircuitGate> gate;
     private final Predicate<Claim> isOurs;
     private final UnansweredCalls unanswered;
-    private final Consumer<List<Claim>> refunds;
+    private final Consumer<ChargedPermits> refunds;
     private final AtomicBoolean scheduled = new AtomicBoolean();
     private final AtomicLong timers = new AtomicLong();
     private final AtomicBoolean expedited = new AtomicBoolean();
@@ -94,7 +96,7 @@ final class Reconciler {
             Supplier<CircuitGate> gate,
             Predicate<Claim> isOurs,
             UnansweredCalls unanswered,
-            Consumer<List<Claim>> refunds) {
+            Consumer<ChargedPermits> refunds) {
         this.primary = primary;
         this.fallback = fallback;
         this.part = part;
@@ -254,7 +256,7 @@ final class Reconciler {
         if (reconciliation.counts()) {
             return false;
         }
-        fallback.reconciled(reconciliation, false);
+        fallback.notCharged(reconciliation);
         return true;
     }
 
@@ -295,22 +297,29 @@ final class Reconciler {
     /** Ends a batch: those in the reply are charged, the others cannot be. */
     private void finish(@Nullable StoreDecision known) {
         List<Reconciliation> finished = batch;
-        Set<String> charged = new HashSet<>();
+        Map<String, StoreDecision> charged = new HashMap<>();
         if (known != null) {
             fallback.confirm(known);
-            charged.addAll(known.usages().stream()
-                    .map(usage -> usage.claim().identity())
-                    .toList());
+            for (StoreDecision part : known.parts()) {
+                part.claims().forEach(claim -> charged.put(claim.identity(), part));
+            }
         }
         for (Reconciliation one : finished) {
-            Claim claim = one.claim();
-            long refunded = fallback.reconciled(one, charged.contains(claim.identity()));
-            if (refunded > 0 && !closed.get()) {
-                refunds.accept(List.of(claim.asking(refunded)));
-            }
+            finish(one, charged.get(one.claim().identity()));
         }
         held.removeAll(identities(finished));
         batch = List.of();
+    }
+
+    private void finish(Reconciliation one, @Nullable StoreDecision reply) {
+        if (reply == null) {
+            fallback.notCharged(one);
+            return;
+        }
+        ChargedPermits refunded = fallback.charged(one, reply);
+        if (refunded != null && !closed.get()) {
+            refunds.accept(refunded);
+        }
     }
 
     private static List<String> identities(List<Reconciliation> reconciliations) {

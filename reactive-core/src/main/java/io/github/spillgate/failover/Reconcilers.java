@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
@@ -28,7 +29,7 @@ final class Reconcilers {
     private final LocalFallback fallback;
     private final CircuitGates gates;
     private final UnansweredCalls unanswered;
-    private final Consumer<List<Claim>> refunds;
+    private final Consumer<ChargedPermits> refunds;
     private final ConcurrentMap<String, Reconciler> byPart = new ConcurrentHashMap<>();
     private final Reconciler rest;
 
@@ -40,7 +41,7 @@ final class Reconcilers {
             LocalFallback fallback,
             CircuitGates gates,
             UnansweredCalls unanswered,
-            Consumer<List<Claim>> refunds) {
+            Consumer<ChargedPermits> refunds) {
         this.primary = primary;
         this.fallback = fallback;
         this.gates = gates;

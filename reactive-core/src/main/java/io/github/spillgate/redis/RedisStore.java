@@ -4,6 +4,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
@@ -237,15 +238,33 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                 (slot, all) -> router.togetherOrEach(
                         all,
                         refund(slot, keys.countsAndResetMarks(all), ScriptRequest.refund(part, all)),
-                        claim -> resetAt(slot, claim)
-                                .filter(reset -> part.stamp() <= reset)
-                                .hasElement()
-                                .flatMap(isReset -> isReset
-                                        ? Mono.empty()
-                                        : refund(
-                                                slot,
-                                                keys.counts(List.of(claim)),
-                                                ScriptRequest.refund(part, List.of(claim))))));
+                        claim -> unlessReset(slot, claim, part.stamp(), ScriptRequest.refund(part, List.of(claim)))));
+    }
+
+    @Override
+    public Mono<Void> refundCharged(List<ChargedPermits> permits) {
+        return router.inEachSlot(
+                        permits,
+                        ChargedPermits::claim,
+                        (slot, all) -> router.togetherOrEach(
+                                all,
+                                refund(
+                                        slot,
+                                        keys.countsAndResetMarks(all.stream()
+                                                .map(ChargedPermits::claim)
+                                                .toList()),
+                                        ScriptRequest.refundCharged(all)),
+                                one -> unlessReset(
+                                        slot, one.claim(), one.stamp(), ScriptRequest.refundCharged(List.of(one)))))
+                .then();
+    }
+
+    /** Refunds permits of a count, unless it was reset at the time of the stamp or later. */
+    private Mono<Object> unlessReset(int slot, Claim claim, long stamp, byte[] request) {
+        return resetAt(slot, claim)
+                .filter(reset -> stamp <= reset)
+                .hasElement()
+                .flatMap(isReset -> isReset ? Mono.empty() : refund(slot, keys.counts(List.of(claim)), request));
     }
 
     @Override
@@ -336,7 +355,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                 usages.add(reply.usage(i, reconciliations.get(i).claim()));
             }
         }
-        return StoreDecision.ofPeek(Source.REDIS, reply.millis(), usages);
+        return StoreDecision.ofPeek(Source.REDIS, reply.millis(), reply.micros(), usages);
     }
 
     /** Connects and loads the scripts; in Redis Cluster on every node. It is an error if no node can be reached. */

@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Hits;
@@ -23,7 +24,8 @@ final class ScriptRequest {
 
     private static final int LIMITS_LENGTH = 2;
     private static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1;
-    private static final int REFUND_LENGTH = 1 + 7 + 7;
+    private static final int REFUND_LENGTH = 1 + 7;
+    private static final int REFUND_CLAIM_LENGTH = 2 + 7 + 7 + 7;
     private static final int CLAIM_LENGTH = 2 + 7;
     private static final int HITS_LENGTH = 3 * 7;
     private static final int LIFE_LENGTH = 7;
@@ -71,21 +73,33 @@ final class ScriptRequest {
 
     /** Returns a request to refund the oldest permits of each count. */
     static byte[] refundOldest(List<Claim> claims) {
-        return refund(0, 0, 0, claims);
+        ScriptRequest request = refund(0, 0, claims.size());
+        claims.forEach(claim -> request.addRefund(claim, 0, 0));
+        return request.toBytes();
+    }
+
+    /** Returns a request to refund permits that were charged, the oldest of each count. */
+    static byte[] refundCharged(List<ChargedPermits> permits) {
+        ScriptRequest request = refund(0, 0, permits.size());
+        permits.forEach(charged -> request.addRefund(charged.claim(), charged.stamp(), charged.until()));
+        return request.toBytes();
     }
 
     /** Returns a request to refund the permits that these claims took with a decision. */
     static byte[] refund(StoreDecision decision, List<Claim> claims) {
-        return refund(1, decision.at().toEpochMilli(), decision.stamp(), claims);
+        ScriptRequest request = refund(1, decision.at().toEpochMilli(), claims.size());
+        claims.forEach(claim -> request.addRefund(claim, decision.stamp(), 0));
+        return request.toBytes();
     }
 
-    private static byte[] refund(int mode, long at, long stamp, List<Claim> claims) {
-        ScriptRequest request = new ScriptRequest(REFUND_LENGTH + CLAIM_LENGTH * claims.size());
-        request.add(mode, 1).add(at, 7).add(stamp, 7);
-        for (Claim claim : claims) {
-            request.addLimit(claim.limit()).addExact(claim.permits());
-        }
-        return request.toBytes();
+    private static ScriptRequest refund(int mode, long at, int claims) {
+        return new ScriptRequest(REFUND_LENGTH + REFUND_CLAIM_LENGTH * claims)
+                .add(mode, 1)
+                .add(at, 7);
+    }
+
+    private void addRefund(Claim claim, long stamp, long until) {
+        addLimit(claim.limit()).addExact(claim.permits()).add(stamp, 7).add(until, 7);
     }
 
     /** Returns a request to reconcile, with the current ages of the hits. */

@@ -69,15 +69,14 @@ final class SlotRouter {
     }
 
     /**
-     * Runs one command for all claims. While their slot is being migrated, Redis refuses that without doing anything;
-     * then each claim gets a command of its own.
+     * Runs one command for all counts. While their slot is being migrated, Redis refuses that without doing anything;
+     * then each count gets a command of its own.
      */
-    Mono<Void> togetherOrEach(List<Claim> claims, Mono<?> together, Function<Claim, Mono<?>> each) {
+    <E> Mono<Void> togetherOrEach(List<E> all, Mono<?> together, Function<E, Mono<?>> each) {
         return together.then()
                 .onErrorResume(
                         e -> e.getCause() != null && Redirect.isTryAgain(e.getCause()),
-                        e -> concurrently(claims, claim -> each.apply(claim).then())
-                                .then());
+                        e -> concurrently(all, one -> each.apply(one).then()).then());
     }
 
     /**

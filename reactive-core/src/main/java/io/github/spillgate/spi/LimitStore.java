@@ -87,6 +87,18 @@ public interface LimitStore {
     Mono<Void> refund(List<Claim> claims);
 
     /**
+     * Refunds permits that this store has charged on behalf of another store, the oldest of each count first. Never
+     * refunds permits of a count that was reset after the charge, or permits that may have left the window: it would
+     * remove permits that were taken later.
+     *
+     * @param permits the permits to refund, no two with the same identity
+     * @return completes when the permits are refunded; by default {@link #refund(List)}, for a store without stamps
+     */
+    default Mono<Void> refundCharged(List<ChargedPermits> permits) {
+        return refund(permits.stream().map(ChargedPermits::claim).toList());
+    }
+
+    /**
      * Clears all counts of the claims' identities.
      *
      * @param claims the claims, no two with the same identity

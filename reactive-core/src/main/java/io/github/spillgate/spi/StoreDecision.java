@@ -95,7 +95,21 @@ public final class StoreDecision implements Decision {
      * @return the decision
      */
     public static StoreDecision ofPeek(Source source, long at, List<StoreUsage> usages) {
-        return ofStore(source, at, NO_STAMP, false, usages);
+        return ofPeek(source, at, NO_STAMP, usages);
+    }
+
+    /**
+     * Returns a decision like {@link #ofPeek(Source, long, List)}, with a stamp that distinguishes it from a reset at
+     * the same time. This is the reply to a reconciliation.
+     *
+     * @param source the place where it was made
+     * @param at the time of the decision, in milliseconds of the store's clock
+     * @param stamp the stamp, which {@link #stamp()} returns to the store
+     * @param usages the usage of each claim
+     * @return the decision
+     */
+    public static StoreDecision ofPeek(Source source, long at, long stamp, List<StoreUsage> usages) {
+        return ofStore(source, at, stamp, false, usages);
     }
 
     /**

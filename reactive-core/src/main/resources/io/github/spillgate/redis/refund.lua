@@ -5,11 +5,13 @@
 -- ARGV[1]   the limits, see wire.lua, then
 --             mode:1      0 to refund the oldest permits, 1 to refund those of one decision
 --             at:7        the time of the decision in milliseconds; 0 without one
---             stamp:7     the same in microseconds: a reset that came later has removed the permits already, and the
---                         refund must not remove others; 0 without a decision
 --             then, to the end, for each count
 --               limit:2   the position of its limit
 --               cost:7    the number of permits, of which at most those that are there are refunded
+--               stamp:7   the time of the charge in microseconds: a reset that came later has removed the permits
+--                         already, and the refund must not remove others; 0 without a mark
+--               end:7     the time from which on nothing is refunded, in milliseconds, because the permits may have
+--                         left the window, and the refund must not remove others; 0 for none
 --
 -- Reply: OK.
 --
@@ -17,8 +19,8 @@
 -- the first is written.
 
 local limits, at = readLimits()
-local mode, takenAt, stamp
-mode, takenAt, stamp, at = unpackFrom('<I1I7I7', argument, at)
+local mode, takenAt
+mode, takenAt, at = unpackFrom('<I1I7', argument, at)
 local isOldest = mode == 0
 
 -- Returns the number of the entry of this slot, if there is one.
@@ -96,16 +98,16 @@ local function refundCounter(counter, permits)
   return counter.previous ~= previous or counter.current ~= current
 end
 
--- Returns whether the count was reset after the decision.
-local function isReset(mark)
-  local reset = not isOldest and mark and call('GETRANGE', mark, '0', '-1') or ''
+-- Returns whether the count was reset after the charge.
+local function isReset(mark, stamp)
+  local reset = mark and call('GETRANGE', mark, '0', '-1') or ''
   return reset ~= '' and stamp <= (tonumber(reset) or 0)
 end
 
-local counts, costs = {}, {}
+local counts, costs, stamps, ends = {}, {}, {}, {}
 while at <= #argument do
-  local l, cost
-  l, cost, at = unpackFrom('<I2I7', argument, at)
+  local l, cost, stamp, last
+  l, cost, stamp, last, at = unpackFrom('<I2I7I7I7', argument, at)
   local i, limit = #counts + 1, limits[l]
   local count
   if limit.isLog then
@@ -116,14 +118,14 @@ while at <= #argument do
   if not count then
     error('FOREIGN ' .. i, 0)
   end
-  counts[i], costs[i] = count, cost
+  counts[i], costs[i], stamps[i], ends[i] = count, cost, stamp, last
 end
 for i, count in ipairs(counts) do
-  count.isReset = isReset(KEYS[#counts + i])
+  count.isGone = ends[i] > 0 and now >= ends[i] or isReset(KEYS[#counts + i], stamps[i])
 end
 for i, count in ipairs(counts) do
   local isLog, isChanged = count.limit.isLog, false
-  if not count.isReset then
+  if not count.isGone then
     isChanged = isLog and count.used > 0 and refundLog(count, costs[i]) or not isLog and refundCounter(count, costs[i])
   end
   if isChanged or count.mended then

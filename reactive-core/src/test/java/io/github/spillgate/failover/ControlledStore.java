@@ -10,6 +10,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
@@ -18,8 +19,10 @@ import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -36,14 +39,21 @@ final class ControlledStore implements LimitStore {
     private final LocalStore counts;
     private final List<Held<?>> held = new ArrayList<>();
     private final Set<String> reconciled = new HashSet<>();
+    private final Map<String, Long> resets = new HashMap<>();
+    private final InstantSource clock;
     private final List<List<Reconciliation>> batches = new ArrayList<>();
     private Function<Supplier<Mono<?>>, Mono<?>> behaviour = ControlledStore::atOnce;
     private boolean reconciles = true;
     private int calls;
     private int refusals;
+
+    /** The number of resets so far: the stamp of what is charged between two of them, as in a local store. */
+    private long stamp;
+
     private UnaryOperator<Mono<StoreDecision>> reconcileReplies = UnaryOperator.identity();
 
     ControlledStore(InstantSource clock) {
+        this.clock = clock;
         this.counts = LocalStore.bounded(10_000, clock);
     }
 
@@ -173,8 +183,20 @@ final class ControlledStore implements LimitStore {
     }
 
     @Override
+    public Mono<Void> refundCharged(List<ChargedPermits> permits) {
+        return call(() -> counts.refund(permits.stream()
+                .filter(one -> one.stamp() >= resets.getOrDefault(one.claim().identity(), 0L))
+                .filter(one -> clock.millis() < one.until())
+                .map(ChargedPermits::claim)
+                .toList()));
+    }
+
+    @Override
     public Mono<Void> reset(List<Claim> claims) {
-        return call(() -> counts.reset(claims));
+        return call(() -> {
+            claims.forEach(claim -> resets.put(claim.identity(), ++stamp));
+            return counts.reset(claims);
+        });
     }
 
     @Override
@@ -201,7 +223,8 @@ final class ControlledStore implements LimitStore {
         return counts.peek(reconciliations.stream()
                         .map(one -> one.claim().asking(0))
                         .toList())
-                .map(decision -> remade(decision, false));
+                .map(decision ->
+                        StoreDecision.ofPeek(Source.OTHER, decision.at().toEpochMilli(), stamp, decision.usages()));
     }
 
     /** Charges even above the limit: the count does not depend on the number of permits. */

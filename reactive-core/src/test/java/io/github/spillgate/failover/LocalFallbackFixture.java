@@ -9,8 +9,10 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.ManualClock;
@@ -73,6 +75,17 @@ abstract class LocalFallbackFixture {
         long at = clock.millis();
         return store.confirm(
                 StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, used, false, at, at + millis))));
+    }
+
+    /** Reports a reconciliation as charged, and returns how many permits must be refunded in the primary store. */
+    long charged(Reconciliation reconciliation) {
+        ChargedPermits refund =
+                store.charged(reconciliation, StoreDecision.ofPeek(Source.OTHER, clock.millis(), 1, List.of()));
+        return refund == null ? 0 : permits(refund);
+    }
+
+    static long permits(ChargedPermits charged) {
+        return charged.claim().permits();
     }
 
     static StoreDecision denied(Claim claim, long at, long until) {

@@ -50,7 +50,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
             assertThat(store.hasGrantsFor(List.of(claim(limiter, "early-" + i))))
                     .isTrue();
         }
-        store.handOver(100, claim -> false).forEach(one -> store.reconciled(one, true));
+        store.handOver(100, claim -> false).forEach(this::charged);
         for (int i = 0; i < 30; i++) {
             now(limiter.tryAcquire("early-" + i));
         }
@@ -125,8 +125,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(1);
         StoreDecision second = now(limiter.tryAcquire("a", 3));
         assertThat(store.refundGrants(second)).isEmpty();
-        assertThat(store.reconciled(reconciliation, true)).isZero();
-        assertThat(store.refundGrants(first)).extracting(Claim::permits).containsExactly(2L);
+        assertThat(charged(reconciliation)).isZero();
+        assertThat(store.refundGrants(first))
+                .extracting(LocalFallbackFixture::permits)
+                .containsExactly(2L);
     }
 
     @Test
@@ -137,9 +139,11 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         assertThat(store.refundGrants(decision)).isEmpty();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
-        assertThat(store.reconciled(reconciliation, true)).isEqualTo(2);
-        assertThat(store.reconciled(reconciliation, true)).isZero();
-        assertThat(store.refundGrants(other)).extracting(Claim::permits).containsExactly(5L);
+        assertThat(charged(reconciliation)).isEqualTo(2);
+        assertThat(charged(reconciliation)).isZero();
+        assertThat(store.refundGrants(other))
+                .extracting(LocalFallbackFixture::permits)
+                .containsExactly(5L);
     }
 
     /** The store has not charged them, and would remove permits of others. */
@@ -154,19 +158,21 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(5_000);
         assertThat(store.refundGrants(first)).isEmpty();
         clock.advanceMillis(10_000);
-        assertThat(store.reconciled(reconciliation, true)).isZero();
+        assertThat(charged(reconciliation)).isZero();
     }
 
     @Test
     void aRefundOfAChargedGrantIsNotDelayedByAnotherGrantInFlight() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter().alignedToClock());
         StoreDecision first = now(limiter.tryAcquire("a", 5));
-        store.reconciled(store.handOver(10, claim -> false).get(0), true);
+        charged(store.handOver(10, claim -> false).get(0));
         clock.advanceMillis(1);
         now(limiter.tryAcquire("a", 1));
         Reconciliation inFlight = store.handOver(10, claim -> false).get(0);
-        long now = store.refundGrants(first).stream().mapToLong(Claim::permits).sum();
-        assertThat(now + store.reconciled(inFlight, true)).isEqualTo(5);
+        long now = store.refundGrants(first).stream()
+                .mapToLong(LocalFallbackFixture::permits)
+                .sum();
+        assertThat(now + charged(inFlight)).isEqualTo(5);
         assertThat(now).isGreaterThanOrEqualTo(4);
     }
 
@@ -177,10 +183,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         store.refundGrants(decision);
         limiter.reset("a").block();
-        assertThat(store.reconciled(reconciliation, true)).isZero();
+        assertThat(charged(reconciliation)).isZero();
         now(limiter.tryAcquire("a", 2));
         Reconciliation next = store.handOver(10, claim -> false).get(0);
-        assertThat(store.reconciled(next, true)).isZero();
+        assertThat(charged(next)).isZero();
     }
 
     @Test
@@ -220,12 +226,12 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 3));
         assertThat(store.handOver(10, claim -> false)).isEmpty();
         remember(limiter, "a", 2, WINDOW);
-        store.reconciled(first, true);
+        charged(first);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
         Reconciliation second = store.handOver(10, claim -> false).get(0);
         assertThat(second.permits()).isEqualTo(3);
         assertThat(second.id()).isNotEqualTo(first.id());
-        store.reconciled(second, true);
+        charged(second);
         assertThat(store.state().toReconcile()).isZero();
         assertThat(store.state().reconciled()).isEqualTo(5);
         assertThat(store.handOver(10, claim -> false)).isEmpty();
@@ -253,7 +259,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
             assertThat(reconciliations).hasSize(10);
             reconciliations.forEach(one -> {
                 ids.add(one.id());
-                store.reconciled(one, true);
+                charged(one);
             });
         }
         assertThat(ids).doesNotHaveDuplicates();
@@ -491,7 +497,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         StoreDecision decision = now(limiter.tryAcquire("a", 2));
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         assertThat(store.refundGrants(decision)).isEmpty();
-        assertThat(store.reconciled(reconciliation, false)).isZero();
+        store.notCharged(reconciliation);
         assertThat(store.refundGrants(decision)).isEmpty();
         assertThat(store.state().lost()).isEqualTo(2);
     }
@@ -500,10 +506,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void aChargedGrantIsRefundedInThePrimaryStoreWhileItCounts() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         StoreDecision decision = now(limiter.tryAcquire("a", 2));
-        store.reconciled(store.handOver(10, claim -> false).get(0), true);
-        List<Claim> rest = store.refundGrants(decision);
-        assertThat(rest).hasSize(1);
-        assertThat(rest.get(0).permits()).isEqualTo(2);
+        charged(store.handOver(10, claim -> false).get(0));
+        assertThat(store.refundGrants(decision))
+                .extracting(LocalFallbackFixture::permits)
+                .containsExactly(2L);
         clock.advanceMillis(WINDOW + 1);
         assertThat(store.refundGrants(decision)).isEmpty();
     }
@@ -512,12 +518,16 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void chargedGrantsOfEveryReconciliationAreRefundedInThePrimaryStore() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         StoreDecision first = now(limiter.tryAcquire("a", 2));
-        store.reconciled(store.handOver(10, claim -> false).get(0), true);
+        charged(store.handOver(10, claim -> false).get(0));
         clock.advanceMillis(1_000);
         StoreDecision second = now(limiter.tryAcquire("a", 3));
-        store.reconciled(store.handOver(10, claim -> false).get(0), true);
-        assertThat(store.refundGrants(first)).extracting(Claim::permits).containsExactly(2L);
-        assertThat(store.refundGrants(second)).extracting(Claim::permits).containsExactly(3L);
+        charged(store.handOver(10, claim -> false).get(0));
+        assertThat(store.refundGrants(first))
+                .extracting(LocalFallbackFixture::permits)
+                .containsExactly(2L);
+        assertThat(store.refundGrants(second))
+                .extracting(LocalFallbackFixture::permits)
+                .containsExactly(3L);
     }
 
     @Test
@@ -546,7 +556,12 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                 case 0 -> open.addAll(store.handOver(random.nextInt(4), claim -> random.nextBoolean()));
                 case 1, 2 -> {
                     if (!open.isEmpty()) {
-                        store.reconciled(open.remove(random.nextInt(open.size())), random.nextInt(4) > 0);
+                        Reconciliation one = open.remove(random.nextInt(open.size()));
+                        if (random.nextInt(4) > 0) {
+                            charged(one);
+                        } else {
+                            store.notCharged(one);
+                        }
                     }
                 }
                 case 3 -> {
@@ -565,8 +580,8 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
             }
             assertThat(store.state().toReconcile()).isNotNegative();
         }
-        open.forEach(one -> store.reconciled(one, true));
-        store.handOver(1_000, claim -> false).forEach(one -> store.reconciled(one, true));
+        open.forEach(this::charged);
+        store.handOver(1_000, claim -> false).forEach(this::charged);
         assertThat(store.state().toReconcile()).isZero();
     }
 }

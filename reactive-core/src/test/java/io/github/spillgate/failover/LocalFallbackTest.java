@@ -183,7 +183,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(remember(limiter, "a", 9, WINDOW)).isEqualTo(Fit.IF_RECONCILED);
         assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.NO);
         clock.advanceMillis(1);
-        store.reconciled(reconciliation, true);
+        charged(reconciliation);
         assertThat(remember(limiter, "a", 9, WINDOW)).isEqualTo(Fit.YES);
         assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.NO);
     }

@@ -12,6 +12,7 @@ import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
@@ -29,6 +30,7 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
@@ -110,6 +112,48 @@ class ResilientStoreHistoryTest {
         history.end();
         second.acquire(1);
         assertThat(history.granted()).isEqualTo(2);
+        assertThat(history.used()).isEqualTo(2);
+    }
+
+    /** A refund that waits in the store while a count is reset would remove permits that were taken after the reset. */
+    @ParameterizedTest
+    @CsvSource({"LOG, 0", "LOG, 1", "COUNTER, 0", "COUNTER, 1"})
+    void aRefundThatArrivesAfterAResetRemovesNoLaterPermits(Algorithm algorithm, int resets) {
+        Limit log = Limit.perHour(2);
+        History history = new History(algorithm == Algorithm.LOG ? log : log.counter(), new Random(1), 2);
+        Instance first = history.instances.get(0);
+        Instance second = history.instances.get(1);
+        first.acquireReconciled(2);
+        first.link.mode = Mode.STALLED;
+        first.refundOne(new Random(1));
+        first.link.mode = Mode.UP;
+        history.instances.get(resets).limiter.reset("key").subscribe();
+        time.passMillis(1);
+        second.acquire(2);
+        time.passMillis(1);
+        assertThat(history.granted(second)).isEqualTo(2);
+        first.link.up();
+        second.acquire(1);
+        time.passMillis(200);
+        assertThat(history.granted(second)).isEqualTo(2);
+        assertThat(history.used()).isEqualTo(2);
+    }
+
+    @Test
+    void aRefundThatArrivesAfterItsPermitsExpiredRemovesNoLaterPermits() {
+        History history = new History(Limit.of(2, Duration.ofSeconds(10)), new Random(1), 2);
+        Instance first = history.instances.get(0);
+        Instance second = history.instances.get(1);
+        first.acquireReconciled(2);
+        first.link.mode = Mode.STALLED;
+        first.refundOne(new Random(1));
+        time.passMillis(10_000);
+        second.acquire(2);
+        time.passMillis(1);
+        first.link.up();
+        second.acquire(1);
+        time.passMillis(200);
+        assertThat(history.granted(second)).isEqualTo(2);
         assertThat(history.used()).isEqualTo(2);
     }
 
@@ -294,6 +338,15 @@ class ResilientStoreHistoryTest {
                     .subscribe(request::decided);
         }
 
+        /** Takes permits from the fallback, which are charged a little later. */
+        void acquireReconciled(int permits) {
+            link.mode = Mode.DOWN;
+            acquire(permits);
+            link.mode = Mode.UP;
+            time.passMillis(3_000);
+            assertThat(history.used()).isEqualTo(permits);
+        }
+
         void refundOne(Random random) {
             List<Request> granted = history.requests.stream()
                     .filter(request -> request.instance == this && request.granted() > 0)
@@ -401,6 +454,11 @@ class ResilientStoreHistoryTest {
         @Override
         public Mono<Void> refund(List<Claim> claims) {
             return ask(() -> history.remote.refund(claims));
+        }
+
+        @Override
+        public Mono<Void> refundCharged(List<ChargedPermits> permits) {
+            return ask(() -> history.remote.refundCharged(permits));
         }
 
         @Override

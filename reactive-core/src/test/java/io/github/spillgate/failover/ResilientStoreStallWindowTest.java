@@ -54,9 +54,9 @@ class ResilientStoreStallWindowTest {
     @ValueSource(strings = {"200/3s", "200/3s counter"})
     void oneWindowHoldsExactlyTheLimitDuringAStall(String text) {
         Limit limit = Limit.parse(text);
-        await().until(() -> limiter.peek(Charge.of("other", limit)).block(LONG).source() == Source.REDIS);
-        assertThat(limiter.tryAcquire(Charge.of("other", limit)).block(LONG).source())
-                .isEqualTo(Source.REDIS);
+        // The first requests of a process may be slower than the deadline.
+        await().until(() ->
+                limiter.tryAcquire(Charge.of("other", limit)).block(LONG).source() == Source.REDIS);
 
         Queue<Long> grants = new ConcurrentLinkedQueue<>();
         redis.pause();

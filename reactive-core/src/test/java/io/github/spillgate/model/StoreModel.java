@@ -2,6 +2,7 @@ package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
@@ -104,6 +105,16 @@ public final class StoreModel implements LimitStore {
     }
 
     @Override
+    public Mono<Void> refundCharged(List<ChargedPermits> permits) {
+        long now = clock.millis();
+        return refund(permits.stream()
+                .filter(one -> one.stamp() > resets.getOrDefault(one.claim().identity(), 0))
+                .filter(one -> now < one.until())
+                .map(ChargedPermits::claim)
+                .toList());
+    }
+
+    @Override
     public Mono<Void> reset(List<Claim> claims) {
         return Mono.fromRunnable(() -> {
             for (Claim claim : claims) {
@@ -129,7 +140,7 @@ public final class StoreModel implements LimitStore {
                 }
                 usages.add(StoreUsage.of(claim, count.used(limit, now), false, now, count.wholeAt(limit, now)));
             }
-            return StoreDecision.ofPeek(Source.OTHER, now, usages);
+            return StoreDecision.ofPeek(Source.OTHER, now, ++steps, usages);
         });
     }
 

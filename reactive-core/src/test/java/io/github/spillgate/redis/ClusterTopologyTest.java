@@ -11,6 +11,7 @@ import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
@@ -247,8 +248,23 @@ class ClusterTopologyTest {
         limiter.tryAcquire(charges[0].permits(2)).block(LONG);
         limiter.tryAcquire(charges[1].permits(2)).block(LONG);
         limiter.refund(second).block(LONG);
+        refundCharged(second);
         assertThat(used(limiter, charges[0])).isEqualTo(2);
         assertThat(used(limiter, charges[1])).isEqualTo(2);
+
+        Decision last = limiter.tryAcquire(charges[0]).block(LONG);
+        refundCharged(last);
+        assertThat(used(limiter, charges[0])).isEqualTo(2);
+    }
+
+    private void refundCharged(Decision decision) {
+        for (StoreDecision part : ((StoreDecision) decision).parts()) {
+            long tomorrow = part.at().plus(Duration.ofDays(1)).toEpochMilli();
+            store.refundCharged(part.claims().stream()
+                            .map(claim -> new ChargedPermits(claim, part.stamp(), tomorrow))
+                            .toList())
+                    .block(LONG);
+        }
     }
 
     /** A slot is moved key by key, and Redis refuses a script that asks for keys on both nodes. */

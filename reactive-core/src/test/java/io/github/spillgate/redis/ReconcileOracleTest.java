@@ -7,10 +7,12 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.model.StoreModel;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
@@ -143,11 +145,12 @@ class ReconcileOracleTest {
         private Function<Subject, String> action() {
             int which = random.nextInt(1_000);
             Charge charge = Charge.of("key-" + random.nextInt(2), limits).permits(1 + random.nextInt(4));
-            return switch (random.nextInt(8)) {
+            return switch (random.nextInt(9)) {
                 case 0, 1, 2 -> subject -> subject.take(charge);
                 case 3 -> subject -> subject.refund(which);
                 case 4 -> subject -> subject.refundOldest(charge);
                 case 5 -> subject -> subject.reconcileAgain(which);
+                case 6 -> subject -> subject.refundCharged(which);
                 default -> reconcile();
             };
         }
@@ -191,6 +194,7 @@ class ReconcileOracleTest {
             private final RateLimiter limiter;
             private final List<Decision> allowed = new ArrayList<>();
             private final List<List<Reconciliation>> reconciled = new ArrayList<>();
+            private final List<StoreDecision> charged = new ArrayList<>();
 
             Subject(String name, LimitStore store) {
                 this.store = store;
@@ -226,7 +230,25 @@ class ReconcileOracleTest {
                     reconciliations.add(Reconciliation.of(id, claim, hits, clock));
                 }
                 reconciled.add(reconciliations);
-                return describe(store.reconcile(reconciliations).block()) + peek();
+                StoreDecision reply = store.reconcile(reconciliations).block();
+                charged.add(reply);
+                return describe(reply) + peek();
+            }
+
+            /** Until one window after the charge; the clock may have gone back since. */
+            String refundCharged(int which) {
+                if (charged.isEmpty()) {
+                    return "";
+                }
+                StoreDecision reply = charged.get(which % charged.size());
+                store.refundCharged(reply.claims().stream()
+                                .map(claim -> new ChargedPermits(
+                                        claim.asking(1 + which % 4),
+                                        reply.stamp(),
+                                        reply.at().plus(claim.limit().window()).toEpochMilli()))
+                                .toList())
+                        .block();
+                return peek();
             }
 
             String reconcileAgain(int which) {

@@ -8,9 +8,11 @@ import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
@@ -291,7 +293,63 @@ class ReconcileTest {
         assertThat(used(later.block())).containsExactly(0L);
     }
 
+    // Refunds of what was charged
+
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
+    void chargedPermitsAreRefunded(String text) {
+        Limit limit = Limit.parse(text);
+        StoreDecision charged = charge(reconciliation("a-1", limit, ago(0, 3)));
+        refund(charged, 2, 1_000);
+        assertThat(used(limit)).isEqualTo(1);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
+    void permitsChargedBeforeAResetAreNotRefunded(String text) {
+        Limit limit = Limit.parse(text);
+        StoreDecision charged = charge(reconciliation("a-1", limit, ago(0, 3)));
+        limiter.reset(Charge.of("a", limit)).block();
+        take(limit, 4);
+        refund(charged, 2, 1_000);
+        assertThat(used(limit)).isEqualTo(4);
+    }
+
+    @Test
+    void permitsChargedAfterAResetAreRefunded() {
+        limiter.reset(Charge.of("a", LOG)).block();
+        pass(1);
+        StoreDecision charged = charge(reconciliation("a-1", LOG, ago(0, 3)));
+        refund(charged, 2, 1_000);
+        assertThat(used(LOG)).isEqualTo(1);
+    }
+
+    @Test
+    void permitsAreNotRefundedOnceTheyMayHaveExpired() {
+        StoreDecision charged = charge(reconciliation("a-1", LOG, ago(900, 2)));
+        pass(99);
+        take(LOG, 3);
+        refund(charged, 1, 100);
+        assertThat(used(LOG)).isEqualTo(4);
+        pass(1);
+        refund(charged, 1, 100);
+        assertThat(used(LOG)).isEqualTo(4);
+        pass(1);
+        assertThat(used(LOG)).isEqualTo(3);
+    }
+
     // What is done and asked
+
+    private StoreDecision charge(Reconciliation reconciliation) {
+        return store.reconcile(List.of(reconciliation)).block();
+    }
+
+    private void refund(StoreDecision charged, long permits, long millis) {
+        long until = charged.at().toEpochMilli() + millis;
+        store.refundCharged(
+                        List.of(new ChargedPermits(charged.claims().get(0).asking(permits), charged.stamp(), until)))
+                .block();
+    }
 
     private Hits ago(long millis, long permits) {
         return new Hits(clock.millis() - millis, clock.millis() - millis, permits);

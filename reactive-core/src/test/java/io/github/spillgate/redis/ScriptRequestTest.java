@@ -7,6 +7,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Hits;
@@ -107,11 +108,14 @@ class ScriptRequestTest {
                         .put(1, 1)
                         .put(1, 1)
                         .put(1_790_000_000_123L, 7)
-                        .put(1_790_000_000_123_456L, 7)
                         .put(1, 2)
                         .put(5, 7)
+                        .put(1_790_000_000_123_456L, 7)
+                        .put(0, 7)
                         .put(2, 2)
                         .put(7, 7)
+                        .put(1_790_000_000_123_456L, 7)
+                        .put(0, 7)
                         .all());
     }
 
@@ -127,9 +131,30 @@ class ScriptRequestTest {
                         .put(0, 1)
                         .put(0, 1)
                         .put(0, 7)
+                        .put(1, 2)
+                        .put(5, 7)
+                        .put(0, 7)
+                        .put(0, 7)
+                        .all());
+    }
+
+    @Test
+    void aRefundOfChargedPermitsHasTheStampAndTheEndOfEachCount() {
+        assertThat(ScriptRequest.refundCharged(
+                        List.of(new ChargedPermits(counter, 1_790_000_000_123_456L, 1_790_086_400_123L))))
+                .isEqualTo(new Bytes()
+                        .put(1, 2)
+                        .put(2, 1)
+                        .put(100_000, 7)
+                        .put(86_400_000, 6)
+                        .put(1, 6)
+                        .put(0, 1)
+                        .put(0, 1)
                         .put(0, 7)
                         .put(1, 2)
                         .put(5, 7)
+                        .put(1_790_000_000_123_456L, 7)
+                        .put(1_790_086_400_123L, 7)
                         .all());
     }
 
@@ -176,7 +201,8 @@ class ScriptRequestTest {
     @ValueSource(longs = {MOST_EXACT - 1, MOST_EXACT, MOST_EXACT + 1, Long.MAX_VALUE})
     void permitsAreSentUpToTheLargestExactInteger(long permits) {
         byte[] request = ScriptRequest.refundOldest(List.of(counter.asking(permits)));
-        assertThat(Arrays.copyOfRange(request, request.length - 7, request.length))
+        int cost = request.length - 21;
+        assertThat(Arrays.copyOfRange(request, cost, cost + 7))
                 .isEqualTo(new Bytes().put(Math.min(permits, MOST_EXACT), 7).all());
     }
 

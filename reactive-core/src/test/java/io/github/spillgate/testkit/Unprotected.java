@@ -1,6 +1,7 @@
 package io.github.spillgate.testkit;
 
 import io.github.spillgate.StoreState;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
@@ -41,6 +42,11 @@ public class Unprotected implements LimitStore {
     @Override
     public Mono<Void> refund(List<Claim> claims) {
         return store.refund(claims);
+    }
+
+    @Override
+    public Mono<Void> refundCharged(List<ChargedPermits> permits) {
+        return store.refundCharged(permits);
     }
 
     @Override
