@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.local.Count;
 import io.github.spillgate.spi.ChargedPermits;
@@ -48,8 +49,7 @@ final class Ledger extends Count {
     // permits that other instances use. Every refund of a charged grant has the stamp of the charge and the time at
     // which the permits leave the window (ChargedPermits): however late it is, it does not remove later permits.
     //
-    // Not covered: permits that the primary store has lost, evicted counts, grants of other instances, and a reset by
-    // another instance between a charge whose reply is lost and its repetition.
+    // Not covered: permits that the primary store has lost, evicted counts, and grants of other instances.
 
     /** Whether permits that the primary store granted fit into the limit together with local grants. */
     enum Fit {
@@ -85,6 +85,10 @@ final class Ledger extends Count {
     private Claim claim;
 
     private long now;
+
+    /** When grants were last handed over. Earlier grants are not in {@code granted}, although a slot may look so. */
+    private long handedOverAt;
+
     private double localShare = 1;
 
     /**
@@ -105,6 +109,7 @@ final class Ledger extends Count {
             this.claim = claim;
         }
         this.now = now;
+        handedOverAt = Math.min(handedOverAt, now);
         localShare = share;
         granted.advance(claim, share, now);
         long latest = now + claim.limit().reach().toMillis();
@@ -275,7 +280,7 @@ final class Ledger extends Count {
      */
     @Nullable
     ChargedPermits refundGrant(long takenAt, long permits) {
-        long missing = permits - refundGranted(takenAt, permits);
+        long missing = takenAt < handedOverAt ? permits : permits - refundGranted(takenAt, permits);
         if (inFlight != null && inFlight.includes(takenAt)) {
             missing -= inFlight.refund(takenAt, missing);
         }
@@ -290,10 +295,20 @@ final class Ledger extends Count {
                 : null;
     }
 
-    /** Refunds the oldest permits, which the primary store had charged, while it cannot be asked. */
-    void refundOldest(ChargedPermits permits, long takenAt) {
+    /** Refunds permits that the primary store has charged, while it cannot be asked. */
+    void refundCharged(ChargedPermits permits, long takenAt) {
         if (takenAt + claim.limit().window().toMillis() > now) {
-            refundOldest(permits.claim().permits());
+            subtractCharged(permits.claim().permits());
+        }
+    }
+
+    /**
+     * Subtracts charged permits from those confirmed. Not of a counter: they may have faded, and what would be
+     * subtracted instead is in use.
+     */
+    private void subtractCharged(long permits) {
+        if (claim.limit().algorithm() == Algorithm.LOG) {
+            confirmed.subtract(permits, now);
         }
     }
 
@@ -342,7 +357,9 @@ final class Ledger extends Count {
 
     /** Hands over all grants, which must not be empty. */
     void handOver(Reconciliation reconciliation) {
-        inFlight = new InFlight(reconciliation, granted.wholeAt());
+        inFlight =
+                new InFlight(reconciliation, Math.max(reconciliation.firstMillis(), handedOverAt), granted.wholeAt());
+        handedOverAt = now;
         toReconcile = 0;
         refundedUnnamed = 0;
         granted.clear();
@@ -363,13 +380,13 @@ final class Ledger extends Count {
             return null;
         }
         inFlight = null;
-        ChargedPeriod period = ChargedPeriod.of(reconciliation, reply, now);
+        ChargedPeriod period = ChargedPeriod.of(sent, reply, now);
         ChargedPeriod before = charged;
         boolean counts = before != null && before.to + claim.limit().window().toMillis() > now;
         charged = before != null && counts ? period.with(before) : period;
         ChargedPermits refund = toRefund(period, sent.refundedFrom, sent.refunded);
         if (refund != null) {
-            confirmed.subtract(sent.refunded, now);
+            subtractCharged(sent.refunded);
         }
         return refund;
     }
@@ -416,6 +433,10 @@ final class Ledger extends Count {
     private static final class InFlight {
 
         private final Reconciliation reconciliation;
+
+        /** The time of the first grant. The reconciliation may know it less precisely. */
+        private final long from;
+
         private long until;
 
         /** How many permits count, without those refunded. */
@@ -427,14 +448,15 @@ final class Ledger extends Count {
         /** The time at which the oldest of the refunded permits was granted. */
         private long refundedFrom = Long.MAX_VALUE;
 
-        InFlight(Reconciliation reconciliation, long until) {
+        InFlight(Reconciliation reconciliation, long from, long until) {
             this.reconciliation = reconciliation;
+            this.from = from;
             this.until = until;
             this.permits = reconciliation.permits();
         }
 
         boolean includes(long takenAt) {
-            return takenAt >= reconciliation.firstMillis() && takenAt <= reconciliation.lastMillis();
+            return takenAt >= from && takenAt <= reconciliation.lastMillis();
         }
 
         /** Refunds permits that were granted at a time, and returns how many. */
@@ -454,21 +476,22 @@ final class Ledger extends Count {
      *
      * @param from the time of the first grant
      * @param to the time of the last grant
-     * @param stamp the stamp of the first charge
+     * @param stamp the lowest stamp of the charges
      * @param ahead how far the clock of the primary store is ahead of this one, in milliseconds, at least
      */
     private record ChargedPeriod(long from, long to, long stamp, long ahead) {
 
-        static ChargedPeriod of(Reconciliation reconciliation, StoreDecision reply, long now) {
+        static ChargedPeriod of(InFlight sent, StoreDecision reply, long now) {
             return new ChargedPeriod(
-                    reconciliation.firstMillis(),
-                    reconciliation.lastMillis(),
+                    sent.from,
+                    sent.reconciliation.lastMillis(),
                     reply.stamp(),
                     reply.at().toEpochMilli() - now);
         }
 
         ChargedPeriod with(ChargedPeriod before) {
-            return new ChargedPeriod(Math.min(from, before.from), to, before.stamp, ahead);
+            return new ChargedPeriod(
+                    Math.min(from, before.from), to, Math.min(stamp, before.stamp), Math.min(ahead, before.ahead));
         }
 
         boolean includes(long takenAt) {

@@ -184,7 +184,7 @@ public final class LocalFallback implements LimitStore {
         for (ChargedPermits permits : charged) {
             ledgers.update(permits.claim(), ledger -> {
                 if (!ledger.isResetSince(decision.stamp())) {
-                    ledger.refundOldest(permits, takenAt);
+                    ledger.refundCharged(permits, takenAt);
                 }
             });
         }

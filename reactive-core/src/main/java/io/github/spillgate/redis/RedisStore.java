@@ -42,6 +42,9 @@ import reactor.core.scheduler.Schedulers;
  */
 public final class RedisStore implements LimitStore, AutoCloseable {
 
+    /** The stamp of a charge whose time is unknown: it may be from before any reset. */
+    private static final long UNKNOWN = 0;
+
     /** The value of a reset mark; the script reads it as a double. */
     private static final Pattern NUMBER = Pattern.compile("\\d+");
 
@@ -350,12 +353,17 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     private static StoreDecision reconciled(List<Reconciliation> reconciliations, ScriptReply reply) {
         List<StoreUsage> usages = new ArrayList<>(reconciliations.size());
+        long stamp = reply.micros();
         for (int i = 0; i < reconciliations.size(); i++) {
+            if (reply.granted(i) == 0) {
+                // It was charged earlier, perhaps before a reset.
+                stamp = UNKNOWN;
+            }
             if (reply.status(i) != ScriptReply.Status.FOREIGN) {
                 usages.add(reply.usage(i, reconciliations.get(i).claim()));
             }
         }
-        return StoreDecision.ofPeek(Source.REDIS, reply.millis(), reply.micros(), usages);
+        return StoreDecision.ofPeek(Source.REDIS, reply.millis(), stamp, usages);
     }
 
     /** Connects and loads the scripts; in Redis Cluster on every node. It is an error if no node can be reached. */

@@ -215,16 +215,20 @@ final class ControlledStore implements LimitStore {
     }
 
     private Mono<StoreDecision> charge(List<Reconciliation> reconciliations) {
+        boolean allNew = true;
         for (Reconciliation one : reconciliations) {
             if (reconciled.add(one.id())) {
                 charge(one);
+            } else {
+                allNew = false;
             }
         }
+        long charged = allNew ? stamp : 0;
         return counts.peek(reconciliations.stream()
                         .map(one -> one.claim().asking(0))
                         .toList())
                 .map(decision ->
-                        StoreDecision.ofPeek(Source.OTHER, decision.at().toEpochMilli(), stamp, decision.usages()));
+                        StoreDecision.ofPeek(Source.OTHER, decision.at().toEpochMilli(), charged, decision.usages()));
     }
 
     /** Charges even above the limit: the count does not depend on the number of permits. */
@@ -232,7 +236,7 @@ final class ControlledStore implements LimitStore {
         Limit limit = one.claim().limit();
         Limit higher = Limit.of(Math.max(limit.permits(), 10_000), limit.window());
         if (limit.algorithm() == Algorithm.COUNTER) {
-            higher = higher.counter();
+            higher = limit.isAlignedToClock() ? higher.counter().alignedToClock() : higher.counter();
         }
         Charge charge = Charge.of(one.claim().key(), higher).permits(one.permits());
         unprotected("api").build().tryAcquire(charge).block();

@@ -324,6 +324,21 @@ class ReconcileTest {
         assertThat(used(LOG)).isEqualTo(1);
     }
 
+    /** The reply to the first request may be lost, and the reset made before the second. */
+    @Test
+    void permitsOfARepeatedReconciliationAreNotRefundedIfThereWasAReset() {
+        Reconciliation repeated = reconciliation("a-1", LOG, ago(0, 3));
+        charge(repeated);
+        StoreDecision withoutReset = charge(repeated);
+        refund(withoutReset, 1, 1_000);
+        assertThat(used(LOG)).isEqualTo(2);
+        limiter.reset(Charge.of("a", LOG)).block();
+        take(LOG, 4);
+        pass(1);
+        refund(charge(repeated), 2, 1_000);
+        assertThat(used(LOG)).isEqualTo(4);
+    }
+
     @Test
     void permitsAreNotRefundedOnceTheyMayHaveExpired() {
         StoreDecision charged = charge(reconciliation("a-1", LOG, ago(900, 2)));
