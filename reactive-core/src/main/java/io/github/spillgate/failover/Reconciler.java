@@ -116,6 +116,8 @@ final class Reconciler {
     /** Sets the timer, and cancels the one that was set before. */
     private void schedule(long nanos) {
         long mine = timers.incrementAndGet();
+        // Read after the increment: this may cancel the timer of the last attempt.
+        long delay = closing.get() ? Math.min(nanos, LAST_ATTEMPT_PAUSE) : nanos;
         Schedulers.parallel()
                 .schedule(
                         () -> {
@@ -123,7 +125,7 @@ final class Reconciler {
                                 run();
                             }
                         },
-                        nanos,
+                        delay,
                         TimeUnit.NANOSECONDS);
     }
 
