@@ -13,11 +13,15 @@ final class RedisUris {
     /** The scheme and everything up to the last @, which may be a password, across line breaks. */
     private static final Pattern BEFORE_HOST = Pattern.compile("^([\\w+.-]+://)?.*@", Pattern.DOTALL);
 
+    /** A host with a port that is no number, which the parser takes as a name. An IPv6 address has more colons. */
+    private static final Pattern HOST_WITH_PORT = Pattern.compile("[^:]*:[^:]*");
+
     private RedisUris() {}
 
     /** Parses the URI of one server. */
     static RedisURI parse(String text) {
-        return parse(text, RedisURI::create, "redis://user:pass%40word@localhost:6379");
+        return parse(text, uri -> List.of(RedisURI.create(uri)), "redis://user:pass%40word@localhost:6379")
+                .get(0);
     }
 
     /** Parses the URIs of some nodes of a cluster, separated by commas. */
@@ -28,15 +32,25 @@ final class RedisUris {
                 "redis://user:pass%40word@node-1:6379,node-2:6379");
     }
 
-    private static <T> T parse(String text, Function<String, T> parser, String example) {
+    private static List<RedisURI> parse(String text, Function<String, List<RedisURI>> parser, String example) {
         // Before a client is created from the URI, because that may fail with a bare NoClassDefFoundError.
         NettyVersion.check();
         try {
-            return parser.apply(text);
+            List<RedisURI> uris = parser.apply(text);
+            uris.forEach(RedisUris::checkHosts);
+            return uris;
         } catch (RuntimeException e) {
             throw new IllegalArgumentException("\"" + BEFORE_HOST.matcher(text).replaceFirst("$1…@")
                     + "\" is no URI of a Redis: expected one, with what is special in a password as %XX, for example "
                     + example);
         }
+    }
+
+    private static void checkHosts(RedisURI uri) {
+        String host = uri.getHost();
+        if (host != null && HOST_WITH_PORT.matcher(host).matches()) {
+            throw new IllegalArgumentException("the port is no number");
+        }
+        uri.getSentinels().forEach(RedisUris::checkHosts);
     }
 }

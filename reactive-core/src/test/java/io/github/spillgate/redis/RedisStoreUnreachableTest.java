@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
@@ -261,6 +262,29 @@ class RedisStoreUnreachableTest {
         assertThatThrownBy(() -> RedisStore.uri(text))
                 .hasMessageContaining("…@localhost")
                 .hasMessageNotContaining(PASSWORD);
+    }
+
+    /** Read as part of the name of a host, it would only fail at the first connection. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "redis://localhost:x",
+                "redis://user:pa55@word@localhost:6379",
+                "redis-sentinel://localhost:x?sentinelMasterId=main",
+                "redis-sentinel://node-1:26379,node-2:26379x/0?sentinelMasterId=main"
+            })
+    void aPortThatIsNoNumberIsRejected(String text) {
+        client = RedisClient.create();
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> RedisStore.uri(text))
+                .withMessageContaining("is no URI of a Redis: expected one");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"redis://[::1]:6379", "redis://[fe80::1]", "redis-socket:///tmp/redis.sock", "redis://h"})
+    void addressesAndSocketsAreAccepted(String text) {
+        client = RedisClient.create();
+        assertThat(RedisStore.uri(text)).isNotNull();
     }
 
     private RedisURI withPassword(String password) {
