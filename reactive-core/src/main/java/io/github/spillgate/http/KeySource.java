@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.internal.Text;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
@@ -55,8 +56,8 @@ public interface KeySource {
     static KeySource header(String name) {
         String field = checkName("header", name, "X-Api-Key");
         if (!HttpTokens.isToken(field)) {
-            throw new IllegalArgumentException("header " + SafeText.quote(field)
-                    + " is no name of a field: expected one, for example \"X-Api-Key\"");
+            throw new IllegalArgumentException(
+                    "header " + Text.quote(field) + " is no name of a field: expected one, for example \"X-Api-Key\"");
         }
         return of("header:" + field, match -> onlyValue(match.request().headers(field)));
     }

@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.internal.Text;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -164,14 +165,14 @@ public final class KeySyntax {
         private KeySource bean(String name) {
             return beans.apply(name)
                     .orElseThrow(() -> new IllegalArgumentException(
-                            "key " + SafeText.quote(text) + " names a key source " + SafeText.quote(name)
+                            "key " + Text.quote(text) + " names a key source " + Text.quote(name)
                                     + " that is not there: expected the name of a bean of type KeySource, for example"
                                     + " bean:tenantKey"));
         }
 
         private KeySource hashed(KeySource source) {
             if (secret == null) {
-                throw new IllegalArgumentException("key " + SafeText.quote(text)
+                throw new IllegalArgumentException("key " + Text.quote(text)
                         + " is to be hashed, and there is no secret: expected one of at least 16 characters, "
                         + "the same in all instances,"
                         + " as spillgate.secret in Spring Boot, \"secret\" in the options of Vert.x, or "
@@ -215,8 +216,8 @@ public final class KeySyntax {
         }
 
         IllegalArgumentException refused(String expected) {
-            return new IllegalArgumentException("key " + SafeText.quote(text) + " cannot be read at character "
-                    + (at + 1) + ": expected " + expected);
+            return new IllegalArgumentException(
+                    "key " + Text.quote(text) + " cannot be read at character " + (at + 1) + ": expected " + expected);
         }
     }
 }

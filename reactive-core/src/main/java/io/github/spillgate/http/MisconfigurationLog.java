@@ -2,6 +2,7 @@ package io.github.spillgate.http;
 
 import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenUndecided;
+import io.github.spillgate.internal.Text;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -57,7 +58,7 @@ final class MisconfigurationLog {
                     "rule {}: {}{}{}",
                     rule.name(),
                     why.getMessage(),
-                    cause == null ? "" : ": " + SafeText.quote(cause.toString(), LONGEST),
+                    cause == null ? "" : ": " + Text.quote(cause.toString(), LONGEST),
                     consequence);
         }
     }
@@ -73,7 +74,7 @@ final class MisconfigurationLog {
             LOG.warn(
                     "rule {} could not be decided: {}{}",
                     rule.name(),
-                    SafeText.quote(why.toString(), LONGEST),
+                    Text.quote(why.toString(), LONGEST),
                     consequence);
         }
     }

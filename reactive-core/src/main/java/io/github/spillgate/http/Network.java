@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.internal.Text;
 import java.util.Objects;
 
 /**
@@ -55,7 +56,7 @@ record Network(IpAddress first, int prefix) {
     }
 
     private static IllegalArgumentException refused(String text, String what, String expected, String example) {
-        return new IllegalArgumentException("trusted network " + SafeText.quote(text) + " " + what + ": expected "
+        return new IllegalArgumentException("trusted network " + Text.quote(text) + " " + what + ": expected "
                 + expected + ", for example " + example);
     }
 

@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.internal.Text;
 import java.util.List;
 import java.util.Locale;
 
@@ -54,7 +55,7 @@ final class RegisteredMethods {
                 .or(() -> Spelling.nearest(method, OTHERS))
                 .map(nearest -> "did you mean " + nearest + "? Expected")
                 .orElse("expected");
-        throw new IllegalArgumentException("method " + SafeText.quote(method) + " is not registered for HTTP: " + meant
+        throw new IllegalArgumentException("method " + Text.quote(method) + " is not registered for HTTP: " + meant
                 + " one of " + String.join(", ", USUAL)
                 + ", or another of the IANA HTTP method registry. Only rules in code can have custom methods");
     }

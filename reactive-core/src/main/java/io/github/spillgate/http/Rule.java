@@ -2,6 +2,7 @@ package io.github.spillgate.http;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
+import io.github.spillgate.internal.Text;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -382,7 +383,7 @@ public final class Rule {
         public Builder methods(String... names) {
             for (String method : names) {
                 if (!HttpTokens.isToken(method)) {
-                    throw refused("method " + SafeText.quote(method) + " is none: expected one, for example \"POST\"");
+                    throw refused("method " + Text.quote(method) + " is none: expected one, for example \"POST\"");
                 }
                 methods.add(method.toUpperCase(Locale.ROOT));
             }

@@ -4,6 +4,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.internal.Text;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
@@ -186,7 +187,7 @@ public final class Rules {
             matches = rules.match(request, phase);
         } catch (RuntimeException e) {
             // A pattern cannot be matched, so the rules are unknown: deny.
-            LOG.warn("Rules could not be matched to a request: {}", SafeText.quote(e.toString()));
+            LOG.warn("Rules could not be matched to a request: {}", Text.quote(e.toString()));
             return Mono.just(Verdict.refusal(Problem.undecided()));
         }
         return matches.isEmpty() ? NO_RULE : RuleDecision.of(limiter, longestLookup, events, request, matches);

@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.internal.Text;
 import java.util.BitSet;
 import java.util.function.IntPredicate;
 
@@ -17,7 +18,7 @@ final class StatusSet {
             boolean isClass = text.length() == 3 && text.substring(1).equalsIgnoreCase("xx");
             int first = number(isClass ? text.charAt(0) + "00" : text);
             if (first < LEAST || first > MOST) {
-                throw new IllegalArgumentException("status " + SafeText.quote(text)
+                throw new IllegalArgumentException("status " + Text.quote(text)
                         + " is none: expected one from 100 to 599, or a class of them, for example \"401\" or \"2xx\"");
             }
             statuses.set(first, isClass ? first + 100 : first + 1);

@@ -1,6 +1,7 @@
 package io.github.spillgate.http;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.internal.Text;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -140,7 +141,7 @@ public final class Verdicts {
                                 .map(verdict -> verdict.completed(status))
                                 .toList())
                         .onErrorResume(e -> {
-                            LOG.warn("Refund for response status {} failed: {}", status, SafeText.quote(e.toString()));
+                            LOG.warn("Refund for response status {} failed: {}", status, Text.quote(e.toString()));
                             return Mono.empty();
                         });
     }

@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.internal.Text;
 import java.util.Collection;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
@@ -58,7 +59,7 @@ public final class WrongSettingException extends IllegalArgumentException {
      */
     public static WrongSettingException unknownValue(String setting, String value, Collection<String> values) {
         return new WrongSettingException(
-                setting, value, "found " + SafeText.quote(value) + ": " + expected(value, values), null);
+                setting, value, "found " + Text.quote(value) + ": " + expected(value, values), null);
     }
 
     /** Lists the valid names, and suggests the nearest if there is one. */
@@ -79,7 +80,7 @@ public final class WrongSettingException extends IllegalArgumentException {
         if (rule == null || why.startsWith("rule ")) {
             return this;
         }
-        return new WrongSettingException(setting, value, "rule " + SafeText.quote(rule) + ": " + why, getCause());
+        return new WrongSettingException(setting, value, "rule " + Text.quote(rule) + ": " + why, getCause());
     }
 
     /**

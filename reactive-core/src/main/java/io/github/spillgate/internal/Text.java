@@ -14,8 +14,19 @@ public final class Text {
      * @return the text for a message
      */
     public static String quote(String value) {
-        StringBuilder quoted = new StringBuilder(Math.min(value.length(), LONGEST) + 16).append('"');
-        for (int i = 0; i < value.length() && i < LONGEST; i++) {
+        return quote(value, LONGEST);
+    }
+
+    /**
+     * Returns the value in quotation marks, escaped, and cut after a number of characters.
+     *
+     * @param value the value
+     * @param longest the number of characters
+     * @return the text for a message
+     */
+    public static String quote(String value, int longest) {
+        StringBuilder quoted = new StringBuilder(Math.min(value.length(), longest) + 16).append('"');
+        for (int i = 0; i < value.length() && i < longest; i++) {
             char c = value.charAt(i);
             if (c == '"' || c == '\\') {
                 quoted.append('\\').append(c);
@@ -25,7 +36,7 @@ public final class Text {
                 quoted.append(String.format("\\u%04x", (int) c));
             }
         }
-        if (value.length() > LONGEST) {
+        if (value.length() > longest) {
             quoted.append("…\" (").append(value.length()).append(" characters)");
         } else {
             quoted.append('"');

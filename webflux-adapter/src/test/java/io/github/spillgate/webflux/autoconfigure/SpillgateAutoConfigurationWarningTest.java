@@ -103,7 +103,7 @@ class SpillgateAutoConfigurationWarningTest {
                 });
         assertThat(output.getAll())
                 .containsOnlyOnce("could not be decided")
-                .contains("[a??b]")
+                .contains("[a\\u000d\\u000ab]")
                 .doesNotContain("again");
     }
 
