@@ -193,16 +193,6 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aCostAboveTheShareIsDeniedForASecond() {
-        local.share(0.5);
-        RateLimiter limiter = limiter(LIMIT);
-        remote.isUnreachable();
-        Decision denied = now(limiter.tryAcquire("a", 6));
-        assertThat(denied.isAllowed()).isFalse();
-        assertThat(denied.retryAfter()).hasValue(Duration.ofSeconds(1));
-    }
-
-    @Test
     void refundsDuringAnOutageReduceTheUsage() {
         RateLimiter limiter = limiter(LIMIT);
         Decision first = now(limiter.tryAcquire("a", 4));

@@ -133,6 +133,7 @@ class RateLimitHandlerBypassTest extends HandlerFixture {
             }
         }
         assertThat(around).isEmpty();
+        assertThat(reached).hasValueGreaterThan(40);
     }
 
     @Test

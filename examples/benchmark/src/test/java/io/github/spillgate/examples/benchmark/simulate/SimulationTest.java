@@ -16,6 +16,7 @@ import java.util.function.DoubleSupplier;
 import java.util.stream.DoubleStream;
 import java.util.stream.LongStream;
 import javax.xml.parsers.DocumentBuilderFactory;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -138,6 +139,7 @@ class SimulationTest {
 
     /** Checks one table of a million requests, because all tables would take a minute. */
     @Test
+    @Tag("thorough")
     void theFiguresOfThePageMatchTheSimulation() throws Exception {
         List<String> bursts = new Tables(1).near(2, Habit.IN_BURSTS);
         assertThat(Files.readAllLines(DOCS.resolve("algorithms.md")))
