@@ -13,6 +13,7 @@ import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Thorough;
 import io.lettuce.core.RedisURI;
+import io.micrometer.core.instrument.Timer;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.vertx.core.Context;
 import io.vertx.core.Future;
@@ -72,10 +73,10 @@ class RateLimitingTest {
             assertThat(denied.statusCode()).isEqualTo(429);
             assertThat(denied.headers().firstValue("X-RateLimit-Limit")).isEmpty();
             assertThat(denied.headers().firstValue("RateLimit")).isPresent();
-            assertThat(meters.get("spillgate.decisions")
-                            .tag("outcome", "allowed")
-                            .timer()
-                            .count())
+            // One timer per source: on a busy machine, the local store may have decided.
+            assertThat(meters.get("spillgate.decisions").tag("outcome", "allowed").timers().stream()
+                            .mapToLong(Timer::count)
+                            .sum())
                     .isEqualTo(2);
             done(limiting.close());
         }
