@@ -204,6 +204,11 @@ final class FailoverHistory {
             link.delays = () -> millis;
         }
 
+        /** From now on other requests overtake refunds. */
+        void pauseBeforeRefunds(Random random, int mostMillis) {
+            link.pauses = () -> random.nextInt(mostMillis + 1);
+        }
+
         /** Executes the requests that have stalled. */
         void endStall() {
             link.up();
@@ -248,7 +253,7 @@ final class FailoverHistory {
             refund(requests.get(0));
         }
 
-        private void refundOne(Random random) {
+        void refundOne(Random random) {
             List<Request> granted = requests.stream()
                     .filter(request -> request.instance == this && request.granted() > 0)
                     .toList();
@@ -319,6 +324,7 @@ final class FailoverHistory {
         private final List<Runnable> stalled = new ArrayList<>();
         private Mode mode = Mode.UP;
         private IntSupplier delays = () -> 1;
+        private IntSupplier pauses = () -> 0;
 
         void change(Random random) {
             up();
@@ -359,17 +365,17 @@ final class FailoverHistory {
 
         @Override
         public Mono<Void> refund(StoreDecision decision) {
-            return ask(() -> remote.refund(decision));
+            return later(ask(() -> remote.refund(decision)));
         }
 
         @Override
         public Mono<Void> refund(List<Claim> claims) {
-            return ask(() -> remote.refund(claims));
+            return later(ask(() -> remote.refund(claims)));
         }
 
         @Override
         public Mono<Void> refundCharged(List<ChargedPermits> permits) {
-            return ask(() -> remote.refundCharged(permits));
+            return later(ask(() -> remote.refundCharged(permits)));
         }
 
         @Override
@@ -380,6 +386,16 @@ final class FailoverHistory {
         @Override
         public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
             return ask(() -> remote.reconcile(reconciliations));
+        }
+
+        /** Sends a request after a pause: the thread was suspended before. */
+        private <T> Mono<T> later(Mono<T> request) {
+            return Mono.defer(() -> {
+                int pause = pauses.getAsInt();
+                return pause == 0
+                        ? request
+                        : request.delaySubscription(Duration.ofMillis(pause), Schedulers.parallel());
+            });
         }
 
         private <T> Mono<T> ask(Supplier<Mono<T>> request) {

@@ -10,11 +10,13 @@ import io.github.spillgate.failover.FailoverHistory.Mode;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.VirtualTime;
 import java.util.Random;
+import java.util.function.Consumer;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Random histories of several instances on one store, in virtual time: connections stall, lose replies, are late or
@@ -39,14 +41,14 @@ class ResilientStoreHistoryTest {
     @ParameterizedTest
     @EnumSource(Algorithm.class)
     void everyGrantIsChargedAndNoneTwice(Algorithm algorithm) {
-        run(algorithm, HISTORIES);
+        run(HISTORIES, random -> runOne(algorithm, random));
     }
 
     @Proof
     @ParameterizedTest
     @EnumSource(Algorithm.class)
     void everyGrantIsChargedAndNoneTwiceInManyHistories(Algorithm algorithm) {
-        run(algorithm, MANY_HISTORIES);
+        run(MANY_HISTORIES, random -> runOne(algorithm, random));
     }
 
     /** A refund of the late charges would let the other instance in: 150 of 100. */
@@ -93,15 +95,52 @@ class ResilientStoreHistoryTest {
         assertThat(history.used()).isEqualTo(2);
     }
 
-    private void run(Algorithm algorithm, int histories) {
+    @ParameterizedTest
+    @ValueSource(strings = {"", " counter", " counter aligned"})
+    void oneInstanceNeverExceedsTheLimitAfterAReset(String kind) {
+        run(HISTORIES, random -> runWithResets(kind, random));
+    }
+
+    @Proof
+    @ParameterizedTest
+    @ValueSource(strings = {"", " counter", " counter aligned"})
+    void oneInstanceNeverExceedsTheLimitAfterAResetInManyHistories(String kind) {
+        run(MANY_HISTORIES, random -> runWithResets(kind, random));
+    }
+
+    private static void run(int histories, Consumer<Random> history) {
         for (int i = 0; i < histories; i++) {
             long seed = new Random().nextLong();
             try {
-                runOne(algorithm, new Random(seed));
+                history.accept(new Random(seed));
             } catch (AssertionError | RuntimeException e) {
                 throw new AssertionError("seed " + seed, e);
             }
         }
+    }
+
+    private void runWithResets(String kind, Random random) {
+        Limit limit = Limit.parse(1 + random.nextInt(4) + "/1d" + kind);
+        FailoverHistory history = new FailoverHistory(time, limit, 1);
+        history.instance(0).pauseBeforeRefunds(random, 30);
+        int since = 0;
+        for (int passed = 0; passed < 2 * MILLIS; ) {
+            switch (random.nextInt(8)) {
+                case 0 -> {
+                    since = history.requests();
+                    history.instance(0).reset();
+                }
+                case 1, 2 -> history.instance(0).refundOne(random);
+                default -> history.step(random);
+            }
+            int pause = random.nextInt(60);
+            time.passMillis(pause);
+            passed += pause;
+            assertThat(history.grantedSince(since)).isLessThanOrEqualTo(limit.permits());
+        }
+        history.end();
+        history.instance(0).acquireAll();
+        assertThat(history.grantedSince(since)).isLessThanOrEqualTo(limit.permits());
     }
 
     private void runOne(Algorithm algorithm, Random random) {
