@@ -192,7 +192,7 @@ public final class Charge {
         return Objects.hash(key, limits, permits, group);
     }
 
-    /** Returns the charge for a log, with the key encoded. */
+    /** Returns the charge for log messages, with the key encoded. */
     @Override
     public String toString() {
         return "Charge[" + CountName.keyText(encodedKey(), encodedGroup()) + ", permits=" + permits + ", limits="

@@ -134,7 +134,7 @@ final class CountClaim implements Claim {
         }
     }
 
-    /** Returns the claim for a log, with the key encoded. */
+    /** Returns the claim for log messages, with the key encoded. */
     @Override
     public String toString() {
         return "Claim[" + name + ", permits=" + permits + ", limit=" + limit() + "]";

@@ -165,7 +165,7 @@ public final class LimitLookup {
         });
     }
 
-    /** Returns the lookup for a log. */
+    /** Returns the lookup for log messages. */
     @Override
     public String toString() {
         return "LimitLookup[timeout=" + timeout + ", whenEmpty=" + whenEmpty + ", whenFailed=" + whenFailed
@@ -281,7 +281,7 @@ public final class LimitLookup {
             };
         }
 
-        /** Returns the setting for a log. */
+        /** Returns the setting for log messages. */
         @Override
         public String toString() {
             return kind == OtherwiseKind.LIMITS ? limits.toString() : kind.toString();

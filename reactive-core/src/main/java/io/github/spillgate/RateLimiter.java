@@ -597,7 +597,7 @@ public final class RateLimiter implements AutoCloseable {
         return queues;
     }
 
-    /** Returns the limiter for a log. */
+    /** Returns the limiter for log messages. */
     @Override
     public String toString() {
         return "RateLimiter[" + name + ", limits=" + limits + ", store=" + store + "]";

@@ -167,7 +167,7 @@ public final class StoreState {
         return unknown;
     }
 
-    /** Returns the state for a log. */
+    /** Returns the state for log messages. */
     @Override
     public String toString() {
         return "StoreState[source=" + source + ", breaker=" + breaker + ", fallbackActive=" + fallbackActive

@@ -237,7 +237,7 @@ public final class ClientAddress {
         return line.substring(from, to);
     }
 
-    /** Returns the settings for a log. */
+    /** Returns the settings for log messages. */
     @Override
     public String toString() {
         String source = header == null ? "peer" : header.headerName() + " from " + trusted + ", maxHops=" + maxHops;

@@ -157,7 +157,7 @@ public final class RateLimitHeaders {
         }
     }
 
-    /** Returns the settings for a log. */
+    /** Returns the settings for log messages. */
     @Override
     public String toString() {
         return "RateLimitHeaders" + names;

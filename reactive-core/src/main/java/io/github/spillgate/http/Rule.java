@@ -316,7 +316,7 @@ public final class Rule {
         return unless.test(match);
     }
 
-    /** Returns the rule for a log. */
+    /** Returns the rule for log messages. */
     @Override
     public String toString() {
         return "Rule[" + name + ", paths=" + paths

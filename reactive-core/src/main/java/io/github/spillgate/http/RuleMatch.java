@@ -23,7 +23,7 @@ public record RuleMatch(Rule rule, Request request, Map<String, String> pathVari
         return Optional.ofNullable(pathVariables.get(name));
     }
 
-    /** Returns the match for a log, without data from the client. */
+    /** Returns the match for log messages, without data from the client. */
     @Override
     public String toString() {
         return "RuleMatch[" + rule.name() + "]";

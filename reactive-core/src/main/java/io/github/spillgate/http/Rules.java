@@ -235,7 +235,7 @@ public final class Rules {
         return Mono.fromSupplier(() -> rules.named(rule)).flatMap(Mono::justOrEmpty);
     }
 
-    /** Returns the rules for a log. */
+    /** Returns the rules for log messages. */
     @Override
     public String toString() {
         return list().toString();

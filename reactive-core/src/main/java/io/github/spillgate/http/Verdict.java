@@ -139,7 +139,7 @@ public final class Verdict {
         }
     }
 
-    /** Returns the verdict for a log. */
+    /** Returns the verdict for log messages. */
     @Override
     public String toString() {
         return "Verdict[" + (isAllowed() ? "allowed" : "denied") + ", " + decision + "]";

@@ -116,7 +116,7 @@ public final class Reconciliation {
         return clock.millis() - lastMillis() < claim.limit().reach().toMillis();
     }
 
-    /** Returns the reconciliation for a log, with the key encoded. */
+    /** Returns the reconciliation for log messages, with the key encoded. */
     @Override
     public String toString() {
         return "Reconciliation[" + id + ", " + claim.identity() + ", permits=" + permits() + "]";

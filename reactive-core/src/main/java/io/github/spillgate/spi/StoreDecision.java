@@ -317,7 +317,7 @@ public final class StoreDecision implements Decision {
         return charged && redeemed == 0 && REDEEMED.compareAndSet(this, 0, 1);
     }
 
-    /** Returns the decision for a log, without keys. */
+    /** Returns the decision for log messages, without keys. */
     @Override
     public String toString() {
         StringBuilder text = new StringBuilder("Decision[").append(allowed ? "allowed" : "denied");

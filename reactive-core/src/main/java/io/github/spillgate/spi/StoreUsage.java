@@ -106,7 +106,7 @@ public final class StoreUsage implements Decision.Usage {
         return Instant.ofEpochMilli(wholeAtMillis);
     }
 
-    /** Returns the usage for a log, without the key. */
+    /** Returns the usage for log messages, without the key. */
     @Override
     public String toString() {
         return "Usage[" + claim.limit() + ", used=" + used + ", wholeAt=" + wholeAt() + "]";

@@ -11,6 +11,7 @@
 -- string of Redis. The older entries follow in order of time; entry n is in the slot base + offset. Entries before
 -- 'first' have expired, entries from 'last' on are unused, and there is space for 'room' entries. 'oldest' is the
 -- offset of the entry 'first', if there is one. 'used' is the sum of all counts that had not expired at the last write.
+-- Counts are permits; a log does not know how many requests took them.
 --
 -- A script changes a log in place and reads little of it, because Lua needs about 1 ns for each byte of a string.
 -- Mostly the head is enough. If a log has no space for another entry, the script rewrites it without the expired

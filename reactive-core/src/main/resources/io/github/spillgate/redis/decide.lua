@@ -24,8 +24,10 @@ if one and one.isLog then
     local log = readLog(KEYS[1], one)
     if log and log.used + one.cost <= one.permits then
       addToLog(log, one.cost)
+      local leaves = (log.newest + 1) * one.resolution + one.window
+      local granted = pack(REPLY_OF_ONE, micros, 1, 0, log.used, now, leaves)
       writeLog(log)
-      return pack(REPLY_OF_ONE, micros, 1, 0, log.used, now, (log.newest + 1) * one.resolution + one.window)
+      return granted
     end
   end)
   if isDone and reply then

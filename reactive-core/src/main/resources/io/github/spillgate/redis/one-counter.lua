@@ -24,8 +24,10 @@ if one and not one.isLog then
     local counter = readCounter(KEYS[1], one)
     if counter and counterFits(counter, one.permits, one.cost) then
       counter.current = counter.current + one.cost
+      -- Before the write, so that nothing can fail after it.
+      local granted = pack(REPLY_OF_ONE, micros, 1, 0, counter.previous, counter.current, counter.start)
       writeCounter(counter)
-      return pack(REPLY_OF_ONE, micros, 1, 0, counter.previous, counter.current, counter.start)
+      return granted
     end
   end)
   if isDone and reply then

@@ -474,7 +474,7 @@ class StoreOracleTest {
         private static String describe(Decision decision) {
             Stream<String> usages = decision.limits().stream()
                     .map(usage -> usage.key() + " " + usage + " violated=" + usage.isViolated() + " remaining="
-                            + usage.remaining());
+                            + usage.remaining() + " used=" + usage.used() + " until " + usage.wholeAt());
             return (decision.isAllowed() ? "allowed" : "denied")
                     + (decision.limits().isEmpty() ? "" : " at " + decision.at())
                     + " retry " + decision.retryAfter()

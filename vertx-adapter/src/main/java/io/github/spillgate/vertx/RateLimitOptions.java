@@ -99,7 +99,7 @@ public final class RateLimitOptions {
         return json.hashCode();
     }
 
-    /** Returns the options for a log, without secrets. */
+    /** Returns the options for log messages, without secrets. */
     @Override
     public String toString() {
         return "RateLimitOptions[name=" + read.name + ", rules="

@@ -346,7 +346,7 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
             return this;
         }
 
-        /** Returns the configuration for a log. */
+        /** Returns the configuration for log messages. */
         @Override
         public String toString() {
             return "Config["

@@ -47,7 +47,8 @@ public @interface RateLimited {
 
     /**
      * The key that is charged, in the format of {@code KeySyntax}: {@code address}, {@code principal}, {@code
-     * header:X-Api-Key}, {@code path:id}, {@code bean:tenantKey}, and so on.
+     * header:X-Api-Key}, {@code cookie:session}, {@code query:tenant}, {@code path:id}, {@code bean:tenantKey}, and so
+     * on.
      *
      * @return the key source
      */
