@@ -30,7 +30,7 @@ import reactor.util.Loggers;
  */
 final class CircuitGate {
 
-    /** Whether a request may be sent. */
+    /** Whether a request is sent to the store, or why the fallback decides at once. */
     enum Passage {
         /** Send it, and wait for the reply. */
         ASK,
@@ -38,8 +38,39 @@ final class CircuitGate {
         /** Send it to find out whether the store is available again, and do not wait for the reply. */
         PROBE,
 
-        /** Do not send it. */
-        NO
+        /** The breaker is open, or half open with enough probes. */
+        OPEN("its circuit breaker is open"),
+
+        /** All places are taken. */
+        FULL("too many requests are in flight"),
+
+        /** The gate could not decide: a function that the user has set has failed. */
+        FAILED("its circuit breaker has failed"),
+
+        /** The caller has spent its time waiting for something else. */
+        NO_TIME("no time is left"),
+
+        /** The store does not know of all local grants on these counts. */
+        UNRECONCILED("local grants on the same keys are not reconciled yet");
+
+        /** Why it is not sent; empty if it is. */
+        private final String reason;
+
+        Passage() {
+            this("");
+        }
+
+        Passage(String reason) {
+            this.reason = reason;
+        }
+
+        boolean isSent() {
+            return this == ASK || this == PROBE;
+        }
+
+        String reason() {
+            return reason;
+        }
     }
 
     private static final Logger LOG = Loggers.getLogger(ResilientStore.class);
@@ -124,19 +155,19 @@ final class CircuitGate {
         CircuitBreaker.State before = breaker.getState();
         if (before == CircuitBreaker.State.CLOSED) {
             if (!places.tryAcquire()) {
-                return Passage.NO;
+                return Passage.FULL;
             }
             if (breaker.tryAcquirePermission()) {
                 return Passage.ASK;
             }
             places.release();
-            return Passage.NO;
+            return Passage.OPEN;
         }
         // Probes are few and need no place: all places may be taken by requests that are never answered.
         boolean passes = before == CircuitBreaker.State.OPEN
                 ? opening.compareAndSet(false, true) && passOpen()
                 : breaker.tryAcquirePermission();
-        return passes ? Passage.PROBE : Passage.NO;
+        return passes ? Passage.PROBE : Passage.OPEN;
     }
 
     /** The breaker takes a lock to become half open, so only one thread at a time asks it. */

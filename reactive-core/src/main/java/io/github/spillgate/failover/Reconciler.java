@@ -156,9 +156,13 @@ final class Reconciler {
             return;
         }
         expedited.set(false);
+        if (fallback.state().toReconcile() == 0) {
+            pause();
+            return;
+        }
         CircuitGate gate = this.gate.get();
-        CircuitGate.Passage passage = fallback.state().toReconcile() == 0 ? CircuitGate.Passage.NO : gate.pass();
-        if (passage == CircuitGate.Passage.NO) {
+        CircuitGate.Passage passage = gate.pass();
+        if (!passage.isSent()) {
             pause();
         } else if (ready) {
             send(gate, passage);

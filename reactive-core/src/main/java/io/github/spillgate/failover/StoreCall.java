@@ -73,7 +73,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private final @Nullable GrantPair pair;
 
     private CircuitGate gate;
-    private CircuitGate.Passage passage = CircuitGate.Passage.NO;
+    private CircuitGate.Passage passage = CircuitGate.Passage.NO_TIME;
     private long sentAt;
     private boolean replied;
     private volatile @Nullable Subscription upstream;
@@ -130,14 +130,14 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
     private void start() {
         long timeLeft = failover.timeLeft(actual.currentContext());
-        passage = timeLeft > 0 ? pass() : CircuitGate.Passage.NO;
+        passage = timeLeft > 0 ? pass() : CircuitGate.Passage.NO_TIME;
         if (passage == CircuitGate.Passage.ASK
                 && operation.kind != Operation.Kind.CHANGE
                 && failover.grants().mustReconcileFirst(claims)) {
             gate.turnBack(passage);
-            passage = CircuitGate.Passage.NO;
+            passage = CircuitGate.Passage.UNRECONCILED;
         }
-        if (passage == CircuitGate.Passage.NO) {
+        if (!passage.isSent()) {
             first(ENDED);
             if (first(SERVED)) {
                 fallBack(null);
@@ -164,7 +164,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
             Operators.onErrorDropped(e, actual.currentContext());
-            return CircuitGate.Passage.NO;
+            return CircuitGate.Passage.FAILED;
         }
     }
 
@@ -418,7 +418,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             if (pair != null) {
                 pair.fallbackFailed();
             }
-            fail(primaryError != null ? primaryError : passage == CircuitGate.Passage.NO ? notAsked() : unanswered());
+            fail(primaryError != null ? primaryError : passage.isSent() ? unanswered() : notAsked());
             return;
         }
         FallbackSubscriber subscriber = new FallbackSubscriber(primaryError);
@@ -436,12 +436,10 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
     private LimitStoreUnavailableException notAsked() {
         String problem = gate.problem();
-        return new LimitStoreUnavailableException(
-                failover.primary() + " was not asked"
-                        + (problem == null
-                                ? ": too many requests are in flight, or no time is left"
-                                : ", because it is unavailable: " + problem),
-                null);
+        String why = passage == CircuitGate.Passage.OPEN && problem != null
+                ? "it is unavailable: " + problem
+                : passage.reason();
+        return new LimitStoreUnavailableException(failover.primary() + " was not asked, because " + why, null);
     }
 
     private void serve(@Nullable T result) {

@@ -80,7 +80,7 @@ class CircuitGateTest {
             for (int i = 0; i < 3; i++) {
                 assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
             }
-            assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.NO);
+            assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.OPEN);
         }
     }
 
@@ -137,7 +137,7 @@ class CircuitGateTest {
         }));
         assertThatIllegalStateException().isThrownBy(() -> failed(gate, 10));
         assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
-        assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.NO);
+        assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.OPEN);
         assertThat(gate.freePlaces()).isEqualTo(100);
     }
 

@@ -18,8 +18,10 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 
 /** The fallbacks there are to choose from, and the usage that a local fallback starts from. */
 class ResilientStoreFallbackTest extends ResilientStoreFixture {
@@ -63,6 +65,30 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
         assertThatExceptionOfType(LimitStoreUnavailableException.class)
                 .isThrownBy(() -> limiter.tryAcquire("a").block())
                 .withMessage("ControlledStore was not asked, because it is unavailable: nothing listens there");
+    }
+
+    @Test
+    void theErrorStatesThatTooManyRequestsAreInFlight() {
+        RateLimiter limiter = on(ResilientStore.builder(remote)
+                .fallback(Fallback.error())
+                .maxInFlight(1)
+                .build());
+        remote.neverReplies();
+        limiter.tryAcquire("a").subscribe(decision -> {}, error -> {});
+        assertThatExceptionOfType(LimitStoreUnavailableException.class)
+                .isThrownBy(() -> limiter.tryAcquire("a").block())
+                .withMessage("ControlledStore was not asked, because too many requests are in flight");
+    }
+
+    @Test
+    void theErrorStatesThatNoTimeIsLeft() {
+        RateLimiter limiter = limiterWith(Fallback.error());
+        long since = Schedulers.parallel().now(TimeUnit.NANOSECONDS) - TimeUnit.SECONDS.toNanos(1);
+        assertThatExceptionOfType(LimitStoreUnavailableException.class)
+                .isThrownBy(() -> limiter.tryAcquire("a")
+                        .contextWrite(context -> context.put(LimitStore.WAITING_SINCE, since))
+                        .block())
+                .withMessage("ControlledStore was not asked, because no time is left");
     }
 
     @Test
