@@ -83,7 +83,10 @@ class ResilientStoreRefusalTest {
             await().atMost(PATIENCE)
                     .until(() -> limiter.state().problem().orElse("none").contains("+script|load"));
             assertThat(limiter.tryAcquire(KEY).block().source()).isEqualTo(Source.LOCAL);
-            assertThat(log.lines("Falling back to LocalFallback")).hasSize(1);
+            // The problem is stored before it is logged.
+            await().atMost(PATIENCE)
+                    .untilAsserted(() -> assertThat(log.lines("Falling back to LocalFallback"))
+                            .hasSize(1));
         }
     }
 
