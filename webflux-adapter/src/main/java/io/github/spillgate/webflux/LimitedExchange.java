@@ -51,12 +51,15 @@ final class LimitedExchange {
         return Mono.defer(() -> {
             // Before the decision, which may change the thread.
             ExchangeThread thread = ExchangeThread.of(exchange);
-            return verdict.flatMap(made ->
-                    thread.run(() -> note(exchange, made, responses).map(denied).orElseGet(allowed)));
+            return verdict.flatMap(made -> thread.run(() -> {
+                Optional<Problem> problem = record(exchange, made, responses);
+                return problem.isPresent() ? denied.apply(problem.get()) : allowed.get();
+            }));
         });
     }
 
-    private static Optional<Problem> note(ServerWebExchange exchange, Verdict verdict, RateLimitResponses responses) {
+    /** Records a verdict, which is reported when the response is committed, and returns why it denies the request. */
+    private static Optional<Problem> record(ServerWebExchange exchange, Verdict verdict, RateLimitResponses responses) {
         if (verdict.decision().isEmpty() && !verdict.dependsOnStatus()) {
             return verdict.problem();
         }

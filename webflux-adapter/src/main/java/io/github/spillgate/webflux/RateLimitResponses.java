@@ -104,9 +104,10 @@ public final class RateLimitResponses {
 
     /** Denies a request. The decisions on it have been noted before. */
     Mono<Void> deny(ServerWebExchange exchange, Problem problem) {
-        return needsCors(exchange)
-                ? Mono.defer(() -> allowOrigin(exchange)).then(Mono.defer(() -> denials.write(exchange, problem)))
-                : denials.write(exchange, problem);
+        Mono<Void> denial = Mono.defer(() -> Objects.requireNonNull(
+                denials.write(exchange, problem),
+                "the writer of denials returned null: expected a Mono, for example Mono.empty()"));
+        return needsCors(exchange) ? Mono.defer(() -> allowOrigin(exchange)).then(denial) : denial;
     }
 
     private static boolean needsCors(ServerWebExchange exchange) {

@@ -177,6 +177,17 @@ class RateLimitWebFilterExchangeTest {
     }
 
     @Test
+    void aDeniedRequestIsNotHandledIfTheWriterOfDenialsReturnsNull() {
+        start(
+                redis.rules(Limiters.address("address", 1)),
+                RateLimitResponses.standard().denials((exchange, problem) -> null),
+                (exchange, chain) -> chain.filter(exchange));
+        assertThat(service.get("/thread").statusCode()).isEqualTo(200);
+        assertThat(service.get("/thread").statusCode()).isEqualTo(500);
+        assertThat(handled).hasValue(1);
+    }
+
+    @Test
     void aShadowRuleIsEvaluatedIfTheFirstAttemptTimedOut() {
         List<String> heard = new CopyOnWriteArrayList<>();
         AtomicInteger asked = new AtomicInteger();
