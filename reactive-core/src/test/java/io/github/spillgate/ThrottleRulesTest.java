@@ -33,6 +33,7 @@ class ThrottleRulesTest {
 
     private static final int WAIT_MILLIS = 2_000;
     private static final int NOTHING_MILLIS = 50;
+    private static final int COLLECTED_MILLIS = 2_000;
     private static final int AT_ONCE = 8;
     private static final Scheduler CHECKS =
             Schedulers.newBoundedElastic(AT_ONCE, Integer.MAX_VALUE, "throttle-rules", 1, true);
@@ -133,7 +134,7 @@ class ThrottleRulesTest {
         private final RateLimiter limiter;
 
         AsPublisher(Limit limit) {
-            super(new TestEnvironment(WAIT_MILLIS, NOTHING_MILLIS));
+            super(new TestEnvironment(WAIT_MILLIS, NOTHING_MILLIS), COLLECTED_MILLIS);
             limiter = limiter(limit);
         }
 

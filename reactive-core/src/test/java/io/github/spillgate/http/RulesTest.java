@@ -475,6 +475,7 @@ class RulesTest {
                                 ? Mono.empty()
                                 : Mono.<String>error(new BrokenLookupException())
                                         .delaySubscription(Duration.ofMillis(1)))
+                        .timeout(LONG)
                         .limit(Limit.perMinute(5)));
         assertThatExceptionOfType(BrokenLookupException.class)
                 .isThrownBy(() -> rules.peek(SentRequest.get("/usage").header("X-Api-Key", "ann"))

@@ -14,6 +14,8 @@ public final class SessionDefaults implements LauncherSessionListener {
         // Awaitility polls at once and then every 10 ms: its own 100 ms add up to minutes.
         Awaitility.setDefaultPollDelay(Duration.ZERO);
         Awaitility.setDefaultPollInterval(Duration.ofMillis(10));
+        // A condition that is never met fails the test anyway; a busy machine may take more than the default of 10 s.
+        Awaitility.setDefaultTimeout(Duration.ofMinutes(1));
         createSchedulers();
     }
 

@@ -13,7 +13,8 @@ import reactor.core.publisher.Mono;
 
 /**
  * A store as it is, for a test that wants to see its errors and how long it takes: a limiter puts no deadline and no
- * fallback around it. Subclasses do something in between.
+ * fallback around it. Subclasses change what a store does. All requests for permits arrive at {@link #take(List)}, so
+ * the store does not know the deadline of a request.
  */
 public class Unprotected implements LimitStore {
 

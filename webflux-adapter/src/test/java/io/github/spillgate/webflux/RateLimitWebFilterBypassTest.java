@@ -223,6 +223,7 @@ class RateLimitWebFilterBypassTest {
                     RateLimitResponses.standard(),
                     limiters.rules(Rule.named("who")
                             .key(KeySource.firstOf(KeySource.principal(), KeySource.header("X-Device")))
+                            .timeout(Duration.ofMinutes(1))
                             .limit(Limit.perMinute(1))));
             context.register(Anonymous.class);
         });
