@@ -104,7 +104,7 @@ final class CountChanges {
     private Mono<Void> untilReconciled(List<Claim> claims, ContextView context) {
         return Flux.interval(Duration.ZERO, checkAgain, Schedulers.parallel())
                 .takeUntil(check -> grants.isReconciled(claims)
-                        || !failover.gates().to(claims).isAsked()
+                        || failover.gates().to(claims).isOpen()
                         || failover.timeLeft(context) <= 0)
                 .then();
     }
@@ -113,7 +113,7 @@ final class CountChanges {
         if (grants.isReconciled(claims)) {
             return refundOldest(claims);
         }
-        if (!failover.gates().to(claims).isAsked()) {
+        if (failover.gates().to(claims).isOpen()) {
             return ledgers.refund(claims);
         }
         List<Claim> rest = ledgers.refundOldestGrants(claims);

@@ -156,7 +156,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
     }
 
-    /** If the gate throws, the request does not pass, and the fallback decides. */
+    /** If the store cannot name its part, the request does not pass, and the fallback decides. */
     private CircuitGate.Passage pass() {
         try {
             gate = failover.gates().to(claims);

@@ -218,6 +218,24 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         assertThat(store.failover().gates().whole().freePlaces()).isGreaterThanOrEqualTo(places - 1);
     }
 
+    @Test
+    void grantsAreReconciledAfterTheBreakerHasThrown() {
+        BreakableClock clock = new BreakableClock(time);
+        RateLimiter limiter = on(ResilientStore.builder(remote)
+                .fallback(local)
+                .breaker(settings -> settings.clock(clock))
+                .build());
+        open(limiter);
+        now(limiter.tryAcquire("a"));
+        clock.setBroken(true);
+        time.pass(Duration.ofSeconds(3));
+        clock.setBroken(false);
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().toReconcile()).isZero();
+        assertThat(used("a")).isEqualTo(1);
+    }
+
     static Stream<Function<RateLimiter, Mono<?>>> answeredOperations() {
         return Stream.of(
                 limiter -> limiter.tryAcquire("a").map(Decision::source),

@@ -1,0 +1,160 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreUnreachableException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import org.jspecify.annotations.Nullable;
+import reactor.util.Logger;
+import reactor.util.Loggers;
+
+/**
+ * Whether the store decides or the fallback, and what is wrong with the store. Logs each outage once, and its end.
+ *
+ * <p>The breaker alone does not tell: with few keys it gets too few reports, because once the fallback has granted
+ * permits of a key, it decides on that key until they are reconciled.
+ */
+final class Availability {
+
+    /** The class that users know, and whose logger they configure. */
+    private static final Logger LOG = Loggers.getLogger(ResilientStore.class);
+
+    /** If only the fallback has decided for this time, the store counts as unavailable, whatever the breaker says. */
+    private static final long LONGEST_UNNOTICED = TimeUnit.MILLISECONDS.toNanos(500);
+
+    private static final long NEVER = Long.MIN_VALUE;
+
+    private final String store;
+    private final String fallback;
+    private final AtomicBoolean unavailable = new AtomicBoolean();
+    private final AtomicBoolean foreignValueLogged = new AtomicBoolean();
+    private final AtomicBoolean refusalLogged = new AtomicBoolean();
+
+    /** When the fallback first decided since the store last did. */
+    private final AtomicLong fallenBackSince = new AtomicLong(NEVER);
+
+    /** What is wrong with the store; null if it is available. */
+    private volatile @Nullable String problem;
+
+    /** What was last wrong, also if the store is available. */
+    private volatile String lastProblem = "no reply by the deadline";
+
+    /** Whether the last problem names the cause: the store could not be reached. */
+    private volatile boolean causeKnown;
+
+    /** Whether the log names the cause of the present outage. */
+    private final AtomicBoolean causeLogged = new AtomicBoolean();
+
+    Availability(String store, String fallback) {
+        this.store = store;
+        this.fallback = fallback;
+    }
+
+    boolean isAvailable() {
+        return !unavailable.get();
+    }
+
+    @Nullable
+    String problem() {
+        return problem;
+    }
+
+    /**
+     * Notes that the store made a decision by the deadline.
+     *
+     * @param isClosed whether its breaker is closed
+     */
+    void decided(boolean isClosed) {
+        if (fallenBackSince.get() != NEVER) {
+            fallenBackSince.set(NEVER);
+        }
+        if (problem != null && isClosed) {
+            problem = null;
+            causeKnown = false;
+            if (unavailable.compareAndSet(true, false)) {
+                LOG.info("{} is available again; {} no longer decides", store, fallback);
+            }
+        }
+    }
+
+    /** Notes that the fallback decides, for any reason. */
+    void fellBack() {
+        // During an outage this is called for each decision, and changes nothing.
+        if (unavailable.get()) {
+            return;
+        }
+        if (fallenBackSince.get() == NEVER) {
+            fallenBackSince.compareAndSet(NEVER, Deadlines.now());
+        } else {
+            checkFallenBack();
+        }
+    }
+
+    private void checkFallenBack() {
+        long since = fallenBackSince.get();
+        if (since != NEVER && Deadlines.now() - since >= LONGEST_UNNOTICED) {
+            opened();
+        }
+    }
+
+    /** Notes that the breaker is open. */
+    void opened() {
+        if (!unavailable.get() && unavailable.compareAndSet(false, true)) {
+            causeLogged.set(causeKnown);
+            problem = lastProblem;
+            LOG.warn("Falling back to {}; {} is unavailable: {}", fallback, store, lastProblem);
+        }
+    }
+
+    /**
+     * Notes why a request failed.
+     *
+     * @param isOpen whether that has opened the breaker
+     */
+    void failed(Throwable error, boolean isOpen) {
+        explain(error);
+        if (LOG.isDebugEnabled()) {
+            LOG.debug("{} failed: {}", store, error.toString());
+        }
+        if (isOpen) {
+            opened();
+        }
+        checkFallenBack();
+    }
+
+    /** Notes why a request failed that has already been noted as unanswered, at its deadline. */
+    void failedLate(Throwable error) {
+        if (error instanceof LimitStoreUnreachableException) {
+            explain(error);
+            if (unavailable.get() && causeLogged.compareAndSet(false, true)) {
+                LOG.warn("{} cannot be reached: {}", store, lastProblem);
+            }
+        }
+    }
+
+    /** Keeps the better explanation: that a store cannot be reached explains why it does not reply. */
+    private void explain(Throwable error) {
+        boolean isCause = error instanceof LimitStoreUnreachableException;
+        if (isCause || !causeKnown || !(error instanceof LimitStoreUnansweredException)) {
+            String message = error.getMessage();
+            lastProblem = message == null ? error.toString() : message;
+            problem = lastProblem;
+            causeKnown = isCause;
+        }
+    }
+
+    /** Notes that another program has written a key of the store. */
+    void foundForeignValue(Throwable error) {
+        if (foreignValueLogged.compareAndSet(false, true)) {
+            LOG.warn("{} cannot decide on a key; falling back to {} for it: {}", store, fallback, error.getMessage());
+        }
+    }
+
+    /** Notes that the store refused a refund or a reset. */
+    void refused(Throwable error) {
+        if (refusalLogged.compareAndSet(false, true)) {
+            LOG.warn("{} refuses an operation; decisions are not affected: {}", store, error.getMessage());
+        }
+    }
+}
