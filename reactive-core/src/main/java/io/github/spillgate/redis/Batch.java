@@ -41,7 +41,7 @@ final class Batch {
     /** The greatest difference between the deadlines in a group, in nanoseconds. */
     private static final long NEAR = TimeUnit.MILLISECONDS.toNanos(10);
 
-    private final CountKeys names;
+    private final CountKeys countKeys;
     private final Map<Object, BatchKey> counts;
     private final List<byte[]> keys;
     private final List<DecisionGroup> groups;
@@ -54,11 +54,11 @@ final class Batch {
     /**
      * An empty batch.
      *
-     * @param names the keys of the counts
+     * @param countKeys the keys of the counts
      * @param expectedSize the expected number of decisions
      */
-    Batch(CountKeys names, int expectedSize) {
-        this.names = names;
+    Batch(CountKeys countKeys, int expectedSize) {
+        this.countKeys = countKeys;
         this.counts = new HashMap<>(2 * expectedSize);
         this.keys = new ArrayList<>(expectedSize);
         this.groups = new ArrayList<>(expectedSize);
@@ -91,7 +91,7 @@ final class Batch {
         }
         BatchKey count = new BatchKey(keys.size());
         counts.put(claim.handle(), count);
-        keys.add(names.count(claim));
+        keys.add(countKeys.count(claim));
         return count;
     }
 
@@ -99,7 +99,7 @@ final class Batch {
     List<Batch> split() {
         List<Batch> batches = new ArrayList<>(groups.size());
         for (DecisionGroup group : groups) {
-            Batch batch = new Batch(names, 1);
+            Batch batch = new Batch(countKeys, 1);
             for (PendingDecision each = group.first; each != null; each = each.removeNext()) {
                 batch.add(each);
             }

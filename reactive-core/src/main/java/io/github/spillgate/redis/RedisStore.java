@@ -246,20 +246,16 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<Void> refundCharged(List<ChargedPermits> permits) {
-        return router.inEachSlot(
-                        permits,
-                        ChargedPermits::claim,
-                        (slot, all) -> router.togetherOrEach(
-                                all,
-                                refund(
-                                        slot,
-                                        keys.countsAndResetMarks(all.stream()
-                                                .map(ChargedPermits::claim)
-                                                .toList()),
-                                        ScriptRequest.refundCharged(all)),
-                                one -> unlessReset(
-                                        slot, one.claim(), one.stamp(), ScriptRequest.refundCharged(List.of(one)))))
+        return router.inEachSlot(permits, ChargedPermits::claim, this::refundCharged)
                 .then();
+    }
+
+    private Mono<Void> refundCharged(int slot, List<ChargedPermits> permits) {
+        List<Claim> claims = permits.stream().map(ChargedPermits::claim).toList();
+        return router.togetherOrEach(
+                permits,
+                refund(slot, keys.countsAndResetMarks(claims), ScriptRequest.refundCharged(permits)),
+                one -> unlessReset(slot, one.claim(), one.stamp(), ScriptRequest.refundCharged(List.of(one))));
     }
 
     /** Refunds permits of a count, unless it was reset at the time of the stamp or later. */
