@@ -6,7 +6,7 @@ import io.github.spillgate.local.Count;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.List;
@@ -425,8 +425,8 @@ final class Ledger extends Count {
     }
 
     @Override
-    public List<Hits> hits() {
-        return granted.hits();
+    public List<Grants> grants() {
+        return granted.grants();
     }
 
     /** Grants that were handed over, and whose charge in the primary store is not known yet. */

@@ -5,7 +5,7 @@ import io.github.spillgate.StoreState;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.Iterator;
@@ -122,13 +122,13 @@ final class ReconciliationQueue {
         }
         ledger.advanceTo(clock.millis());
         long before = ledger.toReconcile();
-        List<Hits> hits = ledger.hits();
-        if (hits.isEmpty()) {
+        List<Grants> grants = ledger.grants();
+        if (grants.isEmpty()) {
             ledger.forgetGrants();
             return null;
         }
         Reconciliation reconciliation =
-                Reconciliation.of(process + "-" + handedOver.incrementAndGet(), claim, hits, clock);
+                Reconciliation.of(process + "-" + handedOver.incrementAndGet(), claim, grants, clock);
         toReconcile.addAndGet(reconciliation.permits() - before);
         ledger.handOver(reconciliation);
         return reconciliation;

@@ -3,7 +3,7 @@ package io.github.spillgate.local;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 
@@ -126,9 +126,9 @@ public abstract class Count {
     /**
      * Returns what is recorded, with the times at which it was taken.
      *
-     * @return the hits, the oldest first
+     * @return the grants, the oldest first
      */
-    public abstract List<Hits> hits();
+    public abstract List<Grants> grants();
 
     /**
      * Takes a cost.
@@ -161,7 +161,7 @@ public abstract class Count {
      */
     public abstract void refundOldest(long permits);
 
-    /** Removes all hits. */
+    /** Removes all permits. */
     public abstract void clear();
 
     /**

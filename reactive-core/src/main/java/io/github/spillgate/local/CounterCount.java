@@ -3,7 +3,7 @@ package io.github.spillgate.local;
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.CounterState;
-import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -66,16 +66,17 @@ final class CounterCount extends Count {
     }
 
     @Override
-    public List<Hits> hits() {
-        List<Hits> hits = new ArrayList<>(2);
+    public List<Grants> grants() {
+        List<Grants> grants = new ArrayList<>(2);
         if (seen().previous() > 0) {
             long start = Math.max(0, seen().start() - limit.window().toMillis());
-            hits.add(new Hits(start, seen().start() - 1, seen().previous()));
+            grants.add(new Grants(start, seen().start() - 1, seen().previous()));
         }
         if (seen().current() > 0) {
-            hits.add(new Hits(seen().start(), Math.max(seen().start(), Math.min(lastTaken, now)), seen().current()));
+            grants.add(
+                    new Grants(seen().start(), Math.max(seen().start(), Math.min(lastTaken, now)), seen().current()));
         }
-        return hits;
+        return grants;
     }
 
     @Override

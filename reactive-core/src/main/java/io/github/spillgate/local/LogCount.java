@@ -2,7 +2,7 @@ package io.github.spillgate.local;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -23,7 +23,7 @@ final class LogCount extends Count {
 
     private static final int SMALLEST = 4;
     private static final int MOST_EXPIRED = 64;
-    private static final int MOST_HITS = 64;
+    private static final int MOST_GRANTS = 64;
     private static final long[] NONE = {};
 
     private long[] ring = NONE;
@@ -55,7 +55,7 @@ final class LogCount extends Count {
         expired = 0;
         used = total;
         while (expired < size && expiresAt(slot(expired)) <= now) {
-            used -= hits(expired);
+            used -= permits(expired);
             expired++;
         }
         if (expired > MOST_EXPIRED) {
@@ -70,7 +70,7 @@ final class LogCount extends Count {
         }
         long pulled = 0;
         while (size > 0 && slot(size - 1) >= slot) {
-            pulled += hits(size - 1);
+            pulled += permits(size - 1);
             size--;
         }
         append(slot, pulled);
@@ -85,7 +85,7 @@ final class LogCount extends Count {
     public void take(long cost) {
         dropExpired();
         if (size > 0 && slot(size - 1) == slotOfNow) {
-            setHits(size - 1, hits(size - 1) + cost);
+            setPermits(size - 1, permits(size - 1) + cost);
         } else {
             append(slotOfNow, cost);
         }
@@ -105,10 +105,10 @@ final class LogCount extends Count {
         long slot = takenAt / resolution;
         for (int i = size - 1; i >= expired && slot(i) >= slot; i--) {
             if (slot(i) == slot) {
-                long given = Math.min(permits, hits(i));
+                long given = Math.min(permits, permits(i));
                 used -= given;
-                setHits(i, hits(i) - given);
-                if (hits(i) == 0) {
+                setPermits(i, permits(i) - given);
+                if (permits(i) == 0) {
                     remove(i);
                 }
                 dropExpired();
@@ -128,11 +128,11 @@ final class LogCount extends Count {
     private void trim(long permits) {
         long rest = permits;
         while (rest > 0 && size > 0) {
-            long given = Math.min(rest, hits(0));
+            long given = Math.min(rest, permits(0));
             rest -= given;
             used -= given;
-            setHits(0, hits(0) - given);
-            if (hits(0) == 0) {
+            setPermits(0, permits(0) - given);
+            if (permits(0) == 0) {
                 head = index(1);
                 size--;
             }
@@ -171,7 +171,7 @@ final class LogCount extends Count {
         long missing = used + cost - limit.permits();
         long fitsAt = now;
         for (int i = expired; missing > 0; i++) {
-            missing -= hits(i);
+            missing -= permits(i);
             fitsAt = expiresAt(slot(i));
         }
         return fitsAt;
@@ -179,21 +179,21 @@ final class LogCount extends Count {
 
     /** Merges neighbours if there are many entries: all of them then count from the last one. */
     @Override
-    public List<Hits> hits() {
-        int together = (size - expired + MOST_HITS - 1) / MOST_HITS;
-        List<Hits> all = new ArrayList<>();
+    public List<Grants> grants() {
+        int together = (size - expired + MOST_GRANTS - 1) / MOST_GRANTS;
+        List<Grants> all = new ArrayList<>();
         for (int i = expired; i < size; i += together) {
             int last = Math.min(i + together, size) - 1;
-            long permits = 0;
+            long sum = 0;
             for (int j = i; j <= last; j++) {
-                permits += hits(j);
+                sum += permits(j);
             }
-            all.add(new Hits(slot(i) * resolution, (slot(last) + 1) * resolution - 1, permits));
+            all.add(new Grants(slot(i) * resolution, (slot(last) + 1) * resolution - 1, sum));
         }
         return all;
     }
 
-    /** A hit counts until the end of its slot is one window ago. */
+    /** A permit counts until the end of its slot is one window ago. */
     private long expiresAt(long slot) {
         return (slot + 1) * resolution + window;
     }
@@ -209,20 +209,20 @@ final class LogCount extends Count {
         }
     }
 
-    private void append(long slot, long hits) {
+    private void append(long slot, long permits) {
         if (size == ring.length / 2) {
             resize(Math.max(SMALLEST, 2 * size));
         }
         int at = 2 * index(size);
         ring[at] = slot;
-        ring[at + 1] = hits;
+        ring[at + 1] = permits;
         size++;
     }
 
     private void remove(int i) {
         for (int j = i; j < size - 1; j++) {
             ring[2 * index(j)] = slot(j + 1);
-            setHits(j, hits(j + 1));
+            setPermits(j, permits(j + 1));
         }
         size--;
     }
@@ -244,11 +244,11 @@ final class LogCount extends Count {
         return ring[2 * index(i)];
     }
 
-    private long hits(int i) {
+    private long permits(int i) {
         return ring[2 * index(i) + 1];
     }
 
-    private void setHits(int i, long hits) {
-        ring[2 * index(i) + 1] = hits;
+    private void setPermits(int i, long permits) {
+        ring[2 * index(i) + 1] = permits;
     }
 }

@@ -341,7 +341,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return router.send(
                         slot,
                         names,
-                        // The request is made when it is sent, because it has the ages of the hits at that time.
+                        // The request is made when it is sent, because it has the ages of the grants at that time.
                         (server, first, then) -> server.reconcile()
                                 .run(first, then, names, clock -> ScriptRequest.reconcile(reconciliations)))
                 .map(reply -> reconciled(reconciliations, new ScriptReply((byte[]) reply)));

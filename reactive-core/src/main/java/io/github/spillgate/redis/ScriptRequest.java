@@ -5,7 +5,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -27,7 +27,7 @@ final class ScriptRequest {
     private static final int REFUND_LENGTH = 1 + 7;
     private static final int REFUND_CLAIM_LENGTH = 2 + 7 + 7 + 7;
     private static final int CLAIM_LENGTH = 2 + 7;
-    private static final int HITS_LENGTH = 3 * 7;
+    private static final int GRANTS_LENGTH = 3 * 7;
     private static final int LIFE_LENGTH = 7;
 
     /** The length of a group with one claim in a request to decide. */
@@ -102,14 +102,16 @@ final class ScriptRequest {
         addLimit(claim.limit()).addExact(claim.permits()).add(stamp, 7).add(until, 7);
     }
 
-    /** Returns a request to reconcile, with the current ages of the hits. */
+    /** Returns a request to reconcile, with the current ages of the grants. */
     static byte[] reconcile(List<Reconciliation> reconciliations) {
-        ScriptRequest request = new ScriptRequest((2 + 4 + HITS_LENGTH) * reconciliations.size());
+        ScriptRequest request = new ScriptRequest((2 + 4 + GRANTS_LENGTH) * reconciliations.size());
         for (Reconciliation reconciliation : reconciliations) {
-            List<Hits> ages = reconciliation.ages();
+            List<Grants> ages = reconciliation.ages();
             request.addLimit(reconciliation.claim().limit()).add(ages.size(), 4);
-            for (Hits hits : ages) {
-                request.addExact(hits.fromMillis()).addExact(hits.toMillis()).addExact(hits.permits());
+            for (Grants grants : ages) {
+                request.addExact(grants.fromMillis())
+                        .addExact(grants.toMillis())
+                        .addExact(grants.permits());
             }
         }
         return request.toBytes();

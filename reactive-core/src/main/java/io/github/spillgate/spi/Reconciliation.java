@@ -9,20 +9,20 @@ import java.util.List;
 /**
  * The permits that one store granted under one identity on behalf of another, to be charged there once.
  *
- * <p>Times are passed as ages, because the two stores may have different clocks. Each hit has a range of ages, because
- * some counts do not record more precise times.
+ * <p>Times are passed as ages, because the two stores may have different clocks. Each of the grants has a range of
+ * ages, because some counts do not record more precise times.
  */
 public final class Reconciliation {
 
     private final String id;
     private final Claim claim;
-    private final List<Hits> hits;
+    private final List<Grants> grants;
     private final InstantSource clock;
 
-    private Reconciliation(String id, Claim claim, List<Hits> hits, InstantSource clock) {
+    private Reconciliation(String id, Claim claim, List<Grants> grants, InstantSource clock) {
         this.id = id;
         this.claim = claim;
-        this.hits = hits;
+        this.grants = grants;
         this.clock = clock;
     }
 
@@ -32,16 +32,17 @@ public final class Reconciliation {
      * @param id the id, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}; unique among the reconciliations of all
      *     processes
      * @param claim a claim on the count; its cost is ignored
-     * @param hits the hits, at least one, the oldest first
-     * @param clock the clock of the hits' times
+     * @param grants the grants, at least one, the oldest first
+     * @param clock the clock of the grants' times
      * @return the reconciliation
      */
-    public static Reconciliation of(String id, Claim claim, List<Hits> hits, InstantSource clock) {
-        if (hits.isEmpty()) {
+    public static Reconciliation of(String id, Claim claim, List<Grants> grants, InstantSource clock) {
+        if (grants.isEmpty()) {
             throw new IllegalArgumentException("reconciliation " + Text.quote(id)
-                    + " has no hits: expected at least one, for example new Hits(1790000000000, 1790000000000, 3)");
+                    + " has no grants: expected at least one, for example new Grants(1790000000000, 1790000000000, 3)");
         }
-        return new Reconciliation(Names.check("reconciliation id", id, "\"k3x9-17\""), claim, List.copyOf(hits), clock);
+        return new Reconciliation(
+                Names.check("reconciliation id", id, "\"k3x9-17\""), claim, List.copyOf(grants), clock);
     }
 
     /**
@@ -69,7 +70,7 @@ public final class Reconciliation {
      */
     public long permits() {
         long permits = 0;
-        for (Hits some : hits) {
+        for (Grants some : grants) {
             permits += some.permits;
         }
         return permits;
@@ -81,7 +82,7 @@ public final class Reconciliation {
      * @return the time, in milliseconds of the clock of the store that granted it
      */
     public long firstMillis() {
-        return hits.get(0).fromMillis;
+        return grants.get(0).fromMillis;
     }
 
     /**
@@ -90,19 +91,19 @@ public final class Reconciliation {
      * @return the time, in milliseconds of the clock of the store that granted it
      */
     public long lastMillis() {
-        return hits.get(hits.size() - 1).toMillis;
+        return grants.get(grants.size() - 1).toMillis;
     }
 
     /**
-     * Returns the hits with their current ages.
+     * Returns the grants with their current ages.
      *
-     * @return the hits with ages instead of times, the oldest first
+     * @return the grants with ages instead of times, the oldest first
      */
-    public List<Hits> ages() {
+    public List<Grants> ages() {
         long now = clock.millis();
-        List<Hits> ages = new ArrayList<>(hits.size());
-        for (Hits some : hits) {
-            ages.add(new Hits(Math.max(0, now - some.fromMillis), Math.max(0, now - some.toMillis), some.permits));
+        List<Grants> ages = new ArrayList<>(grants.size());
+        for (Grants some : grants) {
+            ages.add(new Grants(Math.max(0, now - some.fromMillis), Math.max(0, now - some.toMillis), some.permits));
         }
         return ages;
     }
@@ -129,5 +130,5 @@ public final class Reconciliation {
      * @param toMillis the latest time at which the last of them was granted, or its age
      * @param permits the number of permits
      */
-    public record Hits(long fromMillis, long toMillis, long permits) {}
+    public record Grants(long fromMillis, long toMillis, long permits) {}
 }

@@ -111,7 +111,7 @@ local function readLog(key, limit, checksLength)
   return log
 end
 
--- Removes the oldest hits: this number of permits, or all.
+-- Removes the oldest permits: this number, or all.
 local function trimLog(log, permits)
   log.used = max(0, log.used - permits)
   while permits > 0 and log.first < log.last do

@@ -5,7 +5,7 @@
 -- KEYS[2i]     the key of its mark, which exists once it has been charged
 -- ARGV[1]      the limits, see wire.lua, and then, to the end, for each reconciliation
 --                limit:2      the position of its limit; the charge may exceed it
---                hits:4, then for each, the oldest first
+--                grants:4, then for each, the oldest first
 --                  from:7     the highest age of its permits in milliseconds
 --                  to:7       the lowest age of its permits in milliseconds
 --                  permits:7
@@ -23,10 +23,10 @@ local MOST_PERMITS = 4294967295 -- in one log: the sum of its entries fits into 
 -- Logs
 -- ---------------------------------------------------------------------------------------------------------------------
 
--- Returns the hits that still count, one entry for each slot. Permits count from the end of their range of time.
-local function slotsOf(hits, limit)
+-- Returns the grants that still count, one entry for each slot. Permits count from the end of their range of time.
+local function slotsOf(grants, limit)
   local slots, window, resolution = {}, limit.window, limit.resolution
-  for _, some in ipairs(hits) do
+  for _, some in ipairs(grants) do
     local slot = floor((now - some.to) / resolution)
     if some.permits > 0 and (slot + 1) * resolution + window > now then
       local last = slots[#slots]
@@ -40,7 +40,7 @@ local function slotsOf(hits, limit)
   return slots
 end
 
--- Lowers the base, so that hits can be stored that are older than all entries. No hit that counts is older than a
+-- Lowers the base, so that grants can be stored that are older than all entries. No grant that counts is older than a
 -- window.
 local function lowerBase(log)
   local base = max(0, floor((now - log.limit.window) / log.limit.resolution))
@@ -65,9 +65,9 @@ local function fit(log, slots)
   return MOST_PERMITS - room
 end
 
--- Returns the entries merged with the hits, in order of time. Entries between two hits are copied in one piece. If the
--- log has as many entries as it may have, a hit is added to the next later entry; if there is none, the newest entry
--- moves to the time of the hit.
+-- Returns the entries merged with the grants, in order of time. Entries between two grants are copied in one piece. If
+-- the log has as many entries as it may have, a grant is added to the next later entry; if there is none, the newest
+-- entry moves to the time of the grant.
 local function merge(entries, base, slots)
   local size, merged, done = #entries / ENTRY, {}, 0
   local free = MOST_ENTRIES - size
@@ -75,7 +75,7 @@ local function merge(entries, base, slots)
     local offset, count = unpackFrom('<I5I4', entries, n * ENTRY + 1)
     return base + offset, count
   end
-  local slot, count -- of the next entry to write, to which hits may still be added
+  local slot, count -- of the next entry to write, to which grants may still be added
   local function copyUntil(n)
     if slot then
       merged[#merged + 1] = pack('<I5I4', slot - base, count)
@@ -149,25 +149,25 @@ local function advance(counter, time)
   end
 end
 
--- Adds the hits to an empty counter as if they had come at their time.
-local function replay(counter, hits)
-  local opened = max(0, now - hits[1].from)
+-- Adds the grants to an empty counter as if they had come at their time.
+local function replay(counter, grants)
+  local opened = max(0, now - grants[1].from)
   counter.start = counter.limit.isAligned and opened - opened % counter.limit.window or opened
-  for _, some in ipairs(hits) do
+  for _, some in ipairs(grants) do
     advance(counter, max(0, now - some.to))
     counter.current = min(MOST_EXACT, counter.current + some.permits)
   end
   advance(counter, now)
 end
 
--- Returns the counter with the hits, or nil if none of them counts any more.
-local function chargeCounter(counter, hits)
+-- Returns the counter with the grants, or nil if none of them counts any more.
+local function chargeCounter(counter, grants)
   local charged = {key = counter.key, limit = counter.limit, previous = counter.previous, current = counter.current,
     start = counter.start}
   if counter.previous == 0 and counter.current == 0 then
-    replay(charged, hits)
+    replay(charged, grants)
   else
-    for _, some in ipairs(hits) do
+    for _, some in ipairs(grants) do
       local time = now - some.to
       if time >= charged.start then
         charged.current = min(MOST_EXACT, charged.current + some.permits)
@@ -187,9 +187,9 @@ local function mark(i, life)
 end
 
 -- Returns the log and whether it has been charged now.
-local function reconcileLog(i, log, hits)
+local function reconcileLog(i, log, grants)
   local limit = log.limit
-  local slots = slotsOf(hits, limit)
+  local slots = slotsOf(grants, limit)
   local isCharged = #slots > 0 and mark(i, (slots[#slots].slot + 1) * limit.resolution + limit.window - now)
   if isCharged then
     chargeLog(log, slots)
@@ -201,8 +201,8 @@ local function reconcileLog(i, log, hits)
 end
 
 -- Returns the counter and whether it has been charged now.
-local function reconcileCounter(i, counter, hits)
-  local charged = chargeCounter(counter, hits)
+local function reconcileCounter(i, counter, grants)
+  local charged = chargeCounter(counter, grants)
   local isCharged = charged and mark(i, 2 * counter.limit.window)
   if isCharged then
     counter, charged.mended = charged, true
@@ -219,11 +219,11 @@ for i = 1, #KEYS / 2 do
   local l, number, limit, count, isCharged
   l, number, at = unpackFrom('<I2I4', argument, at)
   limit = limits[l]
-  local hits = {}
+  local grants = {}
   for h = 1, number do
     local from, to, permits
     from, to, permits, at = unpackFrom('<I7I7I7', argument, at)
-    hits[h] = {from = from, to = to, permits = permits}
+    grants[h] = {from = from, to = to, permits = permits}
   end
 
   if limit.isLog then
@@ -234,7 +234,7 @@ for i = 1, #KEYS / 2 do
   if not count then
     reply[i + 1] = usageOf(nil, 0, FOREIGN)
   else
-    count, isCharged = (limit.isLog and reconcileLog or reconcileCounter)(i, count, hits)
+    count, isCharged = (limit.isLog and reconcileLog or reconcileCounter)(i, count, grants)
     reply[i + 1] = usageOf(count, isCharged and 1 or 0, 0, now)
   end
 end

@@ -90,14 +90,15 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(-5_000);
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         clock.advanceMillis(10_000);
-        assertThat(reconciliation.ages()).containsExactly(new Reconciliation.Hits(10_000, 10_000, 2));
+        assertThat(reconciliation.ages()).containsExactly(new Reconciliation.Grants(10_000, 10_000, 2));
     }
 
     @Test
     void emptyWindowsOfACounterAreNotHandedOver() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
         now(limiter.tryAcquire("current", 4));
-        assertThat(store.handOver(10, claim -> false).get(0).ages()).containsExactly(new Reconciliation.Hits(0, 0, 4));
+        assertThat(store.handOver(10, claim -> false).get(0).ages())
+                .containsExactly(new Reconciliation.Grants(0, 0, 4));
         now(limiter.tryAcquire("before", 4));
         clock.advanceMillis(WINDOW);
         assertThat(store.handOver(10, claim -> false).get(0).ages()).hasSize(1);
@@ -113,7 +114,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertThat(store.state().toReconcile()).isEqualTo(3);
         assertThat(store.handOver(10, claim -> false).get(0).ages())
                 .last()
-                .extracting(Reconciliation.Hits::toMillis)
+                .extracting(Reconciliation.Grants::toMillis)
                 .isEqualTo(0L);
     }
 
@@ -225,7 +226,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertThat(reconciliations).hasSize(1);
         assertThat(reconciliations.get(0).permits()).isEqualTo(5);
         assertThat(reconciliations.get(0).ages())
-                .containsExactly(new Reconciliation.Hits(1_500, 1_500, 2), new Reconciliation.Hits(500, 500, 3));
+                .containsExactly(new Reconciliation.Grants(1_500, 1_500, 2), new Reconciliation.Grants(500, 500, 3));
         clock.advanceMillis(100);
         assertThat(reconciliations.get(0).ages().get(1).toMillis()).isEqualTo(600);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
@@ -310,7 +311,8 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(1_000);
         assertThat(store.handOver(10, claim -> false).get(0).ages())
                 .containsExactly(
-                        new Reconciliation.Hits(WINDOW + 31_000, 31_001, 4), new Reconciliation.Hits(31_000, 1_000, 3));
+                        new Reconciliation.Grants(WINDOW + 31_000, 31_001, 4),
+                        new Reconciliation.Grants(31_000, 1_000, 3));
     }
 
     @Test
@@ -324,9 +326,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertThat(reconciliation.permits()).isEqualTo(1_000);
         assertThat(reconciliation.ages()).hasSizeLessThanOrEqualTo(64);
         long seenSoFar = 0;
-        for (Reconciliation.Hits hits : reconciliation.ages()) {
-            seenSoFar += hits.permits();
-            assertThat(hits.toMillis()).as("the age of the last of them").isEqualTo(3_000 - 3 * (seenSoFar - 1));
+        for (Reconciliation.Grants grants : reconciliation.ages()) {
+            seenSoFar += grants.permits();
+            assertThat(grants.toMillis()).as("the age of the last of them").isEqualTo(3_000 - 3 * (seenSoFar - 1));
         }
     }
 
@@ -346,12 +348,12 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(WINDOW - 30_000);
         assertThat(store.handOver(10, claim -> false).get(0).ages())
                 .hasSize(64)
-                .allMatch(hits -> hits.permits() == 1 && hits.fromMillis() == hits.toMillis());
+                .allMatch(grants -> grants.permits() == 1 && grants.fromMillis() == grants.toMillis());
     }
 
-    /** The exact time of a hit within its slot is not recorded. */
+    /** The exact time of a grant within its slot is not recorded. */
     @Test
-    void hitsOfASlotAreHandedOverWithTheRangeOfTheSlot() {
+    void grantsOfASlotAreHandedOverWithTheRangeOfTheSlot() {
         RateLimiter limiter = limiter(Limit.parse("10/1m resolution=1s"));
         clock.advanceMillis(300);
         now(limiter.tryAcquire("a", 2));
@@ -362,7 +364,8 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(1_600);
         // At 7,000, of the slots from 0 to 999 and from 5,000 to 5,999.
         assertThat(store.handOver(10, claim -> false).get(0).ages())
-                .containsExactly(new Reconciliation.Hits(7_000, 6_001, 5), new Reconciliation.Hits(2_000, 1_001, 1));
+                .containsExactly(
+                        new Reconciliation.Grants(7_000, 6_001, 5), new Reconciliation.Grants(2_000, 1_001, 1));
     }
 
     @Test
@@ -553,7 +556,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         assertThat(reconciliation.permits()).isEqualTo(3);
         assertThat(store.state().toReconcile()).isEqualTo(3);
-        assertThat(reconciliation.ages().get(1)).isEqualTo(new Reconciliation.Hits(0, 0, 2));
+        assertThat(reconciliation.ages().get(1)).isEqualTo(new Reconciliation.Grants(0, 0, 2));
     }
 
     @Test

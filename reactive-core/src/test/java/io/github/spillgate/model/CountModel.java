@@ -2,7 +2,7 @@ package io.github.spillgate.model;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
-import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;
 
 /**
@@ -32,8 +32,8 @@ public abstract class CountModel {
 
     abstract void refundOldest(Limit limit, long permits, long now);
 
-    /** Records hits as if each had been taken as late as it can have been; returns whether any of them counts still. */
-    abstract boolean reconcile(Limit limit, List<Hits> times, long now);
+    /** Records grants as if each had been made as late as possible; returns whether any of them still counts. */
+    abstract boolean reconcile(Limit limit, List<Grants> times, long now);
 
     abstract void reset();
 

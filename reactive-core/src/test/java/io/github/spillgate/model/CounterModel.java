@@ -1,7 +1,7 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import java.math.BigInteger;
 import java.util.List;
 
@@ -107,7 +107,7 @@ final class CounterModel extends CountModel {
     }
 
     @Override
-    boolean reconcile(Limit limit, List<Hits> times, long now) {
+    boolean reconcile(Limit limit, List<Grants> times, long now) {
         CounterModel then = at(limit, now);
         CounterModel reconciled = then.known ? then.with(limit, times, now) : replayed(limit, times, now);
         if (reconciled.previous == then.previous && reconciled.current == then.current) {
@@ -117,9 +117,9 @@ final class CounterModel extends CountModel {
         return true;
     }
 
-    private CounterModel with(Limit limit, List<Hits> times, long now) {
+    private CounterModel with(Limit limit, List<Grants> times, long now) {
         CounterModel reconciled = at(limit, now);
-        for (Hits some : times) {
+        for (Grants some : times) {
             long time = Math.min(some.toMillis(), now);
             if (time >= reconciled.start) {
                 reconciled.current += some.permits();
@@ -130,7 +130,7 @@ final class CounterModel extends CountModel {
         return reconciled;
     }
 
-    private static CounterModel replayed(Limit limit, List<Hits> times, long now) {
+    private static CounterModel replayed(Limit limit, List<Grants> times, long now) {
         CounterModel replayed = new CounterModel();
         long opened = Math.min(times.get(0).fromMillis(), now);
         for (int i = 0; i < times.size(); i++) {

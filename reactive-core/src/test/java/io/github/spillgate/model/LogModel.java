@@ -1,7 +1,7 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -73,9 +73,9 @@ final class LogModel extends CountModel {
     }
 
     @Override
-    boolean reconcile(Limit limit, List<Hits> times, long now) {
+    boolean reconcile(Limit limit, List<Grants> times, long now) {
         List<Long> reconciled = new ArrayList<>();
-        for (Hits some : times) {
+        for (Grants some : times) {
             for (long i = 0; i < some.permits(); i++) {
                 reconciled.add(slot(limit, Math.min(some.toMillis(), now)));
             }

@@ -6,7 +6,7 @@ import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
@@ -144,9 +144,9 @@ public final class StoreModel implements LimitStore {
         });
     }
 
-    private static List<Hits> times(Reconciliation reconciliation, long now) {
+    private static List<Grants> times(Reconciliation reconciliation, long now) {
         return reconciliation.ages().stream()
-                .map(age -> new Hits(now - age.fromMillis(), now - age.toMillis(), age.permits()))
+                .map(age -> new Grants(now - age.fromMillis(), now - age.toMillis(), age.permits()))
                 .toList();
     }
 

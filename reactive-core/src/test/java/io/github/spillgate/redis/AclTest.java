@@ -14,7 +14,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Snippets;
@@ -224,7 +224,7 @@ class AclTest {
                     collect(
                             failures,
                             store.reconcile(claims.stream()
-                                    .map(claim -> Reconciliation.of(id, claim, List.of(new Hits(980, 990, 2)), NOW))
+                                    .map(claim -> Reconciliation.of(id, claim, List.of(new Grants(980, 990, 2)), NOW))
                                     .toList()));
                 }
                 collect(failures, store.reset(claims));

@@ -11,7 +11,7 @@ import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
@@ -31,9 +31,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * The brute-force model, for which a reconciled hit is one that was recorded at its time, and the scripts in Redis are
- * driven with the same random traffic, by the same clock, and have to say the same. In the end what is stored is looked
- * at, too.
+ * The brute-force model, for which a reconciled grant is one that was recorded at its time, and the scripts in Redis
+ * are driven with the same random traffic, by the same clock, and have to say the same. In the end what is stored is
+ * looked at, too.
  */
 class ReconcileOracleTest {
 
@@ -97,18 +97,18 @@ class ReconcileOracleTest {
         private final int seed;
         private final Random random;
         private final List<Limit> limits;
-        private final int mostHits;
+        private final int mostGrants;
         private final boolean shortened;
         private final ManualClock clock = new ManualClock();
         private final Keyspace keyspace = new Keyspace(client);
         private final List<Subject> subjects = new ArrayList<>();
         private int reconciliations;
 
-        History(int seed, Random random, List<Limit> limits, int mostHits, boolean shortened) {
+        History(int seed, Random random, List<Limit> limits, int mostGrants, boolean shortened) {
             this.seed = seed;
             this.random = random;
             this.limits = limits;
-            this.mostHits = mostHits;
+            this.mostGrants = mostGrants;
             this.shortened = shortened;
         }
 
@@ -156,13 +156,13 @@ class ReconcileOracleTest {
         }
 
         private Function<Subject, String> reconcile() {
-            Map<String, List<Hits>> parts = new HashMap<>();
+            Map<String, List<Grants>> parts = new HashMap<>();
             List<Charge> charges = new ArrayList<>();
             for (int key = 0; key < 2; key++) {
                 if (key == 0 || random.nextBoolean()) {
                     charges.add(Charge.of("key-" + key, limits));
                     for (Limit limit : limits) {
-                        parts.put("key-" + key + limit, hits(limit));
+                        parts.put("key-" + key + limit, grants(limit));
                     }
                 }
             }
@@ -171,20 +171,20 @@ class ReconcileOracleTest {
         }
 
         /** Some that count, some that have left; the oldest first. */
-        private List<Hits> hits(Limit limit) {
+        private List<Grants> grants(Limit limit) {
             long window = limit.window().toMillis();
             long reach = random.nextInt(5) == 0 ? 3 * window : window + window / 10 + 1;
             List<Long> times = random.longs(
-                            2L * (1 + random.nextInt(mostHits)), clock.millis() - reach, clock.millis() + 1)
+                            2L * (1 + random.nextInt(mostGrants)), clock.millis() - reach, clock.millis() + 1)
                     .sorted()
                     .boxed()
                     .toList();
-            List<Hits> hits = new ArrayList<>();
+            List<Grants> grants = new ArrayList<>();
             for (int i = 0; i < times.size(); i += 2) {
                 boolean sharp = random.nextBoolean();
-                hits.add(new Hits(times.get(sharp ? i + 1 : i), times.get(i + 1), 1 + random.nextInt(3)));
+                grants.add(new Grants(times.get(sharp ? i + 1 : i), times.get(i + 1), 1 + random.nextInt(3)));
             }
-            return hits;
+            return grants;
         }
 
         /** One store, the limiter on it, and what it has done so far. */
@@ -222,12 +222,12 @@ class ReconcileOracleTest {
                 return peek();
             }
 
-            String reconcile(List<Charge> charges, Map<String, List<Hits>> parts, int number) {
+            String reconcile(List<Charge> charges, Map<String, List<Grants>> parts, int number) {
                 List<Reconciliation> reconciliations = new ArrayList<>();
                 for (Claim claim : claims(charges)) {
                     String id = number + "-" + reconciliations.size();
-                    List<Hits> hits = parts.get(claim.key() + claim.limit());
-                    reconciliations.add(Reconciliation.of(id, claim, hits, clock));
+                    List<Grants> grants = parts.get(claim.key() + claim.limit());
+                    reconciliations.add(Reconciliation.of(id, claim, grants, clock));
                 }
                 reconciled.add(reconciliations);
                 StoreDecision reply = store.reconcile(reconciliations).block();

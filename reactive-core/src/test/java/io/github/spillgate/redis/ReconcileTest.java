@@ -11,7 +11,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
@@ -91,7 +91,7 @@ class ReconcileTest {
     }
 
     @Test
-    void reconciledHitsExpireByTheirOriginalTimes() {
+    void reconciledGrantsExpireByTheirOriginalTimes() {
         take(LOG, 1);
         reconcile(reconciliation("a-1", LOG, ago(900, 2), ago(300, 1)));
         pass(101);
@@ -104,21 +104,21 @@ class ReconcileTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
-    void expiredHitsAreNotChargedAndWriteNothing(String text) {
+    void expiredGrantsAreNotChargedAndWriteNothing(String text) {
         Decision reconciled = reconcile(reconciliation("a-1", Limit.parse(text), ago(5_000, 2), ago(2_001, 3)));
         assertThat(used(reconciled)).containsExactly(0L);
         assertThat(keyspace.keys()).isEmpty();
     }
 
     @Test
-    void onlyUnexpiredHitsAreCharged() {
+    void onlyUnexpiredGrantsAreCharged() {
         assertThat(used(reconcile(reconciliation("a-1", LOG, ago(1_001, 2), ago(1_000, 3)))))
                 .containsExactly(3L);
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
-    void hitsOfNoPermitsAreNoneAndNothingIsWritten(String text) {
+    void grantsOfNoPermitsAreNoneAndNothingIsWritten(String text) {
         assertThat(used(reconcile(reconciliation("a-1", Limit.parse(text), ago(5, 0), ago(0, 0)))))
                 .containsExactly(0L);
         assertThat(keyspace.keys()).isEmpty();
@@ -138,7 +138,7 @@ class ReconcileTest {
     }
 
     @Test
-    void theMarkLivesAsLongAsItsHitsCount() {
+    void theMarkLivesAsLongAsItsGrantsCount() {
         reconcile(reconciliation("a-1", LOG, ago(700, 2), ago(300, 1)));
         reconcile(reconciliation("b-1", COUNTER, ago(300, 1)));
         // The scripted clock makes everything live for as many seconds as production does milliseconds, and a thousand
@@ -182,17 +182,17 @@ class ReconcileTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"500/1s", "500/1s counting-denied"})
-    void aLongLogMergesReconciledHits(String text) {
+    void aLongLogMergesReconciledGrants(String text) {
         Limit limit = Limit.parse(text);
         for (int i = 0; i < 200; i++) {
             take(limit, 1);
             pass(2);
         }
-        List<Hits> hits = new ArrayList<>();
+        List<Grants> grants = new ArrayList<>();
         for (long ago = 900; ago > 0; ago -= 3) {
-            hits.add(ago(ago, 1));
+            grants.add(ago(ago, 1));
         }
-        assertThat(used(reconcile(reconciliation("a-1", limit, hits.toArray(Hits[]::new)))))
+        assertThat(used(reconcile(reconciliation("a-1", limit, grants.toArray(Grants[]::new)))))
                 .containsExactly(500L);
         StoredLog.checkAll(keyspace);
         assertThat(limiter.tryAcquire(Charge.of("a", limit)).block().isAllowed())
@@ -210,11 +210,11 @@ class ReconcileTest {
     @Test
     void aFullLogGetsNoMoreEntriesAndErrsTowardsDenying() {
         Limit limit = Limit.parse("10000/24h counting-denied");
-        List<Hits> hits = new ArrayList<>();
+        List<Grants> grants = new ArrayList<>();
         for (long ago = 20_000; ago > 0; ago -= 2) {
-            hits.add(ago(ago + 1, 3));
+            grants.add(ago(ago + 1, 3));
         }
-        reconcile(reconciliation("a-1", limit, hits.toArray(Hits[]::new)));
+        reconcile(reconciliation("a-1", limit, grants.toArray(Grants[]::new)));
         assertThat(log().slots()).hasSize(9_999);
         reconcile(reconciliation("a-2", limit, ago(30_000, 1), ago(20_001, 1), ago(20_000, 1), ago(2, 1), ago(0, 1)));
         StoredLog.checkAll(keyspace);
@@ -238,7 +238,7 @@ class ReconcileTest {
     }
 
     @Test
-    void hitsBeyondTheCapacityOfALogDropTheOldest() {
+    void grantsBeyondTheCapacityOfALogDropTheOldest() {
         Limit limit = Limit.parse("4294967295/1s resolution=1ms");
         reconcile(reconciliation("a-1", limit, ago(500, 4_000_000_000L), ago(400, 9)));
         assertThat(used(reconcile(reconciliation("a-2", limit, ago(450, 1_000_000_000L), ago(0, 6)))))
@@ -264,7 +264,7 @@ class ReconcileTest {
 
     @Test
     void aCounterThatWasEmptyOpensWithTheOldestHit() {
-        reconcile(reconciliation("a-1", COUNTER, new Hits(clock.millis() - 600, clock.millis() - 200, 4)));
+        reconcile(reconciliation("a-1", COUNTER, new Grants(clock.millis() - 600, clock.millis() - 200, 4)));
         pass(399);
         assertThat(used(COUNTER)).isEqualTo(4);
         pass(1 + 500);
@@ -272,7 +272,7 @@ class ReconcileTest {
     }
 
     @Test
-    void aCounterThatIsOpenGetsHitsInTheWindowTheyFallInto() {
+    void aCounterThatIsOpenGetsGrantsInTheWindowTheyFallInto() {
         take(COUNTER, 1);
         pass(1_500);
         take(COUNTER, 1);
@@ -366,12 +366,12 @@ class ReconcileTest {
                 .block();
     }
 
-    private Hits ago(long millis, long permits) {
-        return new Hits(clock.millis() - millis, clock.millis() - millis, permits);
+    private Grants ago(long millis, long permits) {
+        return new Grants(clock.millis() - millis, clock.millis() - millis, permits);
     }
 
-    private Reconciliation reconciliation(String id, Limit limit, Hits... hits) {
-        return Reconciliation.of(id, claim("a", limit), List.of(hits), clock);
+    private Reconciliation reconciliation(String id, Limit limit, Grants... grants) {
+        return Reconciliation.of(id, claim("a", limit), List.of(grants), clock);
     }
 
     private Reconciliation foreignClaim(String id, Limit limit) {

@@ -10,7 +10,7 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
@@ -159,11 +159,11 @@ class ScriptRequestTest {
     }
 
     @Test
-    void aReconciliationHasTheAgesOfItsHits() {
+    void aReconciliationHasTheAgesOfItsGrants() {
         long now = clock.millis();
         Reconciliation one = Reconciliation.of(
-                "1", aligned, List.of(new Hits(now - 900, now - 800, 3), new Hits(now - 70, now - 60, 258)), clock);
-        Reconciliation other = Reconciliation.of("2", aligned, List.of(new Hits(now, now, 1)), clock);
+                "1", aligned, List.of(new Grants(now - 900, now - 800, 3), new Grants(now - 70, now - 60, 258)), clock);
+        Reconciliation other = Reconciliation.of("2", aligned, List.of(new Grants(now, now, 1)), clock);
         assertThat(ScriptRequest.reconcile(List.of(one, other)))
                 .isEqualTo(new Bytes()
                         .put(1, 2)

@@ -9,7 +9,7 @@ import io.github.spillgate.examples.benchmark.measure.Servers;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Reconciliation.Hits;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
@@ -128,7 +128,7 @@ final class Memory {
 
     private static Reconciliation reconciliation(int number, long now, Claim claim) {
         return Reconciliation.of(
-                "1y2p0ij32e8e7-" + number, claim, List.of(new Hits(now, now, 1)), InstantSource.system());
+                "1y2p0ij32e8e7-" + number, claim, List.of(new Grants(now, now, 1)), InstantSource.system());
     }
 
     /** Fills an empty Redis, and measures its memory. */
