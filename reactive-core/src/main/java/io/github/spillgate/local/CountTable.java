@@ -31,7 +31,8 @@ public final class CountTable<C extends Count> {
     //
     // A count is guarded by its own monitor: uncontended, that is one compare-and-set. A decision on several counts
     // takes their monitors in the order of their identities, so that no two decisions wait for each other in a circle.
-    // No cache operation happens while a monitor is held, because the cache has locks of its own.
+    // No cache operation happens while a monitor is held: the cache calls the eviction listener under a lock of its
+    // own, and the listener takes the monitor of the count. So the order is the lock of the cache, then the monitor.
     //
     // The cache may evict a count while a thread is deciding on it. Then there could be two counts of one identity,
     // and both would admit. So the cache marks a count as evicted in the same step. A thread that finds that the count
@@ -241,16 +242,14 @@ public final class CountTable<C extends Count> {
                     continue;
                 }
                 long now = clock.millis();
-                double ours = share;
-                boolean fits = fits(claim, count, ours, now);
+                double currentShare = share; // read once for a decision
+                boolean fits = fits(claim, count, currentShare, now);
                 if (charging) {
                     charge(claim, count, fits);
                 }
-                decision = decision(charging, now, List.of(usage(claim, count, ours, !fits, !fits, now)));
+                decision = decision(charging, now, List.of(usage(claim, count, currentShare, fits, fits, now)));
             }
-            if (!decision.isAllowed()) {
-                protectIfViolated(claim, count, decision, 0);
-            }
+            protectIfViolated(claim, count, decision, 0);
             return decision;
         }
     }
@@ -265,7 +264,7 @@ public final class CountTable<C extends Count> {
             ordered.sort(Comparator.comparing(entry -> entry.claim.identity()));
             StoreDecision decision = lockFrom(0, ordered, attempt == ATTEMPTS, () -> decideLocked(entries, charging));
             if (decision != null) {
-                for (int i = 0; i < entries.size() && !decision.isAllowed(); i++) {
+                for (int i = 0; i < entries.size(); i++) {
                     protectIfViolated(entries.get(i).claim, entries.get(i).count, decision, i);
                 }
                 return decision;
@@ -314,11 +313,11 @@ public final class CountTable<C extends Count> {
 
     private StoreDecision decideLocked(List<Entry<C>> entries, boolean charging) {
         long now = clock.millis();
-        double ours = share;
+        double currentShare = share; // read once for a decision
         boolean allowed = true;
         boolean[] fits = new boolean[entries.size()];
         for (int i = 0; i < fits.length; i++) {
-            fits[i] = fits(entries.get(i).claim, entries.get(i).count, ours, now);
+            fits[i] = fits(entries.get(i).claim, entries.get(i).count, currentShare, now);
             allowed &= fits[i];
         }
         List<StoreUsage> usages = new ArrayList<>(fits.length);
@@ -328,7 +327,7 @@ public final class CountTable<C extends Count> {
             if (charging) {
                 charge(claim, count, allowed);
             }
-            usages.add(usage(claim, count, ours, !fits[i], !allowed, now));
+            usages.add(usage(claim, count, currentShare, fits[i], allowed, now));
         }
         return decision(charging, now, usages);
     }
@@ -356,11 +355,10 @@ public final class CountTable<C extends Count> {
         }
     }
 
-    private static StoreUsage usage(
-            Claim claim, Count count, double share, boolean violated, boolean denied, long now) {
+    private static StoreUsage usage(Claim claim, Count count, double share, boolean fits, boolean allowed, long now) {
         long ofOthers = ofOthers(claim.limit(), share);
-        long fitsAt = denied ? fitsAt(claim.limit(), count, claim.permits() + ofOthers, now) : now;
-        return StoreUsage.of(claim, count.used() + ofOthers, violated, fitsAt, count.wholeAt());
+        long fitsAt = allowed ? now : fitsAt(claim.limit(), count, claim.permits() + ofOthers, now);
+        return StoreUsage.of(claim, count.used() + ofOthers, !fits, fitsAt, count.wholeAt());
     }
 
     private static long fitsAt(Limit limit, Count count, long cost, long now) {
