@@ -34,8 +34,8 @@ final class Ledger extends Count {
     // the monitor of this count: of a grant and a reply at the same time, the later one sees the earlier one.
     //
     //   fits()      A grant of the fallback must fit with all three; confirmed permits count by the share, and the
-    //               table reserves the shares of other instances. It ignores requests to the primary store that are
-    //               in flight, because their replies go through confirm().
+    //               CountTable reserves the shares of other instances. It ignores requests to the primary store that
+    //               are in flight, because their replies go through confirm().
     //   confirm()   A reply of the primary store is recorded first, and may be passed on only if it fits with the
     //               other two then.
     //
@@ -50,6 +50,8 @@ final class Ledger extends Count {
     // which the permits leave the window (ChargedPermits): however late it is, it does not remove later permits.
     //
     // Not covered: permits that the primary store has lost, evicted counts, and grants of other instances.
+    //
+    // docs/decisions/0033-one-ledger-per-count.md has the reasons.
 
     /** Whether permits that the primary store granted fit into the limit together with local grants. */
     enum Fit {
@@ -129,17 +131,17 @@ final class Ledger extends Count {
     @Override
     public void take(long cost) {
         granted.take(cost);
-        grantedMore(cost);
+        addToReconcile(cost);
     }
 
     @Override
     public void recordDenied(Limit limit, long cost) {
         long before = granted.recorded();
         granted.recordDenied(limit, cost);
-        grantedMore(Math.max(0, granted.recorded() - before));
+        addToReconcile(Math.max(0, granted.recorded() - before));
     }
 
-    private void grantedMore(long permits) {
+    private void addToReconcile(long permits) {
         if (!queue.isOpen()) {
             return;
         }
@@ -241,7 +243,7 @@ final class Ledger extends Count {
     long refundOldestGranted(long permits) {
         long before = granted.recorded();
         granted.refundOldest(permits);
-        long refunded = grantedLess(before);
+        long refunded = countRefunded(before);
         refundedUnnamed += refunded;
         return refunded;
     }
@@ -255,16 +257,17 @@ final class Ledger extends Count {
     private long refundGranted(long takenAt, long permits) {
         long before = granted.recorded();
         granted.refund(claim.limit(), takenAt, permits);
-        return grantedLess(before);
+        return countRefunded(before);
     }
 
-    private long grantedLess(long before) {
-        long refunded = before - granted.recorded();
-        reconcileLess(refunded);
+    /** Returns how many granted permits were refunded since so many were recorded; they are not to be reconciled. */
+    private long countRefunded(long recordedBefore) {
+        long refunded = recordedBefore - granted.recorded();
+        removeToReconcile(refunded);
         return refunded;
     }
 
-    private void reconcileLess(long permits) {
+    private void removeToReconcile(long permits) {
         long less = Math.min(toReconcile, permits);
         if (less > 0) {
             toReconcile -= less;
@@ -288,16 +291,21 @@ final class Ledger extends Count {
     }
 
     /** Returns permits to refund in the primary store; null if there are none, or they no longer count. */
-    private @Nullable ChargedPermits toRefund(ChargedPeriod charged, long takenAt, long permits) {
-        long until = takenAt + claim.limit().window().toMillis();
+    private @Nullable ChargedPermits toRefund(ChargedPeriod period, long takenAt, long permits) {
+        long until = leavesWindowAt(takenAt);
         return permits > 0 && now < until
-                ? new ChargedPermits(claim.asking(permits), charged.stamp, until + charged.ahead)
+                ? new ChargedPermits(claim.asking(permits), period.stamp, until + period.ahead)
                 : null;
+    }
+
+    /** Returns when permits that were taken at a time leave the window. */
+    private long leavesWindowAt(long takenAt) {
+        return takenAt + claim.limit().window().toMillis();
     }
 
     /** Refunds permits that the primary store has charged, while it cannot be asked. */
     void refundCharged(ChargedPermits permits, long takenAt) {
-        if (takenAt + claim.limit().window().toMillis() > now) {
+        if (now < leavesWindowAt(takenAt)) {
             subtractCharged(permits.claim().permits());
         }
     }
@@ -325,13 +333,8 @@ final class Ledger extends Count {
     }
 
     @Override
-    public void reset(long stamp) {
-        forgetGrants();
-        super.reset(stamp);
-    }
-
-    @Override
     public void clear() {
+        forgetGrants();
         granted.clear();
         confirmed.reset(now);
         inFlight = null;
@@ -382,8 +385,7 @@ final class Ledger extends Count {
         inFlight = null;
         ChargedPeriod period = ChargedPeriod.of(sent, reply, now);
         ChargedPeriod before = charged;
-        boolean counts = before != null && before.to + claim.limit().window().toMillis() > now;
-        charged = before != null && counts ? period.with(before) : period;
+        charged = before == null || leavesWindowAt(before.to) <= now ? period : period.with(before);
         ChargedPermits refund = toRefund(period, sent.refundedFrom, sent.refunded);
         if (refund != null) {
             subtractCharged(sent.refunded);
@@ -395,13 +397,15 @@ final class Ledger extends Count {
     void notCharged(Reconciliation reconciliation) {
         if (inFlight != null && inFlight.reconciliation == reconciliation) {
             inFlight = null;
+            // Merged with the next period, it would include these grants. Their refunds would then be sent to the
+            // primary store, and remove permits that other instances use.
             charged = null;
         }
     }
 
     /** Drops what is to be reconciled: there is nothing left that counts, or a reset has removed it. */
     void forgetGrants() {
-        reconcileLess(toReconcile);
+        removeToReconcile(toReconcile);
         queue.remove(this);
     }
 
