@@ -46,6 +46,10 @@ final class WaitQueue {
     // store may reply before its "subscribe" returns. The sending thread then runs the tasks after it has sent all
     // attempts, not recursively; otherwise the depth of the stack would grow with the length of the queue. It gives up
     // its role as the sender before it runs the tasks, because a subscriber may then wait in this queue again.
+    //
+    // Threads. Each thread that calls drain() may serve waiters: one that joins the queue, one that delivers a reply of
+    // the store or ends a refund or reset, and one of the parallel scheduler, which runs the timer and the calls that
+    // other threads hand over. A thread that cancels a waiter hands over if the next waiter can be served.
 
     /** The maximum number of attempts in flight. */
     static final int MAX_IN_FLIGHT = 64;
@@ -63,16 +67,22 @@ final class WaitQueue {
     private final Deque<Runnable> tasks = new ArrayDeque<>();
 
     private final WaiterList waiters = new WaiterList();
+
+    /** The places reserved for this queue: as many as its waiters or its attempts in flight, whichever are more. */
     private int places;
 
     private int inFlight;
     private long firstSentAt;
     private @Nullable Thread sender;
+
+    /** The threads in {@link #drain()}, one entry for each nested call. */
     private final List<Thread> drainers = new ArrayList<>();
+
     private @Nullable Decision lastGrant;
     private @Nullable HeadDenial denial;
     private @Nullable Disposable timer;
 
+    /** How often {@link #wake()} was called. A denial of a request that was sent before the last call is ignored. */
     private int wakes;
 
     private long lastSystemNanos = Long.MIN_VALUE;
@@ -86,6 +96,8 @@ final class WaitQueue {
     String name() {
         return name;
     }
+
+    // The queue.
 
     /** Appends the waiter, or denies it. */
     synchronized void join(Waiter waiter) {
@@ -141,6 +153,8 @@ final class WaitQueue {
         return waiters.isEmpty() && inFlight == 0 && tasks.isEmpty() && sender == null;
     }
 
+    // The threads.
+
     /** Runs the tasks and starts attempts, until this thread can do no more. */
     void drain() {
         drain(false);
@@ -154,6 +168,9 @@ final class WaitQueue {
      * Drains, possibly within another call on this thread: a subscriber that was served may wait again, or retry after
      * an error. A few levels are allowed, because a subscriber may even block until it is served again. Deeper calls
      * hand over to another thread; otherwise the depth of the stack would grow with the length of the queue.
+     *
+     * @param handedOver whether the scheduler runs this call. If it is too deep all the same, the scheduler runs tasks
+     *     at once, on the same thread: handing over again would recurse without end. The outer calls continue instead
      */
     private void drain(boolean handedOver) {
         Thread current = Thread.currentThread();
@@ -216,6 +233,8 @@ final class WaitQueue {
         return false;
     }
 
+    // Attempts.
+
     private Runnable startAttempts(Waiter head, int number) {
         HeadRequest request = new HeadRequest(head.claims, head.context, now(), wakes);
         firstSentAt = inFlight == 0 ? request.sentAt : firstSentAt;
@@ -226,26 +245,26 @@ final class WaitQueue {
 
     /** Returns the number of further attempts to start for the claims of the head. */
     private int attemptsToStart(Waiter head) {
-        int room = room(head.claims);
+        int fitting = fittingAfterLastGrant(head.claims);
         int same = 0;
-        for (Waiter one = head; one != null && same < room && one.requestsSameAs(head.claims); one = one.next) {
+        for (Waiter one = head; one != null && same < fitting && one.requestsSameAs(head.claims); one = one.next) {
             same++;
         }
         return Math.max(0, same - inFlight);
     }
 
     /** Returns the number of such requests that fitted after the last grant; 1 if there was none. */
-    private int room(List<Claim> claims) {
+    private int fittingAfterLastGrant(List<Claim> claims) {
         if (lastGrant == null) {
             return 1;
         }
-        long room = MAX_IN_FLIGHT;
+        long fitting = MAX_IN_FLIGHT;
         List<Decision.Usage> usages = lastGrant.limits();
         for (int i = 0; i < claims.size() && i < usages.size(); i++) {
             long permits = claims.get(i).permits();
-            room = permits == 0 ? room : Math.min(room, usages.get(i).remaining() / permits);
+            fitting = permits == 0 ? fitting : Math.min(fitting, usages.get(i).remaining() / permits);
         }
-        return (int) Math.max(1, room);
+        return (int) Math.max(1, fitting);
     }
 
     private void send(HeadRequest request, int number) {
@@ -301,7 +320,9 @@ final class WaitQueue {
             remove(head);
             tasks.add(() -> {
                 if (!head.grant(decision)) {
-                    serveNextHead(claims, decision);
+                    synchronized (this) {
+                        serveHead(claims, decision);
+                    }
                 }
             });
         } else if (decision.isCharged()) {
@@ -309,9 +330,7 @@ final class WaitQueue {
         }
     }
 
-    private synchronized void serveNextHead(List<Claim> claims, Decision decision) {
-        serveHead(claims, decision);
-    }
+    // Denials and failures.
 
     private void onDenial(HeadRequest request, Decision decision) {
         Waiter head = waiters.first();
@@ -375,14 +394,11 @@ final class WaitQueue {
         long nanos = earliest - now;
         long wait = Math.max(1, nanos / MILLISECOND + (nanos % MILLISECOND == 0 ? 0 : 1));
         HeadDenial known = denial;
-        Decision decision;
-        if (known == null) {
-            long at = queues.clock().millis();
-            decision = LimiterDecisions.mustWait(at, at + wait, waiter.claims, null);
-        } else {
-            long at = known.decision.at().toEpochMilli() + (now - known.receivedAt) / MILLISECOND;
-            decision = LimiterDecisions.mustWait(at, at + wait, waiter.claims, known.decision);
-        }
+        long at = known == null
+                ? queues.clock().millis()
+                : known.decision.at().toEpochMilli() + (now - known.receivedAt) / MILLISECOND;
+        Decision decision =
+                LimiterDecisions.mustWait(at, at + wait, waiter.claims, known == null ? null : known.decision);
         tasks.add(() -> waiter.deny(decision));
     }
 
@@ -393,6 +409,8 @@ final class WaitQueue {
         onHeadChange();
         releasePlaces();
     }
+
+    // The timer.
 
     private void setTimer(HeadDenial denied) {
         long delay;
@@ -438,6 +456,8 @@ final class WaitQueue {
         }
     }
 
+    // Head and places.
+
     private void remove(Waiter waiter) {
         waiters.remove(waiter);
         onHeadChange();
@@ -471,6 +491,8 @@ final class WaitQueue {
             places = needed;
         }
     }
+
+    // Time.
 
     /** Returns a time in nanoseconds that never steps back, even if the system's clock does. */
     private long now() {

@@ -78,6 +78,7 @@ final class WaitQueues {
             return queue;
         });
         joined.drain();
+        // A second check: if the queue was added after "close" had visited all queues, nothing else fails its waiters.
         Supplier<? extends RuntimeException> reason = closed;
         if (reason != null) {
             joined.fail(reason.get());
