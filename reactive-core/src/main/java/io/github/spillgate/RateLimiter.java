@@ -400,7 +400,8 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Clears the usage of the key under the limits of this limiter. Earlier decisions can no longer be refunded.
+     * Clears the usage of the key under the limits of this limiter. Earlier decisions can no longer be refunded. If
+     * Redis does not receive the reset by the deadline, it applies to this instance only, until Redis decides again.
      *
      * @param key the key
      * @return completes when the usage is cleared

@@ -11,6 +11,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
+import java.util.function.LongFunction;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Flux;
@@ -59,7 +60,7 @@ final class CountChanges {
         if (ledgers == null) {
             return byFallback
                     ? fallback.refund(decision)
-                    : call(claims, () -> primary.refund(decision), store -> store.refund(decision));
+                    : call(claims, deadline -> primary.refund(decision), store -> store.refund(decision));
         }
         if (byFallback) {
             return Mono.defer(() -> {
@@ -67,7 +68,7 @@ final class CountChanges {
                 return charged.isEmpty() ? Mono.empty() : refundCharged(decision, charged, ledgers);
             });
         }
-        Mono<Void> onPrimary = call(claims, () -> primary.refund(decision), store -> Mono.empty());
+        Mono<Void> onPrimary = call(claims, deadline -> primary.refund(decision), store -> Mono.empty());
         return Mono.defer(() -> ledgers.refund(decision).then(onPrimary));
     }
 
@@ -138,7 +139,7 @@ final class CountChanges {
             AtomicBoolean isUnknown = new AtomicBoolean();
             return call(
                     claims,
-                    () -> {
+                    deadline -> {
                         isUnknown.set(true);
                         return Mono.defer(onPrimary)
                                 .doOnError(error -> isUnknown.set(error instanceof LimitStoreUnansweredException));
@@ -154,9 +155,10 @@ final class CountChanges {
     Mono<Void> reset(List<Claim> claims) {
         LocalFallback ledgers = local;
         if (ledgers == null) {
-            return denials.freeing(claims, call(claims, () -> primary.reset(claims), store -> store.reset(claims)));
+            return denials.freeing(
+                    claims, call(claims, deadline -> primary.reset(claims, deadline), store -> store.reset(claims)));
         }
-        Mono<Void> onPrimary = call(claims, () -> primary.reset(claims), store -> Mono.empty());
+        Mono<Void> onPrimary = call(claims, deadline -> primary.reset(claims, deadline), store -> Mono.empty());
         return denials.freeing(claims, Mono.defer(() -> {
             grants.noteReset(claims);
             return ledgers.reset(claims)
@@ -171,10 +173,12 @@ final class CountChanges {
 
     /** Calls the primary store. Its result may be late, and frees permits then. */
     private Mono<Void> call(
-            List<Claim> claims, Supplier<Mono<Void>> onPrimary, Function<LimitStore, Mono<Void>> onFallback) {
+            List<Claim> claims, LongFunction<Mono<Void>> onPrimary, Function<LimitStore, Mono<Void>> onFallback) {
         return failover.call(
                 claims,
                 new Operation<>(
-                        Operation.Kind.CHANGE, deadline -> denials.freeing(claims, Mono.defer(onPrimary)), onFallback));
+                        Operation.Kind.CHANGE,
+                        deadline -> denials.freeing(claims, Mono.defer(() -> onPrimary.apply(deadline))),
+                        onFallback));
     }
 }

@@ -54,7 +54,7 @@ import reactor.core.publisher.Mono;
  * </ul>
  *
  * <p>A refund that does not reach the store is not retried: this errs towards denying. A reset that does not reach the
- * store is in effect in this process until the store decides again.
+ * store by the deadline is in effect in this process only, until the store decides again.
  */
 public final class ResilientStore implements LimitStore, AutoCloseable {
 

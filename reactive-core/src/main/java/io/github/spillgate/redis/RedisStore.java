@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.Charge;
+import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
@@ -21,13 +22,16 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
+import reactor.util.retry.Retry;
 
 /**
  * A store that decides in Redis: one script in one round trip, on the clock of Redis.
@@ -47,6 +51,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     /** The value of a reset mark; the script reads it as a double. */
     private static final Pattern NUMBER = Pattern.compile("\\d+");
+
+    /** The beginning of the reply to a reset that was received after its deadline; the time in microseconds follows. */
+    private static final String LATE = "LATE ";
+
+    /** How often a reset is retried if the bound of the server's clock was too low. */
+    private static final int MOST_RETRIES = 3;
 
     private static final Duration LONGEST_CLOSING = Duration.ofSeconds(2);
 
@@ -297,18 +307,52 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<Void> reset(List<Claim> claims) {
+        return reset(claims, PendingDecision.NO_DEADLINE);
+    }
+
+    @Override
+    public Mono<Void> reset(List<Claim> claims, long deadline) {
         return inEachSlot(
                 claims,
                 (slot, all) -> router.togetherOrEach(
                         all,
-                        reset(slot, keys.countsAndResetMarks(all), all),
-                        claim -> reset(slot, keys.counts(List.of(claim)), List.of())
-                                .then(reset(slot, new byte[][] {keys.resetMark(claim)}, List.of(claim)))));
+                        reset(slot, keys.countsAndResetMarks(all), all, deadline),
+                        // A count that has been deleted needs its mark, however late.
+                        claim -> reset(slot, keys.counts(List.of(claim)), List.of(), deadline)
+                                .then(reset(
+                                        slot,
+                                        new byte[][] {keys.resetMark(claim)},
+                                        List.of(claim),
+                                        PendingDecision.NO_DEADLINE))));
     }
 
-    private Mono<Object> reset(int slot, byte[][] names, List<Claim> marked) {
-        byte[] request = ScriptRequest.reset(marked);
-        return router.send(slot, names, (server, first, then) -> server.reset().run(first, then, names, request));
+    private Mono<Object> reset(int slot, byte[][] names, List<Claim> marked, long deadline) {
+        return router.send(slot, names, (server, first, then) -> {
+            AtomicReference<@Nullable RedisClock> used = new AtomicReference<>();
+            return server.reset()
+                    .run(first, then, names, clock -> {
+                        used.set(clock);
+                        return ScriptRequest.reset(marked, clock.microsAt(deadline));
+                    })
+                    .doOnNext(reply -> checkInTime(reply.toString(), used.get()))
+                    .retryWhen(Retry.max(MOST_RETRIES)
+                            .filter(e -> e instanceof LimitStoreDeadlineException && isBefore(deadline, used.get()))
+                            .onRetryExhaustedThrow((spec, last) -> last.failure()));
+        });
+    }
+
+    private static boolean isBefore(long deadline, @Nullable RedisClock clock) {
+        return clock != null && !clock.isAfter(deadline);
+    }
+
+    /** A late reset changes nothing. The reply has the time, which is a new bound for the deadline on that clock. */
+    private static void checkInTime(String reply, @Nullable RedisClock clock) {
+        if (reply.startsWith(LATE)) {
+            if (clock != null) {
+                clock.record(Long.parseLong(reply.substring(LATE.length())));
+            }
+            throw new LimitStoreDeadlineException("Redis did not reset: it received the request after the deadline");
+        }
     }
 
     private Mono<Void> inEachSlot(List<Claim> claims, BiFunction<Integer, List<Claim>, Mono<Void>> request) {

@@ -117,13 +117,19 @@ final class ScriptRequest {
         return request.toBytes();
     }
 
-    /** Returns a request to reset, with the life of the reset mark of each claim. It has no limits. */
-    static byte[] reset(List<Claim> claims) {
-        byte[] lives = new byte[LIFE_LENGTH * claims.size()];
-        for (int i = 0; i < claims.size(); i++) {
-            put(lives, LIFE_LENGTH * i, claims.get(i).limit().reach().toMillis(), LIFE_LENGTH);
+    /**
+     * Returns a request to reset, with the life of the reset mark of each claim. It has no limits.
+     *
+     * @param claims the claims of the marks
+     * @param deadlineMicros the deadline on the server's clock in microseconds; 0 if there is none
+     */
+    static byte[] reset(List<Claim> claims, long deadlineMicros) {
+        byte[] request = new byte[7 + LIFE_LENGTH * claims.size()];
+        int at = put(request, 0, deadlineMicros, 7);
+        for (Claim claim : claims) {
+            at = put(request, at, claim.limit().reach().toMillis(), LIFE_LENGTH);
         }
-        return lives;
+        return request;
     }
 
     /** Returns the encoded request. */

@@ -107,6 +107,22 @@ public interface LimitStore {
     Mono<Void> reset(List<Claim> claims);
 
     /**
+     * Clears counts like {@link #reset(List)}, but only until a deadline. A store that receives the request later
+     * clears nothing: the caller believes that the counts are cleared, and permits may have been taken since.
+     *
+     * <p>By default the deadline is ignored: a late reset may clear permits that were taken after it, so that more are
+     * granted than the limit allows.
+     *
+     * @param claims the claims, as in {@link #reset(List)}
+     * @param deadline the last moment at which the store may clear counts, in nanoseconds of {@code
+     *     Schedulers.parallel()}
+     * @return completes when the counts are cleared; a {@link LimitStoreDeadlineException} if the deadline had passed
+     */
+    default Mono<Void> reset(List<Claim> claims, long deadline) {
+        return reset(claims);
+    }
+
+    /**
      * Charges what another store granted on behalf of this one, at the times of the grants, and even above the limit.
      * Permits that no longer count are not charged. Idempotent: a reconciliation that is sent twice is charged once.
      * Reconciliations are independent: one that cannot be charged does not prevent the others.

@@ -1,22 +1,27 @@
 -- reset.lua: deletes counts, and records when.
 --
 -- KEYS      the keys of the counts; no two are equal; then the keys of their reset marks
--- ARGV[1]   for each mark
---             life:7   for how many milliseconds permits from before the reset could be refunded
+-- ARGV[1]   deadline:7   the latest time of the reset, in microseconds on this clock; 0 if there is none
+--           for each mark
+--             life:7       for how many milliseconds permits from before the reset could be refunded
 --
--- Reply: OK.
+-- Reply: OK; or LATE and the time in microseconds, if the deadline has passed. Then nothing has been changed: a late
+-- reset would delete permits that were taken after the caller was told that the counts are reset.
 --
 -- All keys are deleted first, whatever they hold, because a Redis without free memory refuses to write marks. If a
 -- count and its mark are on different nodes for a moment, one call has only counts and the other only marks.
 
-local MARK = 7
-local marks = #ARGV[1] / MARK
+local DEADLINE, MARK = 7, 7
+if isLate((unpackFrom('<I7', ARGV[1]))) then
+  return redis.status_reply(string.format('LATE %.0f', micros))
+end
+local marks = (#ARGV[1] - DEADLINE) / MARK
 local counts = #KEYS - marks
 for i = 1, counts do
   call('DEL', KEYS[i])
 end
 for i = 1, marks do
-  local life = unpackFrom('<I7', ARGV[1], (i - 1) * MARK + 1)
+  local life = unpackFrom('<I7', ARGV[1], DEADLINE + (i - 1) * MARK + 1)
   call('SET', KEYS[counts + i], string.format('%.0f', micros), 'PX', life)
 end
 return redis.status_reply('OK')

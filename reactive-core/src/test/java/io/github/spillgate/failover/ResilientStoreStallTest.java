@@ -10,6 +10,8 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Thorough;
@@ -19,10 +21,12 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Queue;
 import java.util.Random;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
@@ -31,6 +35,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
@@ -71,7 +76,7 @@ class ResilientStoreStallTest {
 
     @BeforeEach
     void begin() {
-        store = ResilientStore.builder(redisStore)
+        store = ResilientStore.builder(new DelayedResets(redisStore))
                 .fallback(Fallback.local(10_000))
                 .deadline(Duration.ofMillis(DEADLINE))
                 .breaker(settings -> settings.waitIntervalFunctionInOpenState(IntervalFunction.of(30)))
@@ -234,14 +239,19 @@ class ResilientStoreStallTest {
     private void stall(Random random, CountDownLatch open) {
         int stop = random.nextInt(MILLIS / 2);
         int go = stop + DEADLINE / 2 + random.nextInt(2 * DEADLINE);
-        Schedulers.boundedElastic().schedule(redis::pause, stop, TimeUnit.MILLISECONDS);
+        Schedulers.boundedElastic().schedule(() -> pauseAndResume(go - stop, open), stop, TimeUnit.MILLISECONDS);
+    }
+
+    /** One task starts the other: a busy machine may run two timers in the wrong order, and Redis would not resume. */
+    private void pauseAndResume(int millis, CountDownLatch open) {
+        redis.pause();
         Schedulers.boundedElastic()
                 .schedule(
                         () -> {
                             redis.resume();
                             open.countDown();
                         },
-                        go,
+                        millis,
                         TimeUnit.MILLISECONDS);
     }
 
@@ -264,6 +274,38 @@ class ResilientStoreStallTest {
         limiter.tryAcquire(charges)
                 .doFinally(end -> open.countDown())
                 .subscribe(decision -> record(decision, requestedAt), errors::add);
+    }
+
+    /** Delays each reset by up to twice the deadline, as if its thread were suspended before it sends the command. */
+    private static final class DelayedResets extends Unprotected {
+
+        private final RedisStore store;
+
+        DelayedResets(RedisStore store) {
+            super(store);
+            this.store = store;
+        }
+
+        @Override
+        public Mono<StoreDecision> take(List<Claim> claims, long deadline) {
+            return store.take(claims, deadline);
+        }
+
+        @Override
+        public Mono<Void> reset(List<Claim> claims, long deadline) {
+            int millis = ThreadLocalRandom.current().nextInt(2 * DEADLINE);
+            return Mono.delay(Duration.ofMillis(millis)).then(store.reset(claims, deadline));
+        }
+
+        @Override
+        public Mono<Void> prepare() {
+            return store.prepare();
+        }
+
+        @Override
+        public Optional<Duration> deadline() {
+            return Optional.empty();
+        }
     }
 
     private void record(Decision decision, long requestedAt) {

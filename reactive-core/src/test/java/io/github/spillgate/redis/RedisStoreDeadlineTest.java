@@ -13,6 +13,7 @@ import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.api.StatefulRedisConnection;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -142,6 +143,49 @@ class RedisStoreDeadlineTest {
         assertThat(used(limits)).containsExactly(allowed.longValue());
     }
 
+    @ParameterizedTest
+    @MethodSource("limits")
+    void aResetIsExecutedUntilItsDeadline(List<Limit> limits) {
+        assertThat(take(limits, in(LONG)).block(LONG).isAllowed()).isTrue();
+        reset(limits, in(LONG)).block(LONG);
+        assertThat(used(limits)).allMatch(used -> used == 0);
+    }
+
+    @ParameterizedTest
+    @MethodSource("limits")
+    void aResetThatRedisGetsToAfterItsDeadlineClearsNothing(List<Limit> limits) throws Exception {
+        StoreDecision taken = take(limits, in(LONG)).block(LONG);
+        redis.pause();
+        long deadline = in(Duration.ofMillis(50));
+        CompletableFuture<Void> late = reset(limits, deadline).toFuture();
+        awaitThat(deadline);
+        redis.resume();
+        assertThat(failure(late)).isInstanceOf(LimitStoreDeadlineException.class);
+        assertThat(used(limits)).allMatch(used -> used == 1);
+        store.refund(taken).block(LONG);
+        assertThat(used(limits)).as("used after a refund").allMatch(used -> used == 0);
+    }
+
+    @Test
+    void aResetIsRetriedIfTheServersClockHasStepped() {
+        String clock = "local micros = time[1] * 1000000 + time[2]";
+        RedisStore stepping = RedisStore.builder(client)
+                .scripts(text -> text.replace(clock, clock + " + (redis.call('GET', 'step') or 0)"))
+                .build();
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new Until(stepping, in(LONG)))
+                .limit(Limit.perDay(10))
+                .build();
+        try (StatefulRedisConnection<String, String> connection = client.connect()) {
+            assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
+            connection.sync().set("step", Long.toString(TimeUnit.HOURS.toMicros(1)));
+            limiter.reset("a").block(LONG);
+            assertThat(limiter.peek("a").block(LONG).remaining()).isEqualTo(10);
+        } finally {
+            stepping.close();
+        }
+    }
+
     @Test
     void aRequestWithoutADeadlineIsExecutedLate() throws Exception {
         List<Limit> limits = List.of(Limit.parse("10/1h"));
@@ -162,7 +206,7 @@ class RedisStoreDeadlineTest {
                 Schedulers.parallel().now(TimeUnit.NANOSECONDS) - deadline > TimeUnit.MILLISECONDS.toNanos(20));
     }
 
-    private static Throwable failure(CompletableFuture<? extends Decision> failed) throws Exception {
+    private static Throwable failure(CompletableFuture<?> failed) throws Exception {
         try {
             return new AssertionError("decided: " + failed.get(30, TimeUnit.SECONDS));
         } catch (ExecutionException e) {
@@ -178,6 +222,13 @@ class RedisStoreDeadlineTest {
                 .cast(StoreDecision.class);
     }
 
+    private Mono<Void> reset(List<Limit> limits, long deadline) {
+        return RateLimiter.builder("api")
+                .store(new Until(store, deadline))
+                .build()
+                .reset(charge(limits));
+    }
+
     private static Charge charge(List<Limit> limits) {
         return Charge.of("key", limits.toArray(Limit[]::new));
     }
@@ -188,7 +239,7 @@ class RedisStoreDeadlineTest {
                 .toList();
     }
 
-    /** A store that takes until a deadline. */
+    /** A store that takes and resets until a deadline. */
     private static final class Until extends Unprotected {
 
         private final RedisStore store;
@@ -203,6 +254,11 @@ class RedisStoreDeadlineTest {
         @Override
         public Mono<StoreDecision> take(List<Claim> claims) {
             return store.take(claims, deadline);
+        }
+
+        @Override
+        public Mono<Void> reset(List<Claim> claims) {
+            return store.reset(claims, deadline);
         }
     }
 }

@@ -190,10 +190,15 @@ class ScriptRequestTest {
 
     /** Two windows of the counter, and a window and a slot of the log. */
     @Test
-    void aResetHasTheLivesOfItsMarks() {
-        assertThat(ScriptRequest.reset(List.of(counter, log)))
-                .isEqualTo(new Bytes().put(2 * 86_400_000L, 7).put(1_020, 7).all());
-        assertThat(ScriptRequest.reset(List.of())).isEmpty();
+    void aResetHasItsDeadlineAndTheLivesOfItsMarks() {
+        assertThat(ScriptRequest.reset(List.of(counter, log), 1_792_000_000_123_456L))
+                .isEqualTo(new Bytes()
+                        .put(1_792_000_000_123_456L, 7)
+                        .put(2 * 86_400_000L, 7)
+                        .put(1_020, 7)
+                        .all());
+        assertThat(ScriptRequest.reset(List.of(), 0))
+                .isEqualTo(new Bytes().put(0, 7).all());
     }
 
     /** Doubles do not hold all larger integers, and no count is larger. */

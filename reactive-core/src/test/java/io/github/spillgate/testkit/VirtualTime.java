@@ -84,8 +84,11 @@ public final class VirtualTime implements InstantSource, AutoCloseable {
 
     @Override
     public void close() {
-        Schedulers.resetFactory();
-        SessionDefaults.createSchedulers();
+        // As in the constructor: a thread may put this scheduler back, and the next test would wait for ever.
+        do {
+            Schedulers.resetFactory();
+            SessionDefaults.createSchedulers();
+        } while (isInForce());
     }
 
     /** Makes this the time of all shared schedulers. */
