@@ -71,6 +71,16 @@ class ResilientStoreChargedRefundTest {
         assertThat(history.used()).isEqualTo(2);
     }
 
+    @Test
+    void aSinglePermitIsRefunded() {
+        FailoverHistory history = history(Limit.perHour(2));
+        Instance first = history.instance(0);
+        first.acquireReconciled(1);
+        first.refundFirst();
+        time.passMillis(100);
+        assertThat(history.used()).isZero();
+    }
+
     /** The repeated reconciliation is answered after the reset, and was charged before it. */
     @Test
     void aResetBetweenALostReplyAndItsRepetition() {

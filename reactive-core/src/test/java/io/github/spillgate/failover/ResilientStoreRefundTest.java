@@ -27,6 +27,8 @@ class ResilientStoreRefundTest {
     private final VirtualTime time = new VirtualTime();
     private final ControlledStore remote = new ControlledStore(time);
 
+    private RateLimiter limiter;
+
     @AfterEach
     void close() {
         time.close();
@@ -104,6 +106,40 @@ class ResilientStoreRefundTest {
                 .subscribe(null, null, () -> end.set(time.millis()));
         time.passMillis(1_000);
         assertThat(end.get() - start).isBetween(1L, 110L);
+    }
+
+    @Test
+    void aRefundGoesOnAsSoonAsLocalGrantsAreReconciled() {
+        assertThat(durationOfARefund(() -> {
+                    remote.isAvailable();
+                    remote.replyToAll();
+                }))
+                .isBetween(20L, 50L);
+    }
+
+    @Test
+    void aRefundGoesOnAsSoonAsTheStoreIsUnavailable() {
+        assertThat(durationOfARefund(() -> {
+                    remote.isUnreachable();
+                    limiter.peek("b").subscribe();
+                }))
+                .isBetween(20L, 50L);
+    }
+
+    /** Returns how many milliseconds a refund takes that waits for an unanswered request; after 20 ms, this happens. */
+    private long durationOfARefund(Runnable event) {
+        limiter = limiter("5/1m");
+        remote.holdsReplies();
+        granted(limiter, 1);
+        time.passMillis(1_000);
+        long start = time.millis();
+        AtomicLong end = new AtomicLong();
+        limiter.refund("a", 1).subscribe(null, null, () -> end.set(time.millis()));
+        time.passMillis(20);
+        assertThat(end).as("end of the refund").hasValue(0);
+        event.run();
+        time.passMillis(1_000);
+        return end.get() - start;
     }
 
     @Test

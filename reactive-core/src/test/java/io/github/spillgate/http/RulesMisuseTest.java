@@ -23,6 +23,8 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
 
@@ -70,6 +72,14 @@ class RulesMisuseTest {
                                 .limit(Limit.perMinute(3).named("ip-1m")),
                         Rule.named("login-ip").key(ADDRESS).limit(Limit.perMinute(2))))
                 .withMessageContaining("a limit that is called login-ip-1m");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"PT0S", "PT-1S", "PT1M0.000000001S", "PT61S"})
+    void aTimeoutOutOfRangeIsRejected(String timeout) {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Rule.named("a").timeout(Duration.parse(timeout)))
+                .withMessageContaining(Duration.parse(timeout) + " is out of range");
     }
 
     @Test

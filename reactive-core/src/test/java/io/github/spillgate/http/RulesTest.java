@@ -467,6 +467,20 @@ class RulesTest {
     }
 
     @Test
+    void aPeekDecidesOnOnePermit() {
+        Rules rules = rules(address("address", 2));
+        SentRequest request = SentRequest.get("/");
+        decide(rules, request);
+        assertThat(rules.peek(request).block(LONG).isAllowed())
+                .as("with one left")
+                .isTrue();
+        decide(rules, request);
+        Decision denied = rules.peek(request).block(LONG);
+        assertThat(denied.isAllowed()).as("with none left").isFalse();
+        assertThat(denied.retryAfter()).isPresent();
+    }
+
+    @Test
     void aPeekThatWouldMissALimitFails() {
         Rules rules = rules(
                 address("address", 5),

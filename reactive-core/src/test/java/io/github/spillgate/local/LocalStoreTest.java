@@ -28,6 +28,12 @@ class LocalStoreTest {
     private final ManualClock clock = new ManualClock();
 
     @Test
+    void theShareIsReturnedAsItWasSet() {
+        assertThat(LocalStore.bounded(100).share()).isEqualTo(1);
+        assertThat(LocalStore.bounded(100).share(0.25).share()).isEqualTo(0.25);
+    }
+
+    @Test
     void theNumberOfCountsIsBounded() {
         LocalStore store = LocalStore.bounded(100, clock);
         RateLimiter limiter = limiter(store, Limit.perHour(1));

@@ -1,9 +1,11 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -19,6 +21,26 @@ import org.junit.jupiter.api.Test;
 class ScriptRunnerTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
+
+    /** As if something flushed the scripts all the time. */
+    @Test
+    void aScriptThatIsAlwaysLostIsTriedFourTimes() throws IOException {
+        try (RedisForTests redis = RedisForTests.startOwn();
+                RedisClient client = RedisClient.create(redis.uri());
+                StatefulRedisConnection<String, String> admin = client.connect()) {
+            RedisStore store = RedisStore.builder(client)
+                    .scripts(text -> "return redis.error_reply('NOSCRIPT lost')")
+                    .build();
+            RateLimiter limiter = RateLimiter.builder("scripts")
+                    .store(new Unprotected(store))
+                    .limit(Limit.perMinute(1_000))
+                    .build();
+            assertThatExceptionOfType(LimitStoreException.class)
+                    .isThrownBy(() -> limiter.tryAcquire("a").block(LONG));
+            assertThat(admin.sync().info("commandstats")).contains("cmdstat_evalsha:calls=4,");
+            store.closeLater().block(LONG);
+        }
+    }
 
     @Test
     void aLoadThatCompletesAfterItsSuccessorKeepsNoScriptFromBeingLoadedLater() throws IOException {
