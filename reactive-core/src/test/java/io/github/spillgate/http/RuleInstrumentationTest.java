@@ -182,7 +182,10 @@ class RuleInstrumentationTest {
     @Test
     void eachSpanIsCancelledOnce() {
         RuleInstrumentation all = listeners().tracer(tracer("first")).tracer(tracer("last"));
-        Rule.Builder rule = Rule.named("a").key(match -> Mono.never()).limit(Limit.perMinute(5));
+        Rule.Builder rule = Rule.named("a")
+                .key(match -> Mono.never())
+                .timeout(Duration.ofMinutes(1))
+                .limit(Limit.perMinute(5));
         Disposable subscriber = rules(rule, all).decide(SentRequest.get("/")).subscribe();
         assertThat(events).isEmpty();
         subscriber.dispose();

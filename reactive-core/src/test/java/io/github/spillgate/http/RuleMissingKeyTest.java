@@ -49,7 +49,7 @@ class RuleMissingKeyTest {
     @ParameterizedTest
     @MethodSource("keysOfUsers")
     void aRuleForUsersDoesNotApplyToRequestsThatAreNotAuthenticated(KeySource key) {
-        Rules rules = rules(rule(key));
+        Rules rules = rules(rule(key).timeout(LONG));
         for (int i = 0; i < 3; i++) {
             assertThat(decide(rules, SentRequest.get("/login")).decision()).isEmpty();
             assertThat(decide(

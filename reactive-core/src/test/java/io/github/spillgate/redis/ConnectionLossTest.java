@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
@@ -178,8 +179,10 @@ class ConnectionLossTest {
         }
     }
 
+    /** The first peeks may find the connection lost. */
     private long used() {
-        return limiter.peek("a").block().limits().get(0).used();
+        return await().ignoreExceptionsInstanceOf(LimitStoreUnavailableException.class)
+                .until(() -> limiter.peek("a").block().limits().get(0).used(), used -> true);
     }
 
     private static RateLimiter limiter(RedisClient client) {
