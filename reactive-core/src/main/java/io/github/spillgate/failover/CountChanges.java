@@ -158,17 +158,32 @@ final class CountChanges {
             return denials.freeing(
                     claims, call(claims, deadline -> primary.reset(claims, deadline), store -> store.reset(claims)));
         }
-        Mono<Void> onPrimary = call(claims, deadline -> primary.reset(claims, deadline), store -> Mono.empty());
+        Mono<Void> onPrimary = call(claims, deadline -> resetPrimary(claims, deadline), store -> Mono.empty());
         return denials.freeing(claims, Mono.defer(() -> {
-            grants.noteReset(claims);
+            AtomicBoolean hasEnded = new AtomicBoolean();
+            Runnable end = () -> {
+                if (hasEnded.compareAndSet(false, true)) {
+                    grants.endReset(claims);
+                }
+            };
+            grants.beginReset(claims);
             return ledgers.reset(claims)
                     .then(onPrimary)
                     .onErrorResume(
                             LimitStoreRefusedException.class,
                             refused -> failover.peek(claims).then(Mono.error(refused)))
-                    .doOnTerminate(() -> grants.noteReset(claims))
-                    .doOnCancel(() -> grants.noteReset(claims));
+                    .doOnTerminate(end)
+                    .doOnCancel(end);
         }));
+    }
+
+    /** If the connection is lost, the primary store may still execute the reset, until its deadline. */
+    private Mono<Void> resetPrimary(List<Claim> claims, long deadline) {
+        return primary.reset(claims, deadline)
+                .onErrorResume(
+                        LimitStoreUnansweredException.class,
+                        lost -> Mono.<Void>error(lost)
+                                .delaySubscription(Duration.ofNanos(Math.max(0, deadline - Deadlines.now()))));
     }
 
     /** Calls the primary store. Its result may be late, and frees permits then. */

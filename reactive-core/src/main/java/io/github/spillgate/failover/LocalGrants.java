@@ -45,9 +45,16 @@ final class LocalGrants {
         return fallback;
     }
 
-    /** Records a reply of the primary store, and returns whether it fits together with the grants of the fallback. */
-    Fit confirm(@Nullable Object reply) {
-        return fallback != null && reply instanceof StoreDecision decision ? fallback.confirm(decision) : Fit.YES;
+    /**
+     * Records a reply of the primary store, and returns whether it fits together with the grants of the fallback. What
+     * was charged may have been removed by a reset after the request, so that does not fit.
+     */
+    Fit confirm(@Nullable Object reply, long askedAt) {
+        if (fallback == null || !(reply instanceof StoreDecision decision)) {
+            return Fit.YES;
+        }
+        Fit fit = fallback.confirm(decision);
+        return decision.isCharged() && resets.isAnySince(decision.claims(), askedAt) ? Fit.NO : fit;
     }
 
     /** Notes a grant of the fallback that has to be charged in the primary store. */
@@ -97,9 +104,19 @@ final class LocalGrants {
         return unanswered;
     }
 
-    /** Notes that these counts are being reset, or have just been. */
-    void noteReset(List<Claim> claims) {
+    /**
+     * Notes that these counts are being reset. Until that has ended, no grants on them are reconciled: the reset would
+     * remove the charges of grants that were made after it began.
+     */
+    void beginReset(List<Claim> claims) {
         resets.note(claims);
+        unanswered.begin(claims);
+    }
+
+    /** Notes that these counts have been reset. */
+    void endReset(List<Claim> claims) {
+        resets.note(claims);
+        unanswered.end(claims);
     }
 
     /**

@@ -230,7 +230,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
         Fit fit = Fit.YES;
         try {
-            fit = failover.grants().confirm(reply);
+            fit = failover.grants().confirm(reply, sentAt);
             judgeReply();
         } finally {
             // The caller gets a result even if a listener of the breaker throws.

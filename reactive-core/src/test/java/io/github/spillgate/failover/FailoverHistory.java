@@ -380,7 +380,14 @@ final class FailoverHistory {
 
         @Override
         public Mono<Void> reset(List<Claim> claims) {
-            return ask(() -> remote.reset(claims));
+            return reset(claims, Long.MAX_VALUE);
+        }
+
+        @Override
+        public Mono<Void> reset(List<Claim> claims, long deadline) {
+            return ask(() -> Deadlines.now() > deadline
+                    ? Mono.error(new LimitStoreDeadlineException("late"))
+                    : remote.reset(claims));
         }
 
         @Override

@@ -256,32 +256,6 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(places);
     }
 
-    /** Executed after its caller was answered, it would remove permits that were taken since. */
-    @Test
-    void aResetThatProbesTheStoreIsNotAnsweredBeforeTheStore() {
-        RateLimiter limiter = limiter(LIMIT);
-        open(limiter);
-        time.passMillis(1_400);
-        remote.isAvailable();
-        remote.holdsReplies();
-        listen(limiter.reset("a").thenReturn("reset"));
-        assertThat(signals).isEmpty();
-        remote.replyToAll();
-        assertThat(signals).containsExactly("reset");
-    }
-
-    @Test
-    void aResetThatProbesTheStoreIsAnsweredByTheDeadline() {
-        RateLimiter limiter = limiter(LIMIT);
-        open(limiter);
-        time.passMillis(1_400);
-        remote.isAvailable();
-        remote.holdsReplies();
-        listen(limiter.reset("a").thenReturn("reset"));
-        time.passMillis(100);
-        assertThat(signals).containsExactly("reset");
-    }
-
     @Test
     void refundsCloseTheBreakerToo() {
         RateLimiter limiter = limiter(LIMIT);

@@ -1,0 +1,125 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.failover.FailoverHistory.Instance;
+import io.github.spillgate.failover.FailoverHistory.Mode;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Resets that overlap with decisions and reconciliations: one instance grants a limit before and a limit after. */
+class ResilientStoreResetTest extends ResilientStoreFixture {
+
+    /** The reply fits only once what is in flight is reconciled. The reset forgets what is in flight. */
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1d", "10/1d counter"})
+    void aResetWhileAReplyWaitsForAReconciliation(String limit) {
+        FailoverHistory history = history(limit);
+        Instance instance = history.instance(0);
+        instance.connection(Mode.DOWN);
+        instance.acquire(10);
+        assertThat(history.granted()).isEqualTo(10);
+        instance.connection(Mode.STALLED);
+        time.passMillis(1_100);
+        int before = history.requests();
+        instance.connection(Mode.UP);
+        instance.acquire(1);
+        assertThat(history.grantedSince(before)).as("granted at once").isZero();
+        instance.reset();
+        instance.acquireAll();
+        assertThat(history.granted()).isLessThanOrEqualTo(20);
+    }
+
+    /** A grant that was made after the reset had begun is charged, and the reset must not remove the charge. */
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1d", "10/1d counter"})
+    void aReconciliationDoesNotOvertakeAReset(String limit) {
+        FailoverHistory history = history(limit);
+        Instance instance = history.instance(0);
+        instance.acquire(10);
+        time.passMillis(1);
+        assertThat(history.granted()).isEqualTo(10);
+        instance.connection(Mode.STALLED);
+        instance.reset();
+        instance.connection(Mode.DOWN);
+        instance.acquire(10);
+        instance.connection(Mode.UP);
+        instance.acquire(1);
+        time.passMillis(20);
+        instance.endStall();
+        time.passMillis(1);
+        instance.acquireAll();
+        assertThat(history.granted()).isLessThanOrEqualTo(20);
+    }
+
+    /** Otherwise the refund would be subtracted from the usage since the reset. */
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1d", "10/1d counter"})
+    void aGrantThatAResetRemovedIsNotRefunded(String limit) {
+        FailoverHistory history = history(limit);
+        Instance instance = history.instance(0);
+        instance.connection(Mode.STALLED);
+        instance.reset();
+        instance.connection(Mode.DOWN);
+        instance.acquire(5);
+        instance.connection(Mode.UP);
+        instance.acquire(1);
+        time.passMillis(20);
+        instance.endStall();
+        time.passMillis(1);
+        int before = history.requests();
+        instance.acquireAll();
+        instance.connection(Mode.DOWN);
+        instance.refundFirst();
+        instance.acquireAll();
+        assertThat(history.grantedSince(before)).isLessThanOrEqualTo(10);
+    }
+
+    /** The store may still execute it. */
+    @Test
+    void aResetOnAConnectionThatIsLostIsAnsweredAtTheDeadline() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.holdsReplies();
+        listen(limiter.reset("a").thenReturn("reset"));
+        time.passMillis(10);
+        remote.failAllHeld(new LimitStoreUnansweredException("the connection is lost", null));
+        time.passMillis(80);
+        assertThat(signals).isEmpty();
+        time.passMillis(20);
+        assertThat(signals).containsExactly("reset");
+    }
+
+    /** Executed after its caller was answered, it would remove permits that were taken since. */
+    @Test
+    void aResetThatProbesTheStoreIsNotAnsweredBeforeTheStore() {
+        RateLimiter limiter = limiter(LIMIT);
+        open(limiter);
+        time.passMillis(1_400);
+        remote.isAvailable();
+        remote.holdsReplies();
+        listen(limiter.reset("a").thenReturn("reset"));
+        assertThat(signals).isEmpty();
+        remote.replyToAll();
+        assertThat(signals).containsExactly("reset");
+    }
+
+    @Test
+    void aResetThatProbesTheStoreIsAnsweredByTheDeadline() {
+        RateLimiter limiter = limiter(LIMIT);
+        open(limiter);
+        time.passMillis(1_400);
+        remote.isAvailable();
+        remote.holdsReplies();
+        listen(limiter.reset("a").thenReturn("reset"));
+        time.passMillis(100);
+        assertThat(signals).containsExactly("reset");
+    }
+
+    private FailoverHistory history(String limit) {
+        return new FailoverHistory(time, Limit.parse(limit), 1);
+    }
+}
