@@ -54,7 +54,9 @@ final class LocalGrants {
             return Fit.YES;
         }
         Fit fit = fallback.confirm(decision);
-        return decision.isCharged() && resets.isAnySince(decision.claims(), askedAt) ? Fit.NO : fit;
+        // A request at the very end of a reset is sent afterwards.
+        boolean isReset = decision.isCharged() && resets.isAnySince(decision.claims(), askedAt + 1);
+        return isReset ? Fit.NO : fit;
     }
 
     /** Notes a grant of the fallback that has to be charged in the primary store. */

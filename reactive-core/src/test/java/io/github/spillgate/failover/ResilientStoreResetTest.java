@@ -7,6 +7,7 @@ import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.FailoverHistory.Instance;
 import io.github.spillgate.failover.FailoverHistory.Mode;
+import java.time.Duration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -29,6 +30,7 @@ class ResilientStoreResetTest extends ResilientStoreFixture {
         instance.connection(Mode.UP);
         instance.acquire(1);
         assertThat(history.grantedSince(before)).as("granted at once").isZero();
+        time.pass(Duration.ofNanos(1));
         instance.reset();
         instance.acquireAll();
         assertThat(history.granted()).isLessThanOrEqualTo(20);
