@@ -55,7 +55,8 @@ final class LocalGrants {
         }
         Fit fit = fallback.confirm(decision);
         // A request at the very end of a reset is sent afterwards.
-        boolean isReset = decision.isCharged() && resets.isAnySince(decision.claims(), askedAt + 1);
+        boolean isReset =
+                decision.isCharged() && !resets.isEmpty() && resets.isAnySince(decision.claims(), askedAt + 1);
         return isReset ? Fit.NO : fit;
     }
 

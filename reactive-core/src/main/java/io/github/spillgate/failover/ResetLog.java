@@ -52,6 +52,11 @@ final class ResetLog {
         return reset != null && reset - nanos >= 0;
     }
 
+    /** Returns whether no reset was ever noted. In this order: the newer times become the older ones. */
+    boolean isEmpty() {
+        return newer.isEmpty() && older.isEmpty();
+    }
+
     int size() {
         return newer.size() + older.size();
     }

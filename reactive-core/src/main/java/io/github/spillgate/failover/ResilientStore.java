@@ -34,12 +34,12 @@ import reactor.core.publisher.Mono;
  * <ul>
  *   <li><b>Deadline.</b> If a request is not answered by the deadline, the fallback decides. It decides at once if the
  *       store reports an error, if too many requests are in flight, or if the breaker is open.
- *   <li><b>Circuit breaker.</b> It opens if half of the last 20 requests have failed, and at least 10 were made; and at
- *       once if the store cannot be reached. About 1 s later, three requests probe the store. The fallback answers them
- *       at once, unless it is {@link Fallback#error()}, which waits for the store. If the probes succeed, the store
- *       decides again. A deadline that was missed because this process stalled is not a failure of the store, if the
- *       store answers soon after. If a store has parts that fail independently, such as the nodes of a cluster, each
- *       part has its own breaker and is reconciled separately.
+ *   <li><b>Circuit breaker.</b> It opens if half of the last 20 requests have failed, and at least 10 were made; and
+ *       at once if the store cannot be reached. About 1 s later, three requests probe the store. The fallback answers
+ *       them at once, unless it is {@link Fallback#error()}; then, and for refunds and resets, the caller waits for
+ *       the store. If the probes succeed, the store decides again. A deadline that was missed because this process
+ *       stalled is not a failure of the store, if the store answers soon after. If a store has parts that fail
+ *       independently, such as the nodes of a cluster, each part has its own breaker and is reconciled separately.
  *   <li><b>Reconciliation.</b> A local fallback starts from the last known usage of each count, and
  *       records what it grants. These grants are charged in the store when it is back: in small batches, and only
  *       once, even if a reply is lost. Until the grants of a count are sent, the fallback keeps deciding on it;
