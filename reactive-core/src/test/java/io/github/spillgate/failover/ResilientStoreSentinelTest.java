@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Source;
 import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisNode;
 import io.github.spillgate.testkit.SentinelForTests;
@@ -150,6 +151,31 @@ class ResilientStoreSentinelTest {
         assertThat(awaitFailover(old)).isEqualTo(now);
         assertNotCalled(old, now);
         endOn(now);
+    }
+
+    /** It charges local grants after the promotion of another, and loses them. They may be granted again, once. */
+    @ParameterizedTest
+    @MethodSource("first")
+    void theNewPrimaryDecidesAfterALateDemotion(RedisBinary binary) {
+        RedisNode old = begin(binary);
+        sentinel.holdFailover();
+        beginFailover(old);
+        RedisNode now = sentinel.servers().get(1);
+        now.commands().replicaofNoOne();
+        stall(old);
+        old.commands().replicaof("127.0.0.1", now.port());
+        sentinel.monitor(now);
+        assertThat(awaitFailover(old)).isEqualTo(now);
+        stall(now);
+        endOn(now);
+    }
+
+    /** Lets the local store decide, and Redis charge that. */
+    private void stall(RedisNode primary) {
+        primary.pause();
+        chaos.awaitMoreFrom(Source.LOCAL, 50_000);
+        primary.resume();
+        chaos.awaitRedisDecides();
     }
 
     /** Starts the callers and returns the primary. */
