@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.failover.LocalFallback.DiscardedGrants;
 import io.github.spillgate.failover.StoreCall.Operation;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
@@ -150,7 +151,8 @@ final class CountChanges {
 
     /**
      * Resets counts. If the primary store's reply is lost, a local fallback is not reset again, because decisions may
-     * have been made since. If the primary store refuses, its count is unchanged, and the fallback reads it again.
+     * have been made since. If the primary store refuses, nothing has been reset: the fallback takes its grants back, and
+     * reads the usage again.
      */
     Mono<Void> reset(List<Claim> claims) {
         LocalFallback ledgers = local;
@@ -167,11 +169,12 @@ final class CountChanges {
                 }
             };
             grants.beginReset(claims);
-            return ledgers.reset(claims)
-                    .then(onPrimary)
-                    .onErrorResume(
-                            LimitStoreRefusedException.class,
-                            refused -> failover.peek(claims).then(Mono.error(refused)))
+            List<DiscardedGrants> discarded = ledgers.discardGrants(claims);
+            return onPrimary
+                    .onErrorResume(LimitStoreRefusedException.class, refused -> {
+                        ledgers.restore(discarded);
+                        return failover.peek(claims).then(Mono.error(refused));
+                    })
                     .doOnTerminate(end)
                     .doOnCancel(end);
         }));

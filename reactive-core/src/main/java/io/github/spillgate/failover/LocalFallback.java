@@ -109,8 +109,7 @@ public final class LocalFallback implements LimitStore {
 
     @Override
     public Mono<Void> reset(List<Claim> claims) {
-        // Also if nothing is known yet: the first reply, from before the reset, may be in flight.
-        return Mono.fromRunnable(() -> claims.forEach(claim -> ledgers.reset(claim, true)));
+        return Mono.fromRunnable(() -> discardGrants(claims));
     }
 
     @Override
@@ -252,6 +251,33 @@ public final class LocalFallback implements LimitStore {
     }
 
     /**
+     * Resets counts.
+     *
+     * @return the grants on each count that were not handed over, and are forgotten
+     */
+    List<DiscardedGrants> discardGrants(List<Claim> claims) {
+        List<DiscardedGrants> discarded = new ArrayList<>();
+        for (Claim claim : claims) {
+            // Also if nothing is known yet: the first reply, from before the reset, may be in flight.
+            long permits = ledgers.reset(claim, true);
+            if (permits > 0) {
+                discarded.add(new DiscardedGrants(claim, permits));
+            }
+        }
+        return discarded;
+    }
+
+    /** Takes back grants, because the reset did not take place. They count as if they were granted now. */
+    void restore(List<DiscardedGrants> discarded) {
+        for (DiscardedGrants grants : discarded) {
+            ledgers.apply(grants.claim, true, ledger -> {
+                ledger.take(grants.permits);
+                return true;
+            });
+        }
+    }
+
+    /**
      * Hands over grants, to be charged in the primary store. They count here until {@link #charged} or {@link
      * #notCharged} reports the result, and no other grants of the same count are handed over before that.
      *
@@ -291,4 +317,12 @@ public final class LocalFallback implements LimitStore {
     public String toString() {
         return "LocalFallback";
     }
+
+    /**
+     * Grants that a reset has removed.
+     *
+     * @param claim a claim on the count
+     * @param permits how many permits, more than 0
+     */
+    record DiscardedGrants(Claim claim, long permits) {}
 }

@@ -203,12 +203,15 @@ public final class CountTable<C extends Count> {
      *
      * @param claim the claim
      * @param create whether to create the count if there is none
+     * @return how many permits were recorded in it
      */
-    public void reset(Claim claim, boolean create) {
-        apply(claim, create, count -> {
+    public long reset(Claim claim, boolean create) {
+        Long recorded = apply(claim, create, count -> {
+            long before = count.recorded();
             count.reset(resets.incrementAndGet());
-            return true;
+            return before;
         });
+        return recorded == null ? 0 : recorded;
     }
 
     /**

@@ -7,6 +7,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
@@ -59,7 +60,10 @@ final class FailoverHistory {
         LOSES_REPLIES,
 
         /** Executes nothing, and reports an error. */
-        DOWN
+        DOWN,
+
+        /** Executes everything but resets, which it refuses. */
+        REFUSES_RESETS
     }
 
     FailoverHistory(VirtualTime time, Limit limit, int instances) {
@@ -244,7 +248,7 @@ final class FailoverHistory {
         }
 
         void reset() {
-            limiter.reset("key").subscribe();
+            limiter.reset("key").subscribe(null, error -> {});
             time.passMillis(1);
         }
 
@@ -385,6 +389,9 @@ final class FailoverHistory {
 
         @Override
         public Mono<Void> reset(List<Claim> claims, long deadline) {
+            if (mode == Mode.REFUSES_RESETS) {
+                return Mono.error(new LimitStoreRefusedException("no permission", null));
+            }
             return ask(() -> Deadlines.now() > deadline
                     ? Mono.error(new LimitStoreDeadlineException("late"))
                     : remote.reset(claims));
@@ -407,7 +414,7 @@ final class FailoverHistory {
 
         private <T> Mono<T> ask(Supplier<Mono<T>> request) {
             return Mono.defer(() -> switch (mode) {
-                case UP -> request.get();
+                case UP, REFUSES_RESETS -> request.get();
                 case LATE ->
                     executed(request).delaySubscription(Duration.ofMillis(delays.getAsInt()), Schedulers.parallel());
                 case STALLED ->

@@ -81,6 +81,22 @@ class ResilientStoreResetTest extends ResilientStoreFixture {
         assertThat(history.grantedSince(before)).isLessThanOrEqualTo(10);
     }
 
+    /** Otherwise the fallback would forget grants that still count in the store. */
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1d", "10/1d counter"})
+    void aRefusedResetForgetsNoGrants(String limit) {
+        FailoverHistory history = history(limit);
+        Instance instance = history.instance(0);
+        instance.connection(Mode.DOWN);
+        instance.acquire(10);
+        assertThat(history.granted()).isEqualTo(10);
+        instance.connection(Mode.REFUSES_RESETS);
+        instance.reset();
+        time.passMillis(3_000);
+        instance.acquireAll();
+        assertThat(history.granted()).isEqualTo(10);
+    }
+
     /** The store may still execute it. */
     @Test
     void aResetOnAConnectionThatIsLostIsAnsweredAtTheDeadline() {
