@@ -151,8 +151,8 @@ final class CountChanges {
 
     /**
      * Resets counts. If the primary store's reply is lost, a local fallback is not reset again, because decisions may
-     * have been made since. If the primary store refuses, nothing has been reset: the fallback takes its grants back, and
-     * reads the usage again.
+     * have been made since. If the primary store refuses, nothing has been reset: the fallback takes its grants back,
+     * and reads the usage again.
      */
     Mono<Void> reset(List<Claim> claims) {
         LocalFallback ledgers = local;

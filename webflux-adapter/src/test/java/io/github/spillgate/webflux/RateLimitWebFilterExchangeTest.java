@@ -64,6 +64,7 @@ import org.springframework.web.server.WebFilter;
 import org.springframework.web.server.WebFilterChain;
 import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
 import reactor.netty.DisposableServer;
 import reactor.netty.NettyInbound;
@@ -190,22 +191,26 @@ class RateLimitWebFilterExchangeTest {
     @Test
     void aShadowRuleIsEvaluatedIfTheFirstAttemptTimedOut() {
         List<String> heard = new CopyOnWriteArrayList<>();
-        AtomicInteger asked = new AtomicInteger();
+        Sinks.Empty<Void> isAsked = Sinks.empty();
         Rules rules = Rules.of(
                 local,
                 PathPatterns.ofSpring(),
                 List.of(
                         Rule.named("slow")
-                                .key(match -> asked.incrementAndGet() == 1 ? Mono.never() : Mono.just("x"))
+                                .key(match -> isAsked.tryEmitEmpty().isSuccess() ? Mono.never() : Mono.just("x"))
                                 .timeout(LONG)
                                 .limit(Limit.perMinute(10))
                                 .build(),
                         Limiters.address("shadow", 10).shadow(true).build()),
                 (match, outcome, decision, took) -> heard.add(match.rule().name()));
+        AtomicInteger attempts = new AtomicInteger();
         start(
                 rules,
-                (exchange, chain) ->
-                        chain.filter(exchange).timeout(Duration.ofMillis(300)).retry(1));
+                (exchange, chain) -> chain.filter(exchange)
+                        .timeout(Mono.defer(() -> attempts.incrementAndGet() == 1
+                                ? isAsked.asMono().publishOn(Schedulers.parallel())
+                                : Mono.never()))
+                        .retry(1));
         assertThat(service.get("/thread").statusCode()).isEqualTo(200);
         assertThat(heard).containsExactlyInAnyOrder("slow", "shadow");
     }
