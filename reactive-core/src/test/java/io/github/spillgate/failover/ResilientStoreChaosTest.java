@@ -132,8 +132,9 @@ class ResilientStoreChaosTest {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
         chaos = new Chaos(redis, network).begin();
-        // The delay must rise slowly: replies stay in order, so each is at least as late as those before it.
-        network.delayReplies(() -> 60 + TimeUnit.NANOSECONDS.toMillis(System.nanoTime()) / 8 % 60);
+        // The delay must rise slowly: replies stay in order, so each is at least as late as those before it. It starts
+        // low, because a busy machine adds its own.
+        network.delayReplies(() -> 10 + TimeUnit.NANOSECONDS.toMillis(System.nanoTime()) / 8 % 110);
         chaos.awaitMoreFrom(Source.LOCAL, 1_000);
         chaos.awaitMoreFrom(Source.REDIS, 200);
         chaos.awaitMoreFrom(Source.LOCAL, 1_000);
