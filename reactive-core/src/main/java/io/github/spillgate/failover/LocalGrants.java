@@ -23,6 +23,10 @@ final class LocalGrants {
     private final DenialCache denials;
     private final UnansweredCalls unanswered = new UnansweredCalls();
     private final ResetLog resets = new ResetLog();
+
+    /** The counts that are being reset. */
+    private final UnansweredCalls unfinishedResets = new UnansweredCalls();
+
     private final LongAdder unknown = new LongAdder();
     private final LongAdder lost = new LongAdder();
 
@@ -113,21 +117,27 @@ final class LocalGrants {
      */
     void beginReset(List<Claim> claims) {
         resets.note(claims);
+        unfinishedResets.begin(claims);
         unanswered.begin(claims);
     }
 
     /** Notes that these counts have been reset. */
     void endReset(List<Claim> claims) {
         resets.note(claims);
+        unfinishedResets.end(claims);
         unanswered.end(claims);
     }
 
     /**
-     * Cancels a grant of the fallback that the primary store has charged after all, unless a reset after the request
-     * has removed that charge. What was already refunded of the grant is refunded of the charge.
+     * Cancels a grant of the fallback that the primary store has charged after all, unless a reset that ended after the
+     * request, or has not ended yet, may remove that charge. What was already refunded of the grant is refunded of the
+     * charge.
      */
     void cancel(StoreDecision granted, StoreDecision charged, long askedAt) {
-        if (fallback == null || resets.isAnySince(charged.claims(), askedAt)) {
+        // In this order: the end of a reset is in the log before the reset counts as finished.
+        if (fallback == null
+                || unfinishedResets.onAny(charged.claims())
+                || resets.isAnySince(charged.claims(), askedAt)) {
             return;
         }
         for (Claim refunded : fallback.cancelGrants(granted)) {

@@ -235,7 +235,9 @@ final class ControlledStore implements LimitStore {
     private void charge(Reconciliation one) {
         Limit limit = one.claim().limit();
         Limit higher = Limit.of(Math.max(limit.permits(), 10_000), limit.window());
-        if (limit.algorithm() == Algorithm.COUNTER) {
+        if (limit.algorithm() == Algorithm.LOG) {
+            higher = higher.resolution(limit.resolution());
+        } else {
             higher = limit.isAlignedToClock() ? higher.counter().alignedToClock() : higher.counter();
         }
         Charge charge = Charge.of(one.claim().key(), higher).permits(one.permits());

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
 import io.github.spillgate.failover.FailoverHistory.Instance;
 import io.github.spillgate.failover.FailoverHistory.Mode;
 import java.time.Duration;
@@ -77,6 +78,39 @@ class ResilientStoreResetTest extends ResilientStoreFixture {
         instance.acquireAll();
         instance.connection(Mode.DOWN);
         instance.refundFirst();
+        instance.acquireAll();
+        assertThat(history.grantedSince(before)).isLessThanOrEqualTo(10);
+    }
+
+    /**
+     * The store charges a probe before the reset, and replies during it. Neither store counts the grant if the reply
+     * cancels it, and its refund would then remove a grant that was made after the reset.
+     */
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1d", "10/1d resolution=1m", "10/1d counter", "10/1d counter aligned"})
+    void aReplyDuringAResetCancelsNoGrant(String limit) {
+        FailoverHistory history = history(limit);
+        Instance instance = history.instance(0);
+        instance.connection(Mode.DOWN);
+        for (int i = 0; i < 20; i++) {
+            instance.peek();
+        }
+        time.passMillis(100);
+        instance.connection(Mode.STALLED);
+        instance.reset();
+        instance.connection(Mode.UP);
+        instance.acquire(1);
+        assertThat(history.granted(Source.LOCAL)).as("granted by the fallback").isEqualTo(1);
+        assertThat(history.used()).as("charged by the store").isEqualTo(1);
+        instance.endStall();
+        assertThat(history.used()).as("charged after the reset").isZero();
+        int before = history.requests();
+        instance.connection(Mode.DOWN);
+        instance.acquireAll();
+        instance.refundFirst();
+        instance.acquireAll();
+        instance.connection(Mode.UP);
+        time.passMillis(3_000);
         instance.acquireAll();
         assertThat(history.grantedSince(before)).isLessThanOrEqualTo(10);
     }
