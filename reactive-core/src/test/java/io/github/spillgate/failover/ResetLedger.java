@@ -8,6 +8,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * A record of the grants, refunds and resets of one count. Where a grant and a reset overlap, it assumes that the reset
@@ -22,17 +23,23 @@ final class ResetLedger {
         grants.add(new Grant(decision, requestedAt, System.nanoTime()));
     }
 
-    /** Returns a decision that has not been refunded yet, and marks it as refunded; empty if there is none. */
+    /**
+     * Returns a decision that has not been refunded yet, and marks it as refunded; empty if there is none. No two
+     * threads get the same: the later mark would replace the earlier one, and the permit may be granted in between.
+     */
     List<Decision> refundOneOf(int which) {
-        List<Grant> left = grants.stream()
-                .filter(grant -> grant.refundedAt == Long.MAX_VALUE)
-                .toList();
-        if (left.isEmpty()) {
-            return List.of();
+        while (true) {
+            List<Grant> left = grants.stream()
+                    .filter(grant -> grant.refundedAt.get() == Long.MAX_VALUE)
+                    .toList();
+            if (left.isEmpty()) {
+                return List.of();
+            }
+            Grant grant = left.get(which % left.size());
+            if (grant.refundedAt.compareAndSet(Long.MAX_VALUE, System.nanoTime())) {
+                return List.of(grant.decision);
+            }
         }
-        Grant grant = left.get(which % left.size());
-        grant.refundedAt = System.nanoTime();
-        return List.of(grant.decision);
     }
 
     Reset resetBegins() {
@@ -57,7 +64,7 @@ final class ResetLedger {
             long counting = all.stream()
                     .filter(grant -> grant.repliedAt <= last.repliedAt
                             && grant.requestedAt > since
-                            && grant.refundedAt > last.repliedAt)
+                            && grant.refundedAt.get() > last.repliedAt)
                     .count();
             if (counting > limit.permits()) {
                 fail(counting + " permits granted under " + limit + " by the time of " + last.decision + ", of "
@@ -71,7 +78,7 @@ final class ResetLedger {
         private final Decision decision;
         private final long requestedAt;
         private final long repliedAt;
-        private volatile long refundedAt = Long.MAX_VALUE;
+        private final AtomicLong refundedAt = new AtomicLong(Long.MAX_VALUE);
 
         private Grant(Decision decision, long requestedAt, long repliedAt) {
             this.decision = decision;
