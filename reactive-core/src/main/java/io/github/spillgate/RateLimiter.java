@@ -47,8 +47,8 @@ import reactor.core.scheduler.Schedulers;
  * <ul>
  *   <li><b>Lazy.</b> Nothing happens before the subscription. Each subscription is a new attempt.
  *   <li><b>Non-blocking.</b> No method blocks the calling thread.
- *   <li><b>Threads.</b> A decision of the store is emitted on the store's scheduler, by default {@code
- *       Schedulers.parallel()}, and on the thread of the Redis connection only if the store is configured so. A
+ *   <li><b>Threads.</b> A decision of Redis is emitted on the event loop that requested it, if the store has a
+ *       connection there, and otherwise on the store's scheduler, by default {@code Schedulers.parallel()}. A
  *       decision of the fallback is emitted on the subscribing thread or, after the deadline, on {@code
  *       Schedulers.parallel()}.
  *   <li><b>Errors.</b> A denial is a value, not an error. {@link LimitStoreException} means that the store could not

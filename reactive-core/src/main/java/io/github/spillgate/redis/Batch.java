@@ -144,16 +144,17 @@ final class Batch {
         }
     }
 
-    /** Returns the number of parts of which each can be answered by another thread. */
-    int parts() {
-        return Math.min(groups.size(), (size + MOST_IN_GROUP - 1) / MOST_IN_GROUP);
-    }
-
-    /** Answers the decisions of one part. */
-    void answer(ScriptReply reply, int part) {
-        for (DecisionGroup group : groupsIn(part)) {
-            group.answer(reply);
+    /** Returns parts, of which each can be answered by another thread. */
+    List<BatchPart> parts() {
+        int number = Math.min(groups.size(), (size + MOST_IN_GROUP - 1) / MOST_IN_GROUP);
+        if (number == 1) {
+            return List.of(new BatchPart(groups));
         }
+        List<BatchPart> parts = new ArrayList<>(number);
+        for (int i = 0; i < number; i++) {
+            parts.add(new BatchPart(groups.subList(groups.size() * i / number, groups.size() * (i + 1) / number)));
+        }
+        return parts;
     }
 
     /** Returns why Redis could not write something; empty if everything was written. */
@@ -161,16 +162,28 @@ final class Batch {
         return reply.textAfter(usages);
     }
 
-    /** Fails the decisions of one part, because the command has failed. */
-    void fail(Throwable error, int part) {
-        for (DecisionGroup group : groupsIn(part)) {
-            group.fail(error);
-        }
-    }
+    /** Some decisions of a batch. */
+    static final class BatchPart {
 
-    private List<DecisionGroup> groupsIn(int part) {
-        int number = groups.size();
-        return groups.subList(number * part / parts(), number * (part + 1) / parts());
+        private final List<DecisionGroup> groups;
+
+        private BatchPart(List<DecisionGroup> groups) {
+            this.groups = groups;
+        }
+
+        /** Answers the decisions. */
+        void answer(ScriptReply reply) {
+            for (DecisionGroup group : groups) {
+                group.answer(reply);
+            }
+        }
+
+        /** Fails the decisions, because the command has failed. */
+        void fail(Throwable error) {
+            for (DecisionGroup group : groups) {
+                group.fail(error);
+            }
+        }
     }
 
     /** A count of this batch. */

@@ -5,8 +5,10 @@ import io.github.spillgate.spi.Claim;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.SlotHash;
+import io.lettuce.core.codec.ByteArrayCodec;
 import java.nio.charset.StandardCharsets;
 import java.util.Collection;
 import java.util.HashSet;
@@ -204,7 +206,7 @@ final class Cluster implements Topology {
                     .withHost(host)
                     .withPort(port)
                     .build();
-            return new Server(name, new Connection(nodes, uri), settings, this::redirect, refresh::start);
+            return new Server(name, new NodeConnector(nodes, uri), settings, this::redirect, refresh::start);
         });
     }
 
@@ -234,6 +236,20 @@ final class Cluster implements Topology {
             }
             return isGone;
         });
+    }
+
+    /** Connects to a node, which may be a replica; then it redirects to its primary. */
+    private record NodeConnector(RedisClient nodes, RedisURI uri) implements Server.Connector {
+
+        @Override
+        public StatefulRedisConnection<byte[], byte[]> connect() {
+            return connectOn(nodes);
+        }
+
+        @Override
+        public StatefulRedisConnection<byte[], byte[]> connectOn(RedisClient client) {
+            return client.connect(ByteArrayCodec.INSTANCE, uri);
+        }
     }
 
     /** The nodes of this cluster, for the refresh. */

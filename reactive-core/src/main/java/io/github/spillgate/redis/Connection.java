@@ -1,19 +1,19 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.lettuce.core.RedisChannelHandler;
-import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisException;
-import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
-import io.lettuce.core.codec.ByteArrayCodec;
+import io.netty.channel.EventLoop;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Function;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -56,6 +56,7 @@ final class Connection implements CommandSender {
 
     private final Supplier<StatefulRedisConnection<byte[], byte[]>> connector;
     private final LongSupplier nanoTime;
+    private final Function<OpenConnection, BatchQueue> newQueue;
     private final AtomicReference<@Nullable Opening> current = new AtomicReference<>();
     private final AtomicReference<@Nullable OpenConnection> retired = new AtomicReference<>();
     private final AtomicInteger attempts = new AtomicInteger();
@@ -64,27 +65,20 @@ final class Connection implements CommandSender {
     /** The error for callers after closing; null as long as the connection is not closed. */
     private volatile @Nullable Supplier<LimitStoreException> closed;
 
-    /** A connection to the client's server, which must be a primary. */
-    Connection(RedisClient client) {
-        this(
-                () -> Role.requirePrimary(client.connect(ByteArrayCodec.INSTANCE)),
-                () -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
-    }
-
     /**
-     * A connection to one node of a cluster, on a client without a server of its own. The node may be a replica, which
-     * redirects to its primary.
+     * A connection.
+     *
+     * @param connector connects to the server; may block
+     * @param nanoTime the source of time
+     * @param newQueue creates the queue of each open connection
      */
-    Connection(RedisClient client, RedisURI uri) {
-        this(
-                () -> client.connect(ByteArrayCodec.INSTANCE, uri),
-                () -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
-    }
-
-    /** A connection with another way to connect and another source of time. */
-    Connection(Supplier<StatefulRedisConnection<byte[], byte[]>> connector, LongSupplier nanoTime) {
+    Connection(
+            Supplier<StatefulRedisConnection<byte[], byte[]>> connector,
+            LongSupplier nanoTime,
+            Function<OpenConnection, BatchQueue> newQueue) {
         this.connector = connector;
         this.nanoTime = nanoTime;
+        this.newQueue = newQueue;
     }
 
     /** Sends a command once the connection is open; the reply is emitted on the connection's thread. */
@@ -170,6 +164,9 @@ final class Connection implements CommandSender {
 
     /** Keeps the newest retired connection, on which replies may still arrive, and closes older ones. */
     private void retire(OpenConnection silent) {
+        silent.queue()
+                .end(new LimitStoreUnavailableException(
+                        "Redis is unavailable: the connection was lost or stopped responding", null));
         OpenConnection before =
                 retired.getAndUpdate(kept -> kept != null && kept.number() > silent.number() ? kept : silent);
         if (before != null && before.number() > silent.number()) {
@@ -247,7 +244,7 @@ final class Connection implements CommandSender {
         }
 
         private void attempt() {
-            StatefulRedisConnection<byte[], byte[]> opened;
+            OpenConnection opened;
             try {
                 opened = connect();
             } catch (Throwable e) {
@@ -259,7 +256,7 @@ final class Connection implements CommandSender {
             opened(opened);
         }
 
-        private StatefulRedisConnection<byte[], byte[]> connect() {
+        private OpenConnection connect() {
             checkNotClosed();
             StatefulRedisConnection<byte[], byte[]> opened = connector.get();
             opened.addListener(this);
@@ -268,12 +265,11 @@ final class Connection implements CommandSender {
                 checkNotClosed();
                 throw new RedisException("the connection broke as soon as it was open");
             }
-            clock.request(opened);
-            return opened;
+            EventLoop loop = clock.request(opened);
+            return new OpenConnection(opened, loop, clock, nanoTime, numbers.incrementAndGet(), newQueue);
         }
 
-        private void opened(StatefulRedisConnection<byte[], byte[]> connection) {
-            OpenConnection opened = new OpenConnection(connection, clock, nanoTime, numbers.incrementAndGet());
+        private void opened(OpenConnection opened) {
             if (!outcome.complete(opened)) {
                 opened.close();
                 return;

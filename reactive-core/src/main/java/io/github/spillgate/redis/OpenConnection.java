@@ -4,11 +4,11 @@ import io.github.spillgate.LimitStoreUnavailableException;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.api.StatefulRedisConnection;
-import java.util.ArrayList;
-import java.util.List;
+import io.netty.channel.EventLoop;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Function;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Subscription;
@@ -18,7 +18,7 @@ import reactor.core.publisher.MonoSink;
 import reactor.util.context.Context;
 
 /**
- * An open connection and its commands in flight.
+ * An open connection, its commands in flight, and the decisions that wait for it.
  *
  * <p>A command stays in flight until Redis replies, even if its caller has cancelled. So the connection notices when
  * Redis stops responding.
@@ -26,17 +26,10 @@ import reactor.util.context.Context;
 final class OpenConnection implements CommandSender {
     // Design notes.
     //
-    // Redis replies in the order of the commands. One thread at a time sends and numbers them, so the number of the
-    // last reply shows that all earlier commands were answered too: also those that Lettuce has timed out, which drops
-    // their replies. If such a command is the last one, it seems to be in flight for ever; that only leads to a new
-    // connection.
-    //
-    // Lettuce queues the commands of other threads as tasks of the connection's thread, but writes the commands of that
-    // thread at once, before the queued ones. So that thread leaves its commands to another thread as long as any may
-    // be queued.
-    //
-    // Writing a single command costs the connection's thread a task and a system call. So if more commands wait in the
-    // turnstile, they are held, and flushed together when the thread leaves it.
+    // Redis replies in the order of the commands. Only the event loop of the connection writes and numbers them, so the
+    // number of the last reply shows that all earlier commands were answered too: also those that Lettuce has timed
+    // out, which drops their replies. If such a command is the last one, it seems to be in flight for ever; that only
+    // leads to a new connection.
     //
     // If a connection ends while a command is being written, Lettuce may drop the command silently. So the sender
     // checks the connection afterwards.
@@ -48,28 +41,17 @@ final class OpenConnection implements CommandSender {
     static final long SHORTEST_STAY = TimeUnit.SECONDS.toNanos(1);
 
     private final StatefulRedisConnection<byte[], byte[]> connection;
+    private final EventLoop loop;
     private final RedisClock clock;
     private final LongSupplier nanoTime;
     private final long number;
     private final long openedAt;
-    private final Turnstile turnstile = new Turnstile(this::wouldOvertake, this::flushHeld);
+    private final BatchQueue queue;
 
-    /** The number of the newest command; written inside the turnstile. */
+    /** The number of the newest command; written by the event loop. */
     private volatile long sent;
 
-    /**
-     * The number of the newest command that another thread than the connection's has sent; written inside the
-     * turnstile.
-     */
-    private volatile long sentByOthers;
-
-    /** Commands that will be flushed together; used inside the turnstile. */
-    private final List<PendingCommand<?>> held = new ArrayList<>();
-
-    /** The thread that reads replies. */
-    private volatile @Nullable Thread reader;
-
-    /** The number of the newest reply; written by the connection's thread. */
+    /** The number of the newest reply; written by the thread that reports replies. */
     private volatile long answered;
 
     /** The time of the newest reply, or of the first command in flight if that was sent later. */
@@ -77,13 +59,38 @@ final class OpenConnection implements CommandSender {
 
     private volatile boolean isRefused;
 
+    /**
+     * An open connection.
+     *
+     * @param loop its event loop
+     * @param clock the clock of its server
+     * @param number its number; a newer connection has a higher one
+     * @param newQueue creates the queue of the decisions that wait for it
+     */
     OpenConnection(
-            StatefulRedisConnection<byte[], byte[]> connection, RedisClock clock, LongSupplier nanoTime, long number) {
+            StatefulRedisConnection<byte[], byte[]> connection,
+            EventLoop loop,
+            RedisClock clock,
+            LongSupplier nanoTime,
+            long number,
+            Function<OpenConnection, BatchQueue> newQueue) {
         this.connection = connection;
+        this.loop = loop;
         this.clock = clock;
         this.nanoTime = nanoTime;
         this.number = number;
         this.openedAt = nanoTime.getAsLong();
+        this.queue = newQueue.apply(this);
+    }
+
+    /** Returns the event loop, on which commands are written and replies arrive. */
+    EventLoop loop() {
+        return loop;
+    }
+
+    /** Returns the decisions that wait for this connection. */
+    BatchQueue queue() {
+        return queue;
     }
 
     /** Returns the number of this connection; a newer connection has a higher one. */
@@ -105,17 +112,14 @@ final class OpenConnection implements CommandSender {
                 sink.error(Errors.unreachable(e));
                 return;
             }
-            turnstile.execute(new PendingCommand<>(sending, sink));
+            if (!EventLoops.run(loop, new PendingCommand<>(sending, sink))) {
+                sink.error(lost());
+            }
         });
     }
 
     long now() {
         return nanoTime.getAsLong();
-    }
-
-    /** Runs a task where commands are written, one thread at a time. */
-    void inTurn(Runnable task) {
-        turnstile.execute(task);
     }
 
     /** Returns whether commands have been in flight for too long without any reply. */
@@ -145,13 +149,11 @@ final class OpenConnection implements CommandSender {
         unobserved(beginClosing());
     }
 
-    /**
-     * Begins to close the connection; the result completes once it is closed. Runs in the turnstile, because closing
-     * takes Lettuce's lock for writing.
-     */
+    /** Begins to close the connection; the result completes once it is closed. */
     CompletableFuture<Void> beginClosing() {
         CompletableFuture<Void> closed = new CompletableFuture<>();
-        turnstile.execute(() -> {
+        // On the event loop, because closing takes Lettuce's lock for writing.
+        boolean willClose = EventLoops.run(loop, () -> {
             if (connection.isOpen()) {
                 Mono.fromFuture(connection.closeAsync())
                         .subscribe(done -> {}, closed::completeExceptionally, () -> closed.complete(null));
@@ -159,6 +161,9 @@ final class OpenConnection implements CommandSender {
                 closed.complete(null);
             }
         });
+        if (!willClose) {
+            closed.complete(null);
+        }
         return closed;
     }
 
@@ -173,37 +178,16 @@ final class OpenConnection implements CommandSender {
             activeAt = nanoTime.getAsLong();
         }
         sent = number;
-        if (Thread.currentThread() != reader) {
-            sentByOthers = number;
-        }
         return number;
-    }
-
-    private void hold(PendingCommand<?> command) {
-        if (held.isEmpty()) {
-            connection.setAutoFlushCommands(false);
-        }
-        held.add(command);
-    }
-
-    private void flushHeld() {
-        if (held.isEmpty()) {
-            return;
-        }
-        connection.setAutoFlushCommands(true);
-        connection.flushCommands();
-        held.forEach(PendingCommand::failIfLost);
-        held.clear();
-    }
-
-    private boolean wouldOvertake() {
-        return Thread.currentThread() == reader && answered < sentByOthers;
     }
 
     private void countAnswered(long number) {
         activeAt = nanoTime.getAsLong();
         answered = number;
-        reader = Thread.currentThread();
+    }
+
+    private static LimitStoreUnavailableException lost() {
+        return new LimitStoreUnavailableException("Redis is unavailable: the connection has just been lost", null);
     }
 
     /** A command from its submission to its reply. The reply is awaited even after a cancellation. */
@@ -229,21 +213,11 @@ final class OpenConnection implements CommandSender {
                 return;
             }
             if (!connection.isOpen()) {
-                fail(new LimitStoreUnavailableException(
-                        "Redis is unavailable: the connection has just been lost", null));
+                fail(lost());
                 return;
             }
             number = countSent();
-            if (held.isEmpty() && !turnstile.isWaitedFor()) {
-                command.subscribe(this);
-                failIfLost();
-            } else {
-                hold(this);
-                command.subscribe(this);
-            }
-        }
-
-        void failIfLost() {
+            command.subscribe(this);
             if (!connection.isOpen()) {
                 fail(new RedisException("the connection was lost while the command was being sent"));
             }

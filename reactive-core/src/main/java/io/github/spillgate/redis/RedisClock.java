@@ -2,10 +2,19 @@ package io.github.spillgate.redis;
 
 import io.lettuce.core.LettuceFutures;
 import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisCommandInterruptedException;
+import io.lettuce.core.RedisCommandTimeoutException;
+import io.lettuce.core.RedisException;
+import io.lettuce.core.RedisFuture;
 import io.lettuce.core.api.StatefulRedisConnection;
+import io.netty.channel.EventLoop;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
@@ -48,17 +57,48 @@ final class RedisClock {
         this.nanoTime = nanoTime;
     }
 
-    /** Requests the server's time, and waits for the reply. If the server refuses, the first decision has the time. */
-    void request(StatefulRedisConnection<byte[], byte[]> connection) {
+    /**
+     * Requests the server's time, and waits for the reply. If the server refuses, the first decision has the time.
+     *
+     * @return the event loop of the connection, on which the reply arrived
+     */
+    EventLoop request(StatefulRedisConnection<byte[], byte[]> connection) {
+        CompletableFuture<@Nullable EventLoop> loop = new CompletableFuture<>();
         try {
-            List<byte[]> time = LettuceFutures.awaitOrCancel(
-                    connection.async().time(), connection.getTimeout().toNanos(), TimeUnit.NANOSECONDS);
+            // Sent only once the callback is there, which would otherwise run on this thread after a quick reply.
+            connection.setAutoFlushCommands(false);
+            RedisFuture<List<byte[]>> reply = connection.async().time();
+            reply.whenComplete((time, error) -> loop.complete(EventLoops.current()));
+            connection.setAutoFlushCommands(true);
+            connection.flushCommands();
+            // Not for the reply: a thread that waits for it may run its callback.
+            await(loop, connection.getTimeout());
+            List<byte[]> time = LettuceFutures.awaitOrCancel(reply, 0, TimeUnit.NANOSECONDS);
             record(number(time.get(0)) * 1_000_000 + number(time.get(1)));
         } catch (RedisCommandExecutionException e) {
             // The user, or a proxy, may not run TIME.
         } catch (RuntimeException e) {
             OpenConnection.unobserved(connection.closeAsync());
             throw e;
+        }
+        EventLoop found = loop.join();
+        if (found == null) {
+            OpenConnection.unobserved(connection.closeAsync());
+            throw new RedisException("the reply to TIME arrived on no event loop");
+        }
+        return found;
+    }
+
+    private static void await(CompletableFuture<?> future, Duration longest) {
+        try {
+            future.get(longest.toNanos(), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException e) {
+            throw new RedisCommandTimeoutException("no reply to TIME within " + longest);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new RedisCommandInterruptedException(e);
+        } catch (ExecutionException e) {
+            throw new IllegalStateException(e);
         }
     }
 

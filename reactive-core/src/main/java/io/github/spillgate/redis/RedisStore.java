@@ -21,6 +21,8 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
@@ -65,25 +67,40 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     private final MultiSlotDecider multiSlot;
     private final CountKeys keys;
     private final Delivery delivery;
-    private final Coalescing coalescing;
+    private final BatchBounds bounds;
     private final AtomicInteger waiting = new AtomicInteger();
     private final Mono<Void> closing;
 
     private RedisStore(Builder builder) {
-        coalescing = builder.coalescing;
+        AbstractRedisClient client = builder.client == null ? RedisClient.create(builder.nodes.get(0)) : builder.client;
+        LoopLanes loops = LoopLanes.of(client, builder.nodes);
+        bounds = builder.bounds;
         keys = new CountKeys(builder.namespace);
         delivery = new Delivery(builder.deliverOn);
-        topology = builder.topology.apply(
-                new Server.Settings(keys, Server.Scripts.load(builder.change), coalescing, delivery), builder.nodes);
+        Server.Settings settings =
+                new Server.Settings(keys, Server.Scripts.load(builder.change), bounds, delivery, loops);
+        topology = client instanceof RedisClusterClient cluster
+                ? new Cluster(cluster, builder.nodes, settings)
+                : Topology.standalone((RedisClient) client, builder.nodes, settings);
         router = new SlotRouter(topology, builder.deliverOn);
         multiSlot = new MultiSlotDecider(this::take, this::peek, this::refund, builder.longestPeek, builder.deliverOn);
-        closing = Mono.fromFuture(topology::beginClosing, true)
+        closing = Mono.fromFuture(
+                        () -> loops == null
+                                ? topology.beginClosing()
+                                : CompletableFuture.allOf(topology.beginClosing(), loops.beginClosing()),
+                        true)
                 // If the client has been shut down already, the future may never complete.
                 .timeout(LONGEST_CLOSING, Schedulers.parallel())
                 .onErrorComplete()
+                .then(builder.client == null ? shutDown(client) : Mono.empty())
                 // Off the connection's thread, because the subscriber may wait for that thread to end.
                 .publishOn(Schedulers.parallel())
                 .cache();
+    }
+
+    private static Mono<Void> shutDown(AbstractRedisClient client) {
+        return Mono.fromFuture(() -> client.shutdownAsync(0, LONGEST_CLOSING.toSeconds(), TimeUnit.SECONDS), true)
+                .onErrorComplete();
     }
 
     /**
@@ -114,7 +131,20 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     /**
-     * Returns a store with the default settings.
+     * Returns a store with the default settings, for the server at this address.
+     *
+     * @param uri the server, such as {@code RedisURI.create("redis://localhost:6379")}
+     * @return the store, with a client of its own, which is shut down when the store is closed
+     * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs
+     */
+    public static RedisStore create(RedisURI uri) {
+        return builder(uri).build();
+    }
+
+    /**
+     * Returns a store with the default settings, on a client of the caller. A client does not reveal where its server
+     * is, so the store connects on threads of the client, and each decision takes a thread switch. {@link
+     * #create(RedisURI)} avoids that on event loops; so does {@link Builder#nodes}, with the caller's client.
      *
      * @param client the caller's client, on which the store opens its own connection
      * @return the store
@@ -138,14 +168,26 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     /**
+     * Returns a builder of a store for the server at this address.
+     *
+     * @param uri the server, such as {@code RedisURI.create("redis://localhost:6379")}
+     * @return the builder of a store with a client of its own
+     */
+    public static Builder builder(RedisURI uri) {
+        Objects.requireNonNull(
+                uri, "uri is null: expected one, for example RedisURI.create(\"redis://localhost:6379\")");
+        return new Builder(null).nodes(List.of(uri));
+    }
+
+    /**
      * Returns a builder of a store.
      *
      * @param client the caller's client, on which the store opens its own connection
      * @return the builder
      */
     public static Builder builder(RedisClient client) {
-        Objects.requireNonNull(client, "client is null: expected one, for example RedisClient.create(uri)");
-        return new Builder((settings, nodes) -> Topology.standalone(client, settings));
+        return new Builder(
+                Objects.requireNonNull(client, "client is null: expected one, for example RedisClient.create(uri)"));
     }
 
     /**
@@ -174,8 +216,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      * @return the builder
      */
     public static Builder builder(RedisClusterClient client) {
-        Objects.requireNonNull(client, "client is null: expected one, for example RedisClusterClient.create(uri)");
-        return new Builder((settings, nodes) -> new Cluster(client, nodes, settings));
+        return new Builder(Objects.requireNonNull(
+                client, "client is null: expected one, for example RedisClusterClient.create(uri)"));
     }
 
     /**
@@ -230,7 +272,9 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         }
         // First, because all waiters may depend on a search that only the next caller abandons.
         Mono<Server> owner = topology.find(decision.slot());
-        if (!coalescing.admits(decision, waiting)) {
+        if (waiting.incrementAndGet() > bounds.waiting()) {
+            waiting.decrementAndGet();
+            decision.fail(bounds.tooManyWait());
             return;
         }
         owner.doFinally(end -> waiting.decrementAndGet())
@@ -462,16 +506,18 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
         private static final Pattern NAMESPACE = Pattern.compile("[A-Za-z0-9._:-]{1,64}");
 
-        private final BiFunction<Server.Settings, List<RedisURI>, Topology> topology;
+        /** The user's client; null if the store creates one of its own. */
+        private final @Nullable AbstractRedisClient client;
+
         private List<RedisURI> nodes = List.of();
         private Duration longestPeek = Duration.ofMillis(50);
         private String namespace = "spillgate";
         private Scheduler deliverOn = Schedulers.parallel();
-        private Coalescing coalescing = Coalescing.AT_FIRST;
+        private BatchBounds bounds = BatchBounds.DEFAULT;
         private UnaryOperator<String> change = UnaryOperator.identity();
 
-        private Builder(BiFunction<Server.Settings, List<RedisURI>, Topology> topology) {
-            this.topology = topology;
+        private Builder(@Nullable AbstractRedisClient client) {
+            this.client = client;
         }
 
         /**
@@ -495,11 +541,18 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         }
 
         /**
-         * Sets some nodes of a cluster, and with them the user, password and TLS setting for the connections to all
-         * nodes. Required if nodes need more than an address, because a {@link RedisClusterClient} does not reveal
-         * these settings. The URIs that the client was created with are suitable. Without a cluster this has no effect.
+         * Sets the URIs that the caller's client was created with, because a client does not reveal them.
          *
-         * @param nodes one or more nodes
+         * <p>With these, the store opens one more connection to each node on each event loop on which decisions are
+         * requested, 32 loops at most. Such a decision is sent and answered on that loop, without a thread switch. The
+         * connections have the options and resources of the client. Loops get no connections if these need TLS, a
+         * credentials provider or the JDK's resolver, which could block the loop, or if Lettuce uses another transport
+         * than the loop, such as epoll instead of NIO.
+         *
+         * <p>For a {@link RedisClusterClient} these are some nodes of the cluster. They also set the user, password and
+         * TLS setting for the connections to all nodes, and are required if nodes need more than an address.
+         *
+         * @param nodes the server of a {@link RedisClient}, or one or more nodes of a cluster
          * @return this builder
          * @throws IllegalArgumentException if there are none
          */
@@ -513,9 +566,11 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         }
 
         /**
-         * Sets the scheduler on which decisions are emitted; {@link Schedulers#parallel()} by default. With {@link
-         * Schedulers#immediate()} they are emitted on the single thread that reads from Redis, which saves a thread
-         * switch. Everything that follows a decision must then be short, because all other decisions wait for it.
+         * Sets the scheduler on which decisions are emitted; {@link Schedulers#parallel()} by default. Decisions that
+         * were requested on an event loop with a connection of its own are emitted there instead; see {@link #nodes}.
+         * With {@link Schedulers#immediate()} decisions are emitted on the thread that reads from Redis, which saves a
+         * thread switch. Everything that follows a decision must then be short, because all other decisions wait for
+         * it.
          *
          * @param scheduler a scheduler that does not block
          * @return this builder
@@ -528,34 +583,27 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
         /**
          * Bounds the batching of decisions. The defaults are 128 counts in a batch, 256 batches in flight and 100,000
-         * waiting decisions.
+         * waiting decisions. The bounds apply to each connection, of which there is one for callers on any thread, and
+         * one for each event loop as described at {@link #nodes}.
          *
-         * <p>If no batch is in flight, a decision is sent at once. Otherwise it waits until a batch is answered or the
-         * next batch is sent. The next batch is sent once {@code together} decisions are waiting, or once 150 µs for
-         * each batch in flight have passed since the last one was sent. Both are checked when a decision arrives, not
-         * by a timer. If no reply has taken less than 5 ms, Redis is far away, and a decision waits only while {@code
-         * underWay} batches are in flight.
+         * <p>All decisions that an event loop requests in one run are sent together, in up to 4 batches. While 4
+         * batches are in flight, decisions wait for the next reply. If no reply has taken less than 5 ms, Redis is far
+         * away, and decisions wait only while {@code inFlight} batches are in flight.
          *
          * <p>In a cluster the bounds apply to each node. The commands that are sent to one node for several slots at
          * the same time count as one batch.
          *
-         * @param together the highest number of counts in a batch, 1 to 1,000; a single decision on more counts is sent
+         * @param counts the highest number of counts in a batch, 1 to 1,000; a single decision on more counts is sent
          *     as well. Several decisions on one count share a batch, with at most 8 times as many decisions as counts
          *     in all. With 1 there is no batching
-         * @param underWay the highest number of batches in flight, 1 to 1,000
+         * @param inFlight the highest number of batches in flight, 1 to 1,000
          * @param waiting the highest number of waiting decisions, 1 to 1,000,000; any further decision fails at once
          *     with {@link io.github.spillgate.LimitStoreUnavailableException}
          * @return this builder
          * @throws IllegalArgumentException if one of them is out of range
          */
-        public Builder coalescing(int together, int underWay, int waiting) {
-            this.coalescing = new Coalescing(together, underWay, waiting);
-            return this;
-        }
-
-        /** Changes the batching beyond the public bounds, for tests. */
-        Builder coalescing(UnaryOperator<Coalescing> change) {
-            this.coalescing = change.apply(coalescing);
+        public Builder batching(int counts, int inFlight, int waiting) {
+            this.bounds = new BatchBounds(counts, inFlight, waiting);
             return this;
         }
 

@@ -1,69 +1,77 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.ScriptOutputType;
+import io.lettuce.core.api.StatefulRedisConnection;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
+import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-/** One Redis server: its connection, its scripts, and the decisions that wait for it. */
+/** One Redis server: its lanes, and its scripts. */
 final class Server {
 
     /** The highest number of redirects of one command. A stable cluster needs at most one. */
     private static final int MOST_REDIRECTS = 5;
 
     private final String name;
-    private final Connection connection;
+    private final Connector connector;
     private final BiFunction<Redirect, Server, Mono<Redirect.Target>> redirects;
     private final Runnable onClusterDown;
-    private final CountKeys keys;
-    private final Coalescing coalescing;
-    private final Delivery delivery;
-    private final ScriptRunner decide;
+    private final Settings settings;
+
+    /** The lane for callers on any thread, and for everything except decisions. */
+    private final Lane lane;
+
     private final ScriptRunner refund;
     private final ScriptRunner reset;
     private final ScriptRunner reconcile;
+
+    /** The number of decisions that wait for the first connection. */
     private final AtomicInteger waiting = new AtomicInteger();
-    private final AtomicReference<@Nullable Coalescer> coalescer = new AtomicReference<>();
 
     /**
      * A server.
      *
      * @param name the name, unique within the topology
+     * @param connector connects to the server
      * @param redirects returns the target of a redirect by this server; empty if there is no other server
      * @param onClusterDown called if this server replies that its cluster is down
      */
     Server(
             String name,
-            Connection connection,
+            Connector connector,
             Settings settings,
             BiFunction<Redirect, Server, Mono<Redirect.Target>> redirects,
             Runnable onClusterDown) {
         this.name = name;
-        this.connection = connection;
+        this.connector = connector;
         this.redirects = redirects;
         this.onClusterDown = onClusterDown;
-        this.keys = settings.keys();
-        this.coalescing = settings.coalescing();
-        this.delivery = settings.delivery();
-        this.decide = new ScriptRunner(connection, settings.scripts().decide());
-        this.refund = new ScriptRunner(connection, settings.scripts().refund());
-        this.reset = new ScriptRunner(connection, settings.scripts().reset());
-        this.reconcile = new ScriptRunner(connection, settings.scripts().reconcile());
+        this.settings = settings;
+        this.lane = new Lane(this, connector::connect, settings, settings.delivery());
+        this.refund = new ScriptRunner(lane.connection(), settings.scripts().refund());
+        this.reset = new ScriptRunner(lane.connection(), settings.scripts().reset());
+        this.reconcile = new ScriptRunner(lane.connection(), settings.scripts().reconcile());
     }
 
     String name() {
         return name;
     }
 
+    /** Returns the connection for callers on any thread. */
     Connection connection() {
-        return connection;
+        return lane.connection();
+    }
+
+    ScriptRunner decide() {
+        return lane.decide();
     }
 
     ScriptRunner refund() {
@@ -80,51 +88,45 @@ final class Server {
 
     /** Decides, batched with other decisions. */
     void decide(PendingDecision decision) {
-        // First, because all waiters may depend on a connection that only the next caller replaces.
-        OpenConnection open = connection.ifOpen();
-        Coalescer current = open == null ? null : coalescerOn(open);
-        if (!coalescing.admits(decision, waiting)) {
+        OpenConnection open = ifOpen();
+        if (open != null) {
+            open.queue().add(decision);
             return;
         }
-        if (current != null) {
-            current.add(decision);
-        } else {
-            connection.opened().subscribe(opened -> coalescerOn(opened).add(decision), error -> {
-                waiting.decrementAndGet();
-                delivery.deliver(() -> decision.fail(Errors.translate(error)));
-            });
+        Mono<OpenConnection> opened = lane.connection().opened();
+        if (waiting.incrementAndGet() > settings.bounds().waiting()) {
+            waiting.decrementAndGet();
+            decision.fail(settings.bounds().tooManyWait());
+            return;
         }
+        opened.doFinally(end -> waiting.decrementAndGet())
+                .subscribe(
+                        found -> found.queue().add(decision),
+                        error -> settings.delivery().deliver(() -> decision.fail(Errors.translate(error))));
     }
 
-    /** Returns the coalescer of this connection or, if there is a newer connection, of that one. */
-    private Coalescer coalescerOn(OpenConnection open) {
-        while (true) {
-            Coalescer known = coalescer.get();
-            if (known != null && !known.isOlderThan(open)) {
-                return known;
-            }
-            Coalescer next = new Coalescer(open, batch -> decide(batch, open), keys, coalescing, waiting, delivery);
-            if (coalescer.compareAndSet(known, next)) {
-                if (known != null) {
-                    known.end(new LimitStoreUnavailableException(
-                            "Redis is unavailable: the connection was lost or stopped responding", null));
-                }
-                return next;
-            }
-        }
+    /**
+     * Returns the connection on the caller's event loop, or until that is open, the one for callers on any thread; null
+     * if neither is open. Begins to open what is not.
+     */
+    private @Nullable OpenConnection ifOpen() {
+        LoopLanes loops = settings.loops();
+        Lane here = loops == null ? null : loops.current(this);
+        OpenConnection open = here == null ? null : here.connection().ifOpen();
+        return open == null ? lane.connection().ifOpen() : open;
     }
 
-    private Mono<Object> decide(Batch batch, OpenConnection open) {
-        byte[][] names = batch.keys();
-        return send(open, connection, (server, first, then) -> server.decide.run(first, then, names, batch::request));
+    /** Returns a lane on the event loop of a client. */
+    Lane newLane(Supplier<RedisClient> client) {
+        return new Lane(this, () -> connector.connectOn(client.get()), settings, null);
     }
 
     /** Sends a command to this server, and follows its redirects. */
     <T> Mono<T> send(RedirectableCommand<T> command) {
-        return send(connection, connection, command);
+        return send(lane.connection(), lane.connection(), command);
     }
 
-    private <T> Mono<T> send(CommandSender first, CommandSender then, RedirectableCommand<T> command) {
+    <T> Mono<T> send(CommandSender first, CommandSender then, RedirectableCommand<T> command) {
         return send(first, then, command, MOST_REDIRECTS);
     }
 
@@ -154,18 +156,23 @@ final class Server {
 
     /** Connects and loads the scripts. */
     Mono<Void> prepare() {
-        return Mono.when(decide.load(), refund.load(), reset.load(), reconcile.load());
+        return Mono.when(decide().load(), refund.load(), reset.load(), reconcile.load());
     }
 
     /** Begins to close the connection; the result completes once it is closed. */
     CompletableFuture<Void> beginClosing() {
-        return connection.beginClosing();
+        return lane.beginClosing();
     }
 
-    /** Closes the connection, because this server owns no slot any more. Waiting decisions fail without a charge. */
+    /** Closes the connections, because this server owns no slot any more. Waiting decisions fail without a charge. */
     void closeWithoutSlots() {
-        connection.close(() -> new LimitStoreUnavailableException(
-                "Redis cannot decide: " + name + " no longer owns a slot of the cluster", null));
+        LoopLanes loops = settings.loops();
+        if (loops != null) {
+            loops.close(this);
+        }
+        lane.connection()
+                .close(() -> new LimitStoreUnavailableException(
+                        "Redis cannot decide: " + name + " no longer owns a slot of the cluster", null));
     }
 
     @Override
@@ -192,10 +199,26 @@ final class Server {
      *
      * @param keys the keys of the counts
      * @param scripts the scripts
-     * @param coalescing the bounds of batches
-     * @param delivery emits the decisions
+     * @param bounds the bounds of batches
+     * @param delivery emits the decisions of callers that are on no event loop with a lane
+     * @param loops the lanes on the event loops of callers; null if there are none
      */
-    record Settings(CountKeys keys, Scripts scripts, Coalescing coalescing, Delivery delivery) {}
+    record Settings(
+            CountKeys keys,
+            Scripts scripts,
+            BatchBounds bounds,
+            Delivery delivery,
+            @Nullable LoopLanes loops) {}
+
+    /** Connects to a server. The methods may block. */
+    interface Connector {
+
+        /** Connects on any event loop. */
+        StatefulRedisConnection<byte[], byte[]> connect();
+
+        /** Connects on the event loop of a client. */
+        StatefulRedisConnection<byte[], byte[]> connectOn(RedisClient client);
+    }
 
     /**
      * The scripts of a store.

@@ -2,6 +2,10 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.spi.Claim;
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.codec.ByteArrayCodec;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
@@ -31,9 +35,24 @@ interface Topology {
     /** Begins to close all connections; the result completes once they are closed. */
     CompletableFuture<Void> beginClosing();
 
-    /** Returns the topology of a single server. */
-    static Topology standalone(RedisClient client, Server.Settings settings) {
-        Server server = new Server("", new Connection(client), settings, (redirect, from) -> Mono.empty(), () -> {});
+    /**
+     * Returns the topology of a single server, which must be a primary.
+     *
+     * @param nodes the URI of the client's server; none if it is not known, and then there are no lanes on event loops
+     */
+    static Topology standalone(RedisClient client, List<RedisURI> nodes, Server.Settings settings) {
+        Server.Connector connector = new Server.Connector() {
+            @Override
+            public StatefulRedisConnection<byte[], byte[]> connect() {
+                return Role.requirePrimary(client.connect(ByteArrayCodec.INSTANCE));
+            }
+
+            @Override
+            public StatefulRedisConnection<byte[], byte[]> connectOn(RedisClient onLoop) {
+                return Role.requirePrimary(onLoop.connect(ByteArrayCodec.INSTANCE, nodes.get(0)));
+            }
+        };
+        Server server = new Server("", connector, settings, (redirect, from) -> Mono.empty(), () -> {});
         return new Topology() {
             @Override
             public int slotOf(Claim claim) {

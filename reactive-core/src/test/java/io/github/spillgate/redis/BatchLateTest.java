@@ -131,6 +131,6 @@ class BatchLateTest {
         late.request(new RedisClock(now::get));
         byte[] reply = new byte[7 + 26];
         reply[7 + 4] = 4;
-        late.answer(new ScriptReply(reply), 0);
+        late.parts().forEach(part -> part.answer(new ScriptReply(reply)));
     }
 }

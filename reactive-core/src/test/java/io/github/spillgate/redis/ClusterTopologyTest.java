@@ -387,7 +387,7 @@ class ClusterTopologyTest {
             client = RedisClusterClient.create(alone.uri());
             store = RedisStore.builder(client)
                     .nodes(List.of(alone.uri()))
-                    .coalescing(10, 1, 2)
+                    .batching(10, 1, 2)
                     .build();
             RateLimiter limiter = RateLimiter.builder("api")
                     .store(new Unprotected(store))
@@ -414,7 +414,7 @@ class ClusterTopologyTest {
                 VirtualTime time = new VirtualTime()) {
             client = RedisClusterClient.create(alone.uri());
             store = RedisStore.builder(client)
-                    .coalescing(10, 1, 2)
+                    .batching(10, 1, 2)
                     .deliverOn(Schedulers.immediate())
                     .build();
             RateLimiter limiter = RateLimiter.builder("api")

@@ -53,7 +53,8 @@ class ConnectionDemotionTest {
         client = RedisClient.create(named);
         ofTheTest = RedisClient.create(redis.uri());
         administrator = ofTheTest.connect();
-        connection = new Connection(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get);
+        connection =
+                new Connection(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get, BatchQueueFixture::idleQueue);
     }
 
     @AfterEach

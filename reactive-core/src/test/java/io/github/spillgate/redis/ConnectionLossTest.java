@@ -140,7 +140,7 @@ class ConnectionLossTest {
     void decisionsBehindASilentConnectionFailAndFreeTheirPlacesAlthoughTheQueueIsFull() {
         try (VirtualTime time = new VirtualTime()) {
             RateLimiter few =
-                    limiter(RedisStore.builder(client).coalescing(10, 1, 4).deliverOn(Schedulers.immediate()));
+                    limiter(RedisStore.builder(client).batching(10, 1, 4).deliverOn(Schedulers.immediate()));
             few.tryAcquire("b").block(LONG);
             proxy.silenceWhatIsOpen();
             CompletableFuture<Decision> sent = few.tryAcquire("b").toFuture();

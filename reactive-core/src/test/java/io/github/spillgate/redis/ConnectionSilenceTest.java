@@ -24,6 +24,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import reactor.core.Disposable;
 import reactor.core.scheduler.Schedulers;
 
 /** A connection that neither works nor breaks is replaced by the next command; the test sets the time. */
@@ -47,7 +48,8 @@ class ConnectionSilenceTest {
         client = RedisClient.create(named);
         ofTheTest = RedisClient.create(redis.uri());
         administrator = ofTheTest.connect();
-        connection = new Connection(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get);
+        connection =
+                new Connection(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get, BatchQueueFixture::idleQueue);
     }
 
     @AfterEach
@@ -121,7 +123,8 @@ class ConnectionSilenceTest {
         try (VirtualTime time = new VirtualTime();
                 LosingProxy proxy = new LosingProxy(redis.uri().getPort());
                 RedisClient through = RedisClient.create(RedisURI.create("127.0.0.1", proxy.port()))) {
-            Connection connection = new Connection(() -> through.connect(ByteArrayCodec.INSTANCE), nanos::get);
+            Connection connection = new Connection(
+                    () -> through.connect(ByteArrayCodec.INSTANCE), nanos::get, BatchQueueFixture::idleQueue);
             assertThat(connection.<String>send(commands -> commands.ping()).toFuture())
                     .succeedsWithin(LONG)
                     .isEqualTo("PONG");
@@ -207,11 +210,17 @@ class ConnectionSilenceTest {
         }
     }
 
+    private void cancelPingInFlight() {
+        Disposable sent = connection.send(commands -> commands.ping()).subscribe();
+        await().until(() -> connection.ifOpen().isAnswering(Long.MAX_VALUE));
+        sent.dispose();
+    }
+
     @Test
     void theReplyToACancelledCommandIsStillAwaited() {
         long first = id();
         redis.pause();
-        connection.send(commands -> commands.ping()).subscribe().dispose();
+        cancelPingInFlight();
         pass(3);
         CompletableFuture<String> next = ping();
         redis.resume();
@@ -223,7 +232,7 @@ class ConnectionSilenceTest {
     void aReplyToACancelledCommandIsASignOfLife() {
         long first = id();
         redis.pause();
-        connection.send(commands -> commands.ping()).subscribe().dispose();
+        cancelPingInFlight();
         CompletableFuture<String> last = ping();
         redis.resume();
         assertThat(last).succeedsWithin(LONG).isEqualTo("PONG");

@@ -74,7 +74,7 @@ class RedisStoreUnreachableTest {
         redis.kill();
         client = RedisClient.create(redis.uri());
         RateLimiter limiter =
-                limiter(RedisStore.builder(client).coalescing(10, 1, 2).build());
+                limiter(RedisStore.builder(client).batching(10, 1, 2).build());
         for (int i = 0; i < 5; i++) {
             assertThat(failureOf(limiter)).isExactlyInstanceOf(LimitStoreUnreachableException.class);
         }
@@ -87,7 +87,7 @@ class RedisStoreUnreachableTest {
         client = RedisClient.create(redis.uri());
         try (VirtualTime time = new VirtualTime()) {
             RateLimiter limiter = limiter(RedisStore.builder(client)
-                    .coalescing(10, 1, 2)
+                    .batching(10, 1, 2)
                     .deliverOn(Schedulers.immediate())
                     .build());
             List<CompletableFuture<Decision>> waiting = Stream.generate(

@@ -59,7 +59,7 @@ public final class ScriptedClock {
         String clock = clockThatAdvances(tick);
         return RedisStore.builder(client)
                 .namespace(namespace)
-                .coalescing(1, 256, 100_000)
+                .batching(1, 256, 100_000)
                 .scripts(text -> withLongExpiry(replaceOnce(text, "redis.call('TIME')", clock)))
                 .build();
     }

@@ -6,7 +6,6 @@ import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.redis.RedisStore;
-import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.UUID;
 
@@ -16,13 +15,11 @@ public final class LimiterForTests implements AutoCloseable {
     /** The address of the peer. */
     public static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
 
-    private final RedisClient client;
     private final RedisStore store;
     private final RateLimiter limiter;
 
     private LimiterForTests(RedisForTests redis, Duration deadline) {
-        client = RedisClient.create(redis.uri());
-        store = RedisStore.create(client);
+        store = RedisStore.create(redis.uri());
         limiter = RateLimiter.builder("test-" + UUID.randomUUID().toString().substring(0, 8))
                 .store(store)
                 .deadline(deadline)
@@ -48,6 +45,5 @@ public final class LimiterForTests implements AutoCloseable {
     public void close() {
         limiter.close();
         store.close();
-        client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
     }
 }

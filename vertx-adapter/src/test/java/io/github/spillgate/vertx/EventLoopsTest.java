@@ -3,6 +3,7 @@ package io.github.spillgate.vertx;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.ClientAddress;
@@ -10,8 +11,9 @@ import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
-import io.lettuce.core.RedisClient;
+import io.vertx.core.Context;
 import io.vertx.core.Future;
 import io.vertx.core.Vertx;
 import io.vertx.core.VertxOptions;
@@ -52,8 +54,7 @@ class EventLoopsTest {
                 .setMaxEventLoopExecuteTimeUnit(TimeUnit.MILLISECONDS));
         ((VertxInternal) vertx).blockedThreadChecker().setThreadBlockedHandler(event -> look(event.thread()));
         try (RedisForTests redis = RedisForTests.startOwn()) {
-            RedisClient lettuce = RedisClient.create(redis.uri());
-            RedisStore store = RedisStore.create(lettuce);
+            RedisStore store = RedisStore.create(redis.uri());
             RateLimiter limiter = RateLimiter.builder("loops").store(store).build();
             HttpServer server = start(vertx, limiter);
 
@@ -69,9 +70,29 @@ class EventLoopsTest {
             done(vertx.close());
             limiter.close();
             store.close();
-            lettuce.shutdown(Duration.ZERO, Duration.ofSeconds(2));
         }
         assertThat(blocked).isEmpty();
+    }
+
+    @Test
+    void aDecisionOfRedisIsEmittedOnTheEventLoopThatRequestedIt() throws Exception {
+        Vertx vertx = Vertx.vertx();
+        try (LimiterForTests redis = LimiterForTests.on(RedisForTests.first(), LONG)) {
+            Charge charge = Charge.of("user:42", Limit.perMinute(100_000));
+            Context context = vertx.getOrCreateContext();
+            await().atMost(LONG).until(() -> {
+                CompletableFuture<List<Thread>> threads = new CompletableFuture<>();
+                context.runOnContext(run -> {
+                    Thread requested = Thread.currentThread();
+                    redis.limiter()
+                            .tryAcquire(charge)
+                            .subscribe(decision -> threads.complete(List.of(requested, Thread.currentThread())));
+                });
+                List<Thread> both = threads.get(30, TimeUnit.SECONDS);
+                return both.get(0) == both.get(1);
+            });
+        }
+        done(vertx.close());
     }
 
     /**

@@ -1,7 +1,9 @@
 package io.github.spillgate.webflux;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.KeySource;
@@ -63,6 +65,34 @@ class RateLimitWebFilterThreadTest {
         try (Limiters limiters = Limiters.onRedis()) {
             String thread = threadOfHandler(limiters.rules(Limiters.address("address", 100)));
             assertThat(thread).startsWith("reactor-http");
+        }
+    }
+
+    /** The first decisions on an event loop may be made before its connection is open. */
+    @Test
+    void aDecisionOfRedisIsEmittedOnTheEventLoopThatRequestedIt() {
+        try (Limiters limiters = Limiters.onRedis();
+                Service service = Service.start(
+                        context -> context.registerBean(Acquiring.class, () -> new Acquiring(limiters.limiter())))) {
+            await().atMost(Duration.ofSeconds(30))
+                    .until(() -> service.get("/acquire").body().equals("true"));
+        }
+    }
+
+    @RestController
+    static class Acquiring {
+
+        private final RateLimiter limiter;
+
+        Acquiring(RateLimiter limiter) {
+            this.limiter = limiter;
+        }
+
+        @GetMapping("/acquire")
+        Mono<String> acquire() {
+            Thread requested = Thread.currentThread();
+            return limiter.tryAcquire(Charge.of("user:42", Limit.perMinute(100_000)))
+                    .map(decision -> String.valueOf(Thread.currentThread() == requested));
         }
     }
 

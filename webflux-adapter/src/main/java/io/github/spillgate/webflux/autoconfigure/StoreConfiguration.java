@@ -10,9 +10,9 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.StoreType;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
-import io.lettuce.core.RedisCredentials;
 import io.lettuce.core.RedisCredentialsProvider;
 import io.lettuce.core.RedisURI;
+import io.lettuce.core.StaticCredentialsProvider;
 import io.lettuce.core.cluster.RedisClusterClient;
 import java.time.Duration;
 import java.util.List;
@@ -27,7 +27,6 @@ import org.springframework.context.annotation.Configuration;
 import org.springframework.data.redis.connection.RedisClusterConfiguration;
 import org.springframework.data.redis.connection.lettuce.LettuceClientConfiguration;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
-import reactor.core.publisher.Mono;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 
@@ -139,7 +138,7 @@ final class StoreConfiguration {
                     .map(factory -> factory.createCredentialsProvider(cluster))
                     .or(() -> cluster.getPassword()
                             .toOptional()
-                            .map(password -> () -> Mono.just(RedisCredentials.just(cluster.getUsername(), password))));
+                            .map(password -> new StaticCredentialsProvider(cluster.getUsername(), password)));
             return cluster.getClusterNodes().stream()
                     .map(node -> {
                         RedisURI uri = RedisURI.builder()

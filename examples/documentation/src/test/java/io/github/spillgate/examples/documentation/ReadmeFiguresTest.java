@@ -120,15 +120,15 @@ class ReadmeFiguresTest {
 
     private static Map<String, String> ofRedis(RedisStore store) {
         boolean isParallel = in(store, "delivery", "scheduler") == Schedulers.parallel();
-        Object coalescing = in(store, "coalescing");
+        Object bounds = in(store, "bounds");
         return Map.of(
                 "namespace",
                 "`" + part(store.toString(), "[", ":") + "`",
                 "deliverOn",
                 isParallel ? "`Schedulers.parallel()`" : "another",
-                "coalescing",
-                number(in(coalescing, "together")) + ", " + number(in(coalescing, "underWay")) + ", "
-                        + number(in(coalescing, "waiting")));
+                "batching",
+                number(in(bounds, "counts")) + ", " + number(in(bounds, "inFlight")) + ", "
+                        + number(in(bounds, "waiting")));
     }
 
     @Test

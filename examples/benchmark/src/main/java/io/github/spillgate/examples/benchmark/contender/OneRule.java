@@ -9,7 +9,6 @@ import io.github.spillgate.http.Rules;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.LimitStore;
-import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.List;
 
@@ -44,10 +43,10 @@ final class OneRule implements AutoCloseable {
     }
 
     static OneRule inRedis(Setting setting, PathSyntax syntax, String paths) {
-        RedisClient redis = RedisClient.create(setting.uri());
-        RedisStore store = RedisStore.create(redis);
+        RedisStore store = RedisStore.create(RedisStore.uri(setting.uri()));
         store.prepare().block(PATIENCE);
-        return new OneRule(setting, syntax, paths, store, redis::shutdown);
+        return new OneRule(
+                setting, syntax, paths, store, () -> store.closeLater().block(PATIENCE));
     }
 
     Rules rules() {

@@ -25,7 +25,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.IntFunction;
 import java.util.function.IntUnaryOperator;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -36,7 +36,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /** Which requests share a command to Redis, when commands are sent, and in which order requests are decided. */
-class CoalescerTest extends CoalescerFixture {
+class BatchQueueTest extends BatchQueueFixture {
 
     // When batches are sent
 
@@ -44,10 +44,10 @@ class CoalescerTest extends CoalescerFixture {
     void decisionsThatArriveDuringABatchShareTheNext() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileRedisIsPaused(() -> ask(100, i -> limiter.tryAcquire("key-" + i % 7)));
+        List<Heard> heard = whileBatchesAreInFlight(2, 100, i -> limiter.tryAcquire("key-" + i % 7));
         assertThat(decisions(heard)).hasSize(100).allMatch(Decision::isAllowed);
         assertThat(keyspace.callsOf("evalsha") - before)
-                .as("two leave at once, and all the others together")
+                .as("two are sent at once, and all the others together")
                 .isEqualTo(3);
     }
 
@@ -65,103 +65,69 @@ class CoalescerTest extends CoalescerFixture {
 
     @Test
     void noCommandTouchesMoreCountsThanAllowed() {
-        RateLimiter limiter = limiter(store(how -> how.coalescing(10, 3, 1_000)), LIMIT);
+        RateLimiter limiter = limiter(store(how -> how.batching(10, 3, 1_000)), LIMIT);
         long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileRedisIsPaused(() -> ask(53, i -> limiter.tryAcquire("key-" + i)));
+        List<Heard> heard = whileBatchesAreInFlight(3, 53, i -> limiter.tryAcquire("key-" + i));
         assertThat(decisions(heard)).hasSize(53).allMatch(Decision::isAllowed);
         assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(3 + 5);
     }
 
     @Test
     void aBatchOfOneCountIsEightTimesAsLarge() {
-        RateLimiter limiter = limiter(store(how -> how.coalescing(10, 3, 1_000)), LIMIT);
+        RateLimiter limiter = limiter(store(how -> how.batching(10, 3, 1_000)), LIMIT);
         long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileRedisIsPaused(() -> ask(3 + 161, i -> limiter.tryAcquire("a")));
+        List<Heard> heard = whileBatchesAreInFlight(3, 3 + 161, i -> limiter.tryAcquire("a"));
         assertThat(decisions(heard)).hasSize(164).allMatch(Decision::isAllowed);
         assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(3 + 3);
     }
 
+    /** In one batch they would also be answered together, and Redis and the client would take turns. */
     @Test
-    void aDecisionSoonAfterABatchWaitsForItsReply() {
-        RateLimiter limiter = limiter(pacedStore(128, Duration.ofHours(1)), LIMIT);
+    void aLongQueueIsSpreadOverTheBatchesThatMayBeSent() {
+        RateLimiter limiter = limiter(store(how -> how.batching(128, 256, 1_000)), LIMIT);
         long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileRedisIsPaused(() -> ask(100, i -> limiter.tryAcquire("key-" + i % 7)));
+        List<Heard> heard = onTheEventLoop(100, i -> limiter.tryAcquire("key-" + i));
         assertThat(decisions(heard)).hasSize(100).allMatch(Decision::isAllowed);
-        assertThat(keyspace.callsOf("evalsha") - before)
-                .as("one leaves at once, and all the others together")
-                .isEqualTo(2);
+        assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(4);
     }
 
-    @Test
-    void aFullBatchIsSentWithoutWaitingForAReply() {
-        AtomicInteger sent = countSent();
-        RateLimiter limiter = limiter(pacedStore(10, Duration.ofHours(1)), LIMIT);
-        List<Heard> heard = whileRedisIsPaused(() -> {
-            List<Heard> asking = ask(1 + 10 + 10 + 5, i -> limiter.tryAcquire("key-" + i));
-            assertThat(sent).hasValue(3);
-            return asking;
-        });
-        assertThat(decisions(heard)).hasSize(26).allMatch(Decision::isAllowed);
-        assertThat(sent).hasValue(4);
-    }
-
-    /** If Redis is far away, no decision waits for the reply to others; if it is slow, batches grow. */
-    @Test
-    void theSendDelayGrowsWithTheCommandsInFlight() {
-        AtomicInteger sent = countSent();
-        RateLimiter limiter = limiter(pacedStore(128, Duration.ofMillis(1)), LIMIT);
-        try (VirtualTime time = new VirtualTime()) {
-            List<Heard> heard = new ArrayList<>();
-            redis.pause();
-            for (int underWay = 0; underWay < 4; underWay++) {
-                for (int passed = 0; passed < underWay; passed++) {
-                    heard.addAll(ask(3, i -> limiter.tryAcquire("a")));
-                    assertThat(sent).as("after %d ms", passed).hasValue(underWay);
-                    time.passMillis(1);
-                }
-                heard.addAll(ask(1, i -> limiter.tryAcquire("a")));
-                assertThat(sent).hasValue(underWay + 1);
-            }
-            redis.resume();
-            assertThat(decisions(heard)).hasSize(3 * (1 + 2 + 3) + 4).allMatch(Decision::isAllowed);
-        }
+    /** Requests decisions in one run of the event loop. */
+    private List<Heard> onTheEventLoop(int times, IntFunction<Mono<Decision>> question) {
+        return whileRedisIsPaused(() ->
+                loop().submit(() -> ask(times, question)).syncUninterruptibly().getNow());
     }
 
     @Test
     void noDecisionWaitsForRepliesOfAFarRedis() {
-        AtomicInteger sent = countSent();
-        RateLimiter limiter = limiter(pacedStore(128, Duration.ofHours(1)), LIMIT);
+        RateLimiter limiter = limiter(store(how -> how.batching(128, 16, 1_000)), LIMIT);
         List<Heard> far = whileRedisIsPaused(() -> {
             List<Heard> asking = ask(1, i -> limiter.tryAcquire("a"));
             Mono.delay(Duration.ofMillis(20)).block(LONG);
             return asking;
         });
         assertThat(decisions(far)).hasSize(1);
-        List<Heard> heard = whileRedisIsPaused(() -> {
-            List<Heard> asking = ask(20, i -> limiter.tryAcquire("key-" + i));
-            assertThat(sent).as("16 more at a time").hasValue(1 + 16);
-            return asking;
-        });
+        int before = sent.get();
+        List<Heard> heard = whileBatchesAreInFlight(16, 20, i -> limiter.tryAcquire("key-" + i));
         assertThat(decisions(heard)).hasSize(20).allMatch(Decision::isAllowed);
+        assertThat(sent.get() - before).as("16, and the others together").isEqualTo(16 + 1);
     }
 
     /** Being busy does not make it farther. */
     @Test
     void batchesWaitAfterRedisBecameSlow() {
-        AtomicInteger sent = countSent();
-        RateLimiter limiter = limiter(pacedStore(128, Duration.ofHours(1)), LIMIT);
+        RateLimiter limiter = limiter(store(how -> how.batching(128, 16, 1_000)), LIMIT);
         try (VirtualTime time = new VirtualTime()) {
             limiter.tryAcquire("a").block(LONG);
             redis.pause();
             List<Heard> heard = new ArrayList<>(ask(1, i -> limiter.tryAcquire("a")));
+            awaitQueued();
             time.passMillis(20);
             redis.resume();
             assertThat(decisions(heard)).hasSize(1);
-            redis.pause();
-            heard.addAll(ask(20, i -> limiter.tryAcquire("key-" + i)));
-            assertThat(sent).as("one more").hasValue(2 + 1);
-            redis.resume();
+            int before = sent.get();
+            heard.addAll(whileBatchesAreInFlight(4, 20, i -> limiter.tryAcquire("key-" + i)));
             assertThat(decisions(heard)).hasSize(21).allMatch(Decision::isAllowed);
+            assertThat(sent.get() - before).as("4, and the others together").isEqualTo(4 + 1);
         }
     }
 
@@ -178,11 +144,11 @@ class CoalescerTest extends CoalescerFixture {
             }
         });
         RateLimiter limiter = limiter(
-                store(how -> how.coalescing(10, 1, 1_000)),
+                store(how -> how.batching(10, 1, 1_000)),
                 Limit.perSecond(100),
                 Limit.perMinute(1_000),
                 Limit.perHour(10_000));
-        assertThat(decisions(whileRedisIsPaused(() -> ask(40, i -> limiter.tryAcquire("key-" + i)))))
+        assertThat(decisions(whileBatchesAreInFlight(1, 40, i -> limiter.tryAcquire("key-" + i))))
                 .hasSize(40)
                 .allMatch(Decision::isAllowed);
         assertThat(keys).hasSize(1 + 13).allMatch(number -> number == 3 || number == 9);
@@ -190,7 +156,7 @@ class CoalescerTest extends CoalescerFixture {
 
     @Test
     void aBatchSizeOfOneSendsEachDecisionSeparately() {
-        RateLimiter limiter = limiter(store(how -> how.coalescing(1, 4, 1_000)), LIMIT);
+        RateLimiter limiter = limiter(store(how -> how.batching(1, 4, 1_000)), LIMIT);
         long before = keyspace.callsOf("evalsha");
         List<Heard> heard = whileRedisIsPaused(() -> ask(50, i -> limiter.tryAcquire("a")));
         assertThat(decisions(heard)).hasSize(50).allMatch(Decision::isAllowed);
@@ -203,10 +169,10 @@ class CoalescerTest extends CoalescerFixture {
      */
     @Test
     void aFullQueueFailsDecisionsImmediatelyAndDrains() {
-        RateLimiter limiter = limiter(store(how -> how.coalescing(10, 3, 20)), LIMIT);
+        RateLimiter limiter = limiter(store(how -> how.batching(10, 3, 20)), LIMIT);
         for (int round = 0; round < 3; round++) {
             redis.pause();
-            List<Heard> under = ask(3, i -> limiter.tryAcquire("a"));
+            List<Heard> under = askOneByOne(3, i -> limiter.tryAcquire("a"));
             List<Heard> waiting = ask(20, i -> i % 2 == 0 ? limiter.tryAcquire("a") : limiter.peek("a"));
             waiting.subList(10, 15).forEach(Heard::cancel);
             Heard tooMany = new Heard(limiter.tryAcquire("a"));
@@ -223,7 +189,7 @@ class CoalescerTest extends CoalescerFixture {
 
     @Test
     void aFullQueueLeadsToTheFallback() {
-        RedisStore store = store(how -> how.coalescing(10, 1, 5));
+        RedisStore store = store(how -> how.batching(10, 1, 5));
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(store)
                 .fallback(Fallback.local(100))
@@ -232,7 +198,8 @@ class CoalescerTest extends CoalescerFixture {
                 .build();
         limiter.tryAcquire("a").block(LONG);
         redis.pause();
-        List<Heard> waiting = ask(6, i -> limiter.tryAcquire("a"));
+        List<Heard> waiting = askOneByOne(1, i -> limiter.tryAcquire("a"));
+        waiting.addAll(ask(5, i -> limiter.tryAcquire("a")));
         assertThat(new Heard(limiter.tryAcquire("a")).decision().source()).isEqualTo(Source.LOCAL);
         assertThat(limiter.state().fallbacks()).isEqualTo(1);
         redis.resume();
@@ -244,16 +211,16 @@ class CoalescerTest extends CoalescerFixture {
     void boundsOutOfRangeAreRejected(String text) {
         int[] bounds = Stream.of(text.split(",")).mapToInt(Integer::parseInt).toArray();
         assertThatIllegalArgumentException()
-                .isThrownBy(() -> RedisStore.builder(client).coalescing(bounds[0], bounds[1], bounds[2]))
+                .isThrownBy(() -> RedisStore.builder(client).batching(bounds[0], bounds[1], bounds[2]))
                 .withMessageContaining("out of range")
-                .withMessageContaining("for example .coalescing(128, 256, 100000)");
+                .withMessageContaining("for example .batching(128, 256, 100000)");
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"1,1,1", "1000,1000,1000000"})
     void boundsInRangeAreTaken(String text) {
         int[] bounds = Stream.of(text.split(",")).mapToInt(Integer::parseInt).toArray();
-        RateLimiter limiter = limiter(store(how -> how.coalescing(bounds[0], bounds[1], bounds[2])), LIMIT);
+        RateLimiter limiter = limiter(store(how -> how.batching(bounds[0], bounds[1], bounds[2])), LIMIT);
         assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
     }
 
@@ -375,11 +342,11 @@ class CoalescerTest extends CoalescerFixture {
         assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isFalse();
     }
 
-    /** What the connection's own thread writes goes out at once; what others write stands in its queue. */
+    /** What other threads requested may still be a task of the connection's thread. */
     @Test
     void aLaterRequestOnTheConnectionThreadIsDecidedLater() throws Exception {
-        RateLimiter limiter = limiter(
-                store(how -> how.coalescing(1, 100, 1_000).deliverOn(Schedulers.immediate())), Limit.perHour(1));
+        RateLimiter limiter =
+                limiter(store(how -> how.batching(1, 100, 1_000).deliverOn(Schedulers.immediate())), Limit.perHour(1));
         for (int i = 0; i < 50; i++) {
             String key = "key-" + i;
             CountDownLatch there = new CountDownLatch(1);

@@ -36,7 +36,7 @@ import reactor.core.scheduler.Schedulers;
 import reactor.util.context.Context;
 
 /** Batches grant exactly what fits and lose no decision, whichever others are cancelled. */
-class CoalescerStressTest {
+class BatchQueueStressTest {
 
     private static final int CALLERS = 64;
     private static final Duration LONG = Duration.ofSeconds(30);
@@ -61,13 +61,13 @@ class CoalescerStressTest {
     static Stream<Form> everyForm() {
         return Stream.of("5000/1h", "20000/1h", "20000/1h counter", "20000/1h counter aligned")
                 .flatMap(limit -> Stream.of(
-                        new Form(limit, false, Coalescing.AT_FIRST),
-                        new Form(limit, true, Coalescing.AT_FIRST),
-                        new Form(limit, false, new Coalescing(3, 5, 1_000))));
+                        new Form(limit, false, BatchBounds.DEFAULT),
+                        new Form(limit, true, BatchBounds.DEFAULT),
+                        new Form(limit, false, new BatchBounds(3, 5, 1_000))));
     }
 
     /** A limit, whether the store is protected, and the bounds of batches. */
-    record Form(String limit, boolean isGuarded, Coalescing bounds) {}
+    record Form(String limit, boolean isGuarded, BatchBounds bounds) {}
 
     @ParameterizedTest
     @MethodSource("everyForm")
@@ -80,7 +80,7 @@ class CoalescerStressTest {
                 .block(LONG);
         long admitted = decisions.stream()
                 .filter(Decision::isAllowed)
-                .mapToLong(CoalescerStressTest::cost)
+                .mapToLong(BatchQueueStressTest::cost)
                 .sum();
         assertThat(admitted).isEqualTo(limit.permits());
         assertThat(used(limiter)).isEqualTo(admitted);
@@ -117,7 +117,7 @@ class CoalescerStressTest {
         int bound = 2_000;
         RedisStore store = RedisStore.builder(client)
                 .namespace(keyspace.namespace())
-                .coalescing(16, 2, bound)
+                .batching(16, 2, bound)
                 .build();
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(new Unprotected(store))
@@ -262,7 +262,7 @@ class CoalescerStressTest {
     private RateLimiter limiter(Form form) {
         RedisStore store = RedisStore.builder(client)
                 .namespace(keyspace.namespace())
-                .coalescing(form.bounds.together(), form.bounds.underWay(), form.bounds.waiting())
+                .batching(form.bounds.counts(), form.bounds.inFlight(), form.bounds.waiting())
                 .build();
         RateLimiter.Builder builder = RateLimiter.builder("api").limit(Limit.parse(form.limit));
         return form.isGuarded

@@ -1,5 +1,7 @@
 package io.github.spillgate.redis;
 
+import static org.awaitility.Awaitility.await;
+
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
@@ -9,9 +11,11 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.event.command.CommandListener;
 import io.lettuce.core.event.command.CommandStartedEvent;
 import io.lettuce.core.protocol.CommandType;
+import io.netty.channel.EventLoop;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -19,26 +23,41 @@ import java.util.function.IntFunction;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Schedulers;
 
 /** A Redis that a test can pause, stores on it, and callers that keep what they are answered. */
-abstract class CoalescerFixture {
+abstract class BatchQueueFixture {
 
     static final Limit LIMIT = Limit.perHour(1_000);
     static final Duration LONG = Duration.ofSeconds(30);
 
     final RedisForTests redis = RedisForTests.startOwn();
     final List<RedisStore> stores = new ArrayList<>();
+
+    /** The number of scripts that were sent, whether Redis has replied or not. */
+    final AtomicInteger sent = new AtomicInteger();
+
     RedisClient client;
     Keyspace keyspace;
+    private volatile @Nullable EventLoop loop;
 
     @BeforeEach
     void connect() {
         client = RedisClient.create(redis.uri());
+        client.addListener(new CommandListener() {
+            @Override
+            public void commandStarted(CommandStartedEvent event) {
+                EventLoop current = EventLoops.current();
+                loop = current == null ? loop : current;
+                if (event.getCommand().getType() == CommandType.EVALSHA) {
+                    sent.incrementAndGet();
+                }
+            }
+        });
         keyspace = new Keyspace(client);
     }
 
@@ -49,43 +68,20 @@ abstract class CoalescerFixture {
         redis.close();
     }
 
+    /** A queue to which no decision is added. */
+    static BatchQueue idleQueue(OpenConnection connection) {
+        return new BatchQueue(connection, batch -> Mono.never(), new CountKeys("idle"), BatchBounds.DEFAULT, null);
+    }
+
     /** A connected store with loaded scripts and, by default, at most two batches in flight. */
     RedisStore store(UnaryOperator<RedisStore.Builder> how) {
         RedisStore store = how.apply(RedisStore.builder(client)
                         .namespace(keyspace.namespace())
-                        .coalescing(128, 2, 100_000))
-                .coalescing(bounds -> bounds.withPace(0))
+                        .batching(128, 2, 100_000))
                 .build();
         stores.add(store);
         store.prepare().block(LONG);
         return store;
-    }
-
-    /** A store of which many commands may be under way, as soon as it is time. */
-    RedisStore pacedStore(int together, Duration pace) {
-        RedisStore store = RedisStore.builder(client)
-                .namespace(keyspace.namespace())
-                .deliverOn(Schedulers.immediate())
-                .coalescing(together, 16, 100_000)
-                .coalescing(bounds -> bounds.withPace(pace.toNanos()))
-                .build();
-        stores.add(store);
-        store.prepare().block(LONG);
-        return store;
-    }
-
-    /** How many scripts are sent on connections that are opened from now on, whether Redis answers or not. */
-    AtomicInteger countSent() {
-        AtomicInteger sent = new AtomicInteger();
-        client.addListener(new CommandListener() {
-            @Override
-            public void commandStarted(CommandStartedEvent event) {
-                if (event.getCommand().getType() == CommandType.EVALSHA) {
-                    sent.incrementAndGet();
-                }
-            }
-        });
-        return sent;
     }
 
     static RateLimiter limiter(RedisStore store, Limit... limits) {
@@ -97,9 +93,46 @@ abstract class CoalescerFixture {
     List<Heard> whileRedisIsPaused(Supplier<List<Heard>> asking) {
         redis.pause();
         try {
-            return asking.get();
+            List<Heard> heard = asking.get();
+            awaitQueued();
+            return heard;
         } finally {
             redis.resume();
+        }
+    }
+
+    /** Fills the batches in flight with one decision each, requests the others, and returns all. */
+    List<Heard> whileBatchesAreInFlight(int batches, int times, IntFunction<Mono<Decision>> question) {
+        return whileRedisIsPaused(() -> {
+            List<Heard> heard = askOneByOne(batches, question);
+            heard.addAll(ask(times - batches, i -> question.apply(batches + i)));
+            return heard;
+        });
+    }
+
+    /** Requests decisions, each after the command of the one before was sent. */
+    List<Heard> askOneByOne(int times, IntFunction<Mono<Decision>> question) {
+        List<Heard> heard = new ArrayList<>(times);
+        for (int i = 0; i < times; i++) {
+            int before = sent.get();
+            heard.add(new Heard(question.apply(i)));
+            await().until(() -> sent.get() > before);
+        }
+        return heard;
+    }
+
+    /** The event loop of the newest command. */
+    EventLoop loop() {
+        return Objects.requireNonNull(loop, "no command was sent");
+    }
+
+    /** Waits until the event loop of the newest command has done all that was requested before. */
+    void awaitQueued() {
+        EventLoop newest = loop;
+        if (newest != null) {
+            // The first task may be before the one that sends the queue, which the event loop adds.
+            newest.submit(() -> {}).syncUninterruptibly();
+            newest.submit(() -> {}).syncUninterruptibly();
         }
     }
 

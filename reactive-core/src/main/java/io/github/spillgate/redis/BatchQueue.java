@@ -1,0 +1,381 @@
+package io.github.spillgate.redis;
+
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.netty.channel.EventLoop;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+import org.reactivestreams.Subscription;
+import reactor.core.CoreSubscriber;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/**
+ * The decisions that wait for one connection, and the batches in flight on it. Sends each batch as one command, or in a
+ * cluster as one for each slot.
+ *
+ * <p>There is no timer. A decision joins the queue, and the queue is sent at the end of the event loop's current run.
+ * So everything that the loop has read at the same time is sent together, and nothing waits if Redis is idle. If enough
+ * batches are in flight, decisions wait for the next reply.
+ */
+final class BatchQueue {
+    // Design notes.
+    //
+    // Only the event loop of the connection touches the state, so there are no locks, and no order between threads to
+    // think about. Other threads hand a decision to the loop as a task. Replies arrive on the loop; with some options
+    // of the user, and after timeouts, Lettuce reports them on other threads, and they return to the loop first.
+    //
+    // No decision may wait while nothing is in flight, because nothing would send it. A decision that joins the queue
+    // schedules a run of send() unless one is scheduled; each reply or failure calls it.
+    //
+    // The batches that are sent at the same time are a flight. In a cluster it has one for each slot. All of them are
+    // answered at about the same time, so a flight counts as one batch, and ends with the last reply.
+    //
+    // While a slot is being migrated, its counts are on two nodes, and a command on both is refused without effect.
+    // Then each group of decisions gets a command of its own. One with several counts may still be refused. It is
+    // retried a few times, because most migrations take less than a second, and then fails.
+    //
+    // A broken connection needs no care: its commands fail, and so do those that are sent later. A silent connection is
+    // replaced by another one with a queue of its own, and this one ends.
+
+    private static final int TRIES = 4;
+    private static final long BEFORE_NEXT_TRY_MILLIS = 10;
+
+    private final EventLoop loop;
+    private final Function<Batch, Mono<Object>> decide;
+    private final CountKeys keys;
+    private final BatchBounds bounds;
+
+    /** Emits the answers; null if their callers are on the event loop, and continue there. */
+    private final @Nullable Delivery delivery;
+
+    private final OpenConnection connection;
+    private final Queue<PendingDecision> queue = new ArrayDeque<>();
+
+    /** The number of decisions in the queue, or on their way to it from other threads. */
+    private final AtomicInteger waiting = new AtomicInteger();
+
+    private boolean isSendScheduled;
+    private boolean isSending;
+    private int inFlight;
+
+    /** The shortest round trip on this connection. It shows the distance of Redis, whether Redis is busy or not. */
+    private long shortestTrip = Long.MAX_VALUE;
+
+    private @Nullable LimitStoreException ended;
+
+    /**
+     * A queue for one connection.
+     *
+     * @param decide sends a batch to Redis
+     * @param keys the keys of the counts
+     * @param delivery emits the answers; null for callers that are on the connection's event loop
+     */
+    BatchQueue(
+            OpenConnection connection,
+            Function<Batch, Mono<Object>> decide,
+            CountKeys keys,
+            BatchBounds bounds,
+            @Nullable Delivery delivery) {
+        this.connection = connection;
+        this.loop = connection.loop();
+        this.decide = decide;
+        this.keys = keys;
+        this.bounds = bounds;
+        this.delivery = delivery;
+    }
+
+    /** Sends the decision, at the end of the event loop's current run or in a later batch. */
+    void add(PendingDecision decision) {
+        if (waiting.incrementAndGet() > bounds.waiting()) {
+            waiting.decrementAndGet();
+            decision.fail(bounds.tooManyWait());
+        } else if (delivery == null) {
+            enqueue(decision);
+        } else {
+            enqueueLater(decision);
+        }
+    }
+
+    /** As a task even if this is the event loop: decisions of other threads that were requested before may be tasks. */
+    private void enqueueLater(PendingDecision decision) {
+        try {
+            loop.execute(() -> enqueue(decision));
+        } catch (RejectedExecutionException e) {
+            waiting.decrementAndGet();
+            decision.fail(loopEnded());
+        }
+    }
+
+    /** Ends this queue: waiting and later decisions fail. */
+    void end(LimitStoreException why) {
+        EventLoops.run(loop, () -> {
+            ended = why;
+            send();
+        });
+    }
+
+    private void enqueue(PendingDecision decision) {
+        queue.add(decision);
+        if (!isSendScheduled) {
+            isSendScheduled = true;
+            try {
+                loop.execute(this::sendAtEndOfRun);
+            } catch (RejectedExecutionException e) {
+                end(loopEnded());
+            }
+        }
+    }
+
+    private void sendAtEndOfRun() {
+        isSendScheduled = false;
+        send();
+    }
+
+    private void send() {
+        if (isSending) {
+            // A command has failed while it was being sent. The loop below goes on.
+            return;
+        }
+        isSending = true;
+        try {
+            while (ended == null && !queue.isEmpty() && inFlight < bounds.inFlight(trip())) {
+                sendFlight(bounds.inFlight(trip()) - inFlight);
+            }
+        } finally {
+            isSending = false;
+        }
+        LimitStoreException why = ended;
+        if (why != null) {
+            failAll(why);
+        }
+    }
+
+    private void sendFlight(int free) {
+        List<Batch> flight = nextFlight(bounds.share(queue.size(), free, trip()));
+        if (flight.isEmpty()) {
+            return;
+        }
+        inFlight++;
+        FlightEnd end = new FlightEnd(flight.size());
+        for (Batch batch : flight) {
+            decide.apply(batch).subscribe(new BatchInFlight(batch, end, TRIES));
+        }
+    }
+
+    /** Returns the shortest round trip; zero before the first reply. */
+    private long trip() {
+        return shortestTrip == Long.MAX_VALUE ? 0 : shortestTrip;
+    }
+
+    private List<Batch> nextFlight(int most) {
+        Flight flight = new Flight(most);
+        while (flight.size < most && flight.counts < bounds.counts()) {
+            PendingDecision next = queue.peek();
+            if (next == null
+                    || (flight.size > 0 && flight.counts + next.claims().size() > bounds.counts())) {
+                break;
+            }
+            queue.remove();
+            waiting.decrementAndGet();
+            if (next.markSent()) {
+                flight.add(next);
+            }
+        }
+        return flight.batches;
+    }
+
+    private void failAll(LimitStoreException why) {
+        for (PendingDecision next = queue.poll(); next != null; next = queue.poll()) {
+            PendingDecision waiter = next;
+            waiting.decrementAndGet();
+            deliver(() -> waiter.fail(why));
+        }
+    }
+
+    private void deliver(Runnable answer) {
+        if (delivery == null) {
+            answer.run();
+        } else {
+            delivery.deliver(answer);
+        }
+    }
+
+    private static LimitStoreException loopEnded() {
+        return new LimitStoreUnavailableException(
+                "Redis is unavailable: the event loop of its connection has ended", null);
+    }
+
+    /** Batches that are sent at the same time, one for each slot. */
+    private final class Flight {
+
+        private final int expectedSize;
+        private final List<Batch> batches = new ArrayList<>(1);
+        private @Nullable Map<Integer, Batch> others;
+        private int slot;
+        private int size;
+        private int counts;
+
+        Flight(int expectedSize) {
+            this.expectedSize = expectedSize;
+        }
+
+        void add(PendingDecision decision) {
+            Batch batch = batchOn(decision.slot());
+            int before = batch.numberOfCounts();
+            batch.add(decision);
+            counts += batch.numberOfCounts() - before;
+            size++;
+        }
+
+        private Batch batchOn(int wanted) {
+            if (batches.isEmpty()) {
+                slot = wanted;
+                return newBatch(expectedSize);
+            }
+            if (wanted == slot) {
+                return batches.get(0);
+            }
+            Map<Integer, Batch> known = others;
+            if (known == null) {
+                known = new HashMap<>();
+                others = known;
+            }
+            Batch batch = known.get(wanted);
+            if (batch == null) {
+                batch = newBatch(1);
+                known.put(wanted, batch);
+            }
+            return batch;
+        }
+
+        private Batch newBatch(int size) {
+            Batch batch = new Batch(keys, size);
+            batches.add(batch);
+            return batch;
+        }
+    }
+
+    /** Counts the batches of a flight without a reply. */
+    private final class FlightEnd {
+
+        private int left;
+
+        FlightEnd(int batches) {
+            left = batches;
+        }
+
+        void add(int batches) {
+            left += batches;
+        }
+
+        void batchEnded() {
+            left--;
+            if (left == 0) {
+                inFlight--;
+            }
+        }
+    }
+
+    /** A batch in flight. */
+    private final class BatchInFlight implements CoreSubscriber<Object> {
+
+        private final Batch batch;
+        private final FlightEnd flight;
+        private final int tries;
+        private final long sentAt = connection.now();
+        private boolean answered;
+
+        /**
+         * A batch of a flight.
+         *
+         * @param tries the number of retries that are left while a slot is being migrated
+         */
+        BatchInFlight(Batch batch, FlightEnd flight, int tries) {
+            this.batch = batch;
+            this.flight = flight;
+            this.tries = tries;
+        }
+
+        @Override
+        public void onSubscribe(Subscription subscription) {
+            subscription.request(Long.MAX_VALUE);
+        }
+
+        @Override
+        public void onNext(Object reply) {
+            long trip = connection.now() - sentAt;
+            ScriptReply decoded = new ScriptReply((byte[]) reply);
+            batch.recordTime(decoded);
+            if (!EventLoops.run(loop, () -> replied(decoded, trip))) {
+                batch.parts().forEach(part -> part.answer(decoded));
+            }
+        }
+
+        @Override
+        public void onError(Throwable e) {
+            if (!EventLoops.run(loop, () -> failed(e))) {
+                batch.parts().forEach(part -> part.fail(e));
+            }
+        }
+
+        @Override
+        public void onComplete() {
+            onError(new LimitStoreUnavailableException("Redis has answered nothing", null));
+        }
+
+        private void replied(ScriptReply reply, long trip) {
+            if (answered) {
+                return;
+            }
+            answered = true;
+            shortestTrip = Math.min(shortestTrip, trip);
+            String why = batch.whyUnwritten(reply);
+            if (!why.isEmpty()) {
+                connection.noteRefusal(why);
+            }
+            flight.batchEnded();
+            // First the next batches, so that Redis works on them while these answers are emitted.
+            send();
+            batch.parts().forEach(part -> deliver(() -> part.answer(reply)));
+        }
+
+        private void failed(Throwable e) {
+            if (answered) {
+                return;
+            }
+            answered = true;
+            if (Redirect.isTryAgain(e) && tries > 0) {
+                retry();
+                return;
+            }
+            flight.batchEnded();
+            send();
+            batch.parts().forEach(part -> deliver(() -> part.fail(e)));
+        }
+
+        private void retry() {
+            if (batch.numberOfGroups() > 1) {
+                List<Batch> groups = batch.split();
+                flight.add(groups.size() - 1);
+                groups.forEach(this::sendAgain);
+            } else {
+                // Not a timer of the loop, which would drop it if it ended.
+                Schedulers.parallel().schedule(() -> sendAgain(batch), BEFORE_NEXT_TRY_MILLIS, TimeUnit.MILLISECONDS);
+            }
+        }
+
+        private void sendAgain(Batch again) {
+            decide.apply(again).subscribe(new BatchInFlight(again, flight, tries - 1));
+        }
+    }
+}

@@ -1,0 +1,71 @@
+package io.github.spillgate.redis;
+
+import io.lettuce.core.api.StatefulRedisConnection;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/**
+ * A connection to one server, and the decisions that are sent on it.
+ *
+ * <p>Each server has a lane of the store, for callers on any thread. It also has a lane on each event loop of the
+ * application: a decision that is requested on an event loop is sent, answered and continued on that loop.
+ */
+final class Lane {
+
+    private final Server server;
+    private final BatchBounds bounds;
+    private final CountKeys keys;
+    private final @Nullable Delivery delivery;
+    private final Connection connection;
+    private final ScriptRunner decide;
+
+    /**
+     * A lane.
+     *
+     * @param connector connects to the server; may block
+     * @param delivery emits the answers; null if all callers are on the event loop of the connection
+     */
+    Lane(
+            Server server,
+            Supplier<StatefulRedisConnection<byte[], byte[]>> connector,
+            Server.Settings settings,
+            @Nullable Delivery delivery) {
+        this.server = server;
+        this.bounds = settings.bounds();
+        this.keys = settings.keys();
+        this.delivery = delivery;
+        this.connection =
+                new Connection(connector, () -> Schedulers.parallel().now(TimeUnit.NANOSECONDS), this::newQueue);
+        this.decide = new ScriptRunner(connection, settings.scripts().decide());
+    }
+
+    private BatchQueue newQueue(OpenConnection open) {
+        return new BatchQueue(open, batch -> decide(batch, open), keys, bounds, delivery);
+    }
+
+    private Mono<Object> decide(Batch batch, OpenConnection open) {
+        byte[][] names = batch.keys();
+        return server.send(open, connection, (target, first, then) -> {
+            // After a redirect the target is another server, which loads its scripts on its own connection.
+            ScriptRunner script = target == server ? decide : target.decide();
+            return script.run(first, then, names, batch::request);
+        });
+    }
+
+    Connection connection() {
+        return connection;
+    }
+
+    /** Returns the script that decides, for this lane's connection. */
+    ScriptRunner decide() {
+        return decide;
+    }
+
+    CompletableFuture<Void> beginClosing() {
+        return connection.beginClosing();
+    }
+}

@@ -1,0 +1,283 @@
+package io.github.spillgate.redis;
+
+import io.lettuce.core.AbstractRedisClient;
+import io.lettuce.core.ClientOptions;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisCredentialsProvider;
+import io.lettuce.core.RedisException;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.StaticCredentialsProvider;
+import io.lettuce.core.event.DefaultEventPublisherOptions;
+import io.lettuce.core.resource.ClientResources;
+import io.lettuce.core.resource.EventLoopGroupProvider;
+import io.lettuce.core.resource.Transports;
+import io.netty.bootstrap.Bootstrap;
+import io.netty.channel.ChannelFutureListener;
+import io.netty.channel.ChannelInboundHandlerAdapter;
+import io.netty.channel.EventLoop;
+import io.netty.channel.EventLoopGroup;
+import io.netty.resolver.DefaultAddressResolverGroup;
+import io.netty.util.concurrent.EventExecutorGroup;
+import io.netty.util.concurrent.Future;
+import io.netty.util.concurrent.ImmediateEventExecutor;
+import io.netty.util.concurrent.SingleThreadEventExecutor;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.jspecify.annotations.Nullable;
+import reactor.util.Logger;
+import reactor.util.Loggers;
+
+/**
+ * The lanes on the event loops of the application. A loop gets a lane to each server when the first decision is
+ * requested on it.
+ */
+final class LoopLanes {
+    // Design notes.
+    //
+    // Lettuce places connections on the event loops of its client's resources. So each event loop has a client with the
+    // user's options and resources, but with that loop as its only one.
+    //
+    // Lettuce chooses the class of its channels once for the process. A loop of another transport rejects them, for
+    // example the NIO loops of Vert.x if Lettuce finds epoll. This is tried once for each loop, with a channel that
+    // does not connect.
+    //
+    // A loop of the application must not block. Lettuce reads the certificates of TLS on the connection's loop, a
+    // credentials provider of the user runs there, and the resolver of the JDK would block there. With one of these
+    // there are no lanes on loops of the application.
+    //
+    // A loop may end before the store, when a server stops. Only decisions that were requested on it are sent on it;
+    // everything else, such as refunds and reconciliation, uses the lane of the store. A loop without a quiet period
+    // may end without closing its channels, and Lettuce would never report the commands in flight. So a hook of the
+    // loop closes the connections.
+
+    /** The highest number of event loops with lanes. Each has a connection to each server. */
+    static final int MOST_LOOPS = 32;
+
+    private static final Logger LOG = Loggers.getLogger(LoopLanes.class);
+    private final ClientResources resources;
+    private final ClientOptions options;
+    private final ConcurrentMap<EventLoop, Loop> loops = new ConcurrentHashMap<>();
+    private final AtomicBoolean isReported = new AtomicBoolean();
+    private volatile boolean closed;
+
+    private LoopLanes(ClientResources resources, ClientOptions options) {
+        this.resources = resources;
+        this.options = options.mutate().autoReconnect(false).build();
+    }
+
+    /**
+     * Returns the lanes of a store.
+     *
+     * @param client the client, whose resources and options are used
+     * @param nodes the servers; none if they are not known
+     * @return the lanes; null if connections to these servers might block their event loop
+     */
+    static @Nullable LoopLanes of(AbstractRedisClient client, List<RedisURI> nodes) {
+        ClientResources resources = client.getResources();
+        boolean isSuitable = !nodes.isEmpty()
+                && nodes.stream().noneMatch(LoopLanes::mayBlock)
+                && !(resources.addressResolverGroup() instanceof DefaultAddressResolverGroup);
+        return isSuitable ? new LoopLanes(resources, client.getOptions()) : null;
+    }
+
+    private static boolean mayBlock(RedisURI uri) {
+        RedisCredentialsProvider credentials = uri.getCredentialsProvider();
+        return uri.getSocket() != null
+                || uri.isSsl()
+                || uri.getSentinels().stream().anyMatch(RedisURI::isSsl)
+                || (credentials != null && !(credentials instanceof StaticCredentialsProvider));
+    }
+
+    /** Returns the lane to a server on the event loop that runs the current thread; null if there is none. */
+    @Nullable
+    Lane current(Server server) {
+        EventLoop current = EventLoops.current();
+        if (current == null || closed) {
+            return null;
+        }
+        Loop loop = loops.get(current);
+        if (loop == null) {
+            loop = add(current);
+        }
+        return loop == null ? null : loop.laneTo(server);
+    }
+
+    private @Nullable Loop add(EventLoop current) {
+        if (loops.size() >= MOST_LOOPS || !(current instanceof SingleThreadEventExecutor executor)) {
+            return null;
+        }
+        Loop added = new Loop(current);
+        Loop before = loops.putIfAbsent(current, added);
+        if (before != null) {
+            return before;
+        }
+        if (closed) {
+            // Perhaps too late for beginClosing() to see it.
+            loops.remove(current, added);
+            return null;
+        }
+        executor.addShutdownHook(added);
+        added.probe();
+        return added;
+    }
+
+    /** Closes the lanes to a server that is no longer used. */
+    void close(Server server) {
+        loops.values().forEach(loop -> loop.close(server));
+    }
+
+    /** Begins to close all lanes; the result completes once they are closed. */
+    CompletableFuture<Void> beginClosing() {
+        closed = true;
+        return CompletableFuture.allOf(
+                loops.values().stream().map(Loop::beginClosing).toArray(CompletableFuture[]::new));
+    }
+
+    private void reportIncompatible(EventLoop loop, @Nullable Throwable why) {
+        if (isReported.compareAndSet(false, true)) {
+            LOG.info(
+                    "Event loops of {} reject connections of Lettuce, which uses {}; each decision takes two thread"
+                            + " switches: {}",
+                    loop.getClass().getSimpleName(),
+                    Transports.socketChannelClass().getSimpleName(),
+                    String.valueOf(why));
+        }
+    }
+
+    /** An event loop of the application, and its lanes. */
+    private final class Loop implements Runnable {
+
+        private final EventLoop loop;
+        private final ConcurrentMap<Server, Lane> lanes = new ConcurrentHashMap<>();
+
+        /** Whether the loop is known to accept channels of Lettuce. */
+        private volatile boolean isCompatible;
+
+        /** The client whose connections are on this loop; null before the first connection. */
+        private @Nullable RedisClient client;
+
+        private boolean isClosed;
+
+        Loop(EventLoop loop) {
+            this.loop = loop;
+        }
+
+        /** Tries whether a channel of Lettuce can be registered. */
+        void probe() {
+            Bootstrap probe = new Bootstrap()
+                    .group(loop)
+                    .channel(Transports.socketChannelClass())
+                    .handler(new ChannelInboundHandlerAdapter());
+            probe.register().addListener((ChannelFutureListener) registered -> {
+                if (registered.isSuccess()) {
+                    Future<Void> unused = registered.channel().close();
+                    isCompatible = true;
+                } else {
+                    reportIncompatible(loop, registered.cause());
+                }
+            });
+        }
+
+        /** Returns the client. It is created on a thread that connects, which may block. */
+        private synchronized RedisClient client() {
+            if (isClosed) {
+                throw new RedisException("the event loop of this connection has ended");
+            }
+            RedisClient known = client;
+            if (known == null) {
+                known = newClient();
+                client = known;
+            }
+            return known;
+        }
+
+        private RedisClient newClient() {
+            RedisClient created = RedisClient.create(ClientResources.builder()
+                    .eventLoopGroupProvider(new SingleLoop(loop))
+                    .eventExecutorGroup(resources.eventExecutorGroup())
+                    .timer(resources.timer())
+                    .eventBus(resources.eventBus())
+                    .commandLatencyRecorder(resources.commandLatencyRecorder())
+                    // The user's resources publish what is recorded.
+                    .commandLatencyPublisherOptions(DefaultEventPublisherOptions.disabled())
+                    .addressResolverGroup(resources.addressResolverGroup())
+                    .socketAddressResolver(resources.socketAddressResolver())
+                    .nettyCustomizer(resources.nettyCustomizer())
+                    .tracing(resources.tracing())
+                    .build());
+            created.setOptions(options);
+            return created;
+        }
+
+        @Nullable
+        Lane laneTo(Server server) {
+            Lane lane = lanes.get(server);
+            return lane != null || !isCompatible
+                    ? lane
+                    : lanes.computeIfAbsent(server, missing -> server.newLane(this::client));
+        }
+
+        void close(Server server) {
+            Lane lane = lanes.remove(server);
+            if (lane != null) {
+                OpenConnection.unobserved(lane.beginClosing());
+            }
+        }
+
+        /** Closes the connections when the loop ends, on the loop. To close the client would need the loop later. */
+        @Override
+        public synchronized void run() {
+            loops.remove(loop, this);
+            isClosed = true;
+            lanes.values().forEach(lane -> OpenConnection.unobserved(lane.beginClosing()));
+            if (client != null) {
+                Future<Boolean> unused = client.getResources().shutdown();
+            }
+        }
+
+        synchronized CompletableFuture<Void> beginClosing() {
+            isClosed = true;
+            ((SingleThreadEventExecutor) loop).removeShutdownHook(this);
+            RedisClient used = client;
+            if (used == null) {
+                return CompletableFuture.completedFuture(null);
+            }
+            // In this order: the client closes all open connections, and Lettuce warns if one is closed twice.
+            CompletableFuture<Void> closing = used.shutdownAsync(0, 0, TimeUnit.SECONDS)
+                    .whenComplete((done, error) -> {
+                        Future<Boolean> unused = used.getResources().shutdown();
+                    });
+            lanes.values().forEach(lane -> OpenConnection.unobserved(lane.beginClosing()));
+            return closing;
+        }
+    }
+
+    /** Provides one event loop, which belongs to the application. */
+    private record SingleLoop(EventLoop loop) implements EventLoopGroupProvider {
+
+        @Override
+        @SuppressWarnings("unchecked") // Lettuce uses any type that it asks for as an EventLoopGroup
+        public <T extends EventLoopGroup> T allocate(Class<T> type) {
+            return (T) loop;
+        }
+
+        @Override
+        public int threadPoolSize() {
+            return 1;
+        }
+
+        @Override
+        public Future<Boolean> release(EventExecutorGroup group, long quietPeriod, long timeout, TimeUnit unit) {
+            return ImmediateEventExecutor.INSTANCE.newSucceededFuture(true);
+        }
+
+        @Override
+        public Future<Boolean> shutdown(long quietPeriod, long timeout, TimeUnit unit) {
+            return ImmediateEventExecutor.INSTANCE.newSucceededFuture(true);
+        }
+    }
+}

@@ -1,0 +1,363 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.StaticCredentialsProvider;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.resource.ClientResources;
+import io.lettuce.core.resource.DefaultClientResources;
+import io.lettuce.core.resource.SocketAddressResolver;
+import io.netty.channel.DefaultEventLoopGroup;
+import io.netty.channel.EventLoop;
+import io.netty.channel.EventLoopGroup;
+import io.netty.channel.MultiThreadIoEventLoopGroup;
+import io.netty.channel.nio.NioIoHandler;
+import io.netty.resolver.DefaultAddressResolverGroup;
+import java.net.SocketAddress;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+
+/** Decisions that are requested on event loops of an application. */
+class LoopLanesTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+    private static final Limit LIMIT = Limit.perHour(1_000_000);
+
+    private final RedisForTests redis = RedisForTests.startOwn();
+    private final List<EventLoopGroup> groups = new ArrayList<>();
+    private final List<RedisStore> stores = new ArrayList<>();
+    private RedisClient admin;
+    private StatefulRedisConnection<String, String> connection;
+
+    @BeforeEach
+    void connect() {
+        admin = RedisClient.create(redis.uri());
+        connection = admin.connect();
+    }
+
+    @AfterEach
+    void shutdown() {
+        stores.forEach(store -> store.closeLater().block(LONG));
+        groups.forEach(group -> group.shutdownGracefully(0, 5, TimeUnit.SECONDS));
+        admin.shutdown(0, 1, TimeUnit.SECONDS);
+        redis.close();
+    }
+
+    @Test
+    void aDecisionIsSentAndEmittedOnTheLoopThatRequestedIt() {
+        EventLoop loop = loops(1).next();
+        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
+        awaitLane(limiter, loop);
+        for (int i = 0; i < 100; i++) {
+            assertThat(threadOf(limiter, loop)).isSameAs(threadOf(loop));
+        }
+    }
+
+    @Test
+    void aDecisionOnAnotherThreadIsEmittedOnTheScheduler() {
+        EventLoop loop = loops(1).next();
+        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
+        awaitLane(limiter, loop);
+        String thread = limiter.tryAcquire("a")
+                .map(decision -> Thread.currentThread().getName())
+                .block(LONG);
+        assertThat(thread).startsWith("parallel-");
+    }
+
+    @Test
+    void eachLoopHasOneConnectionAndTheStoreHasOne() {
+        EventLoopGroup loops = loops(3);
+        long before = connections();
+        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
+        loops.forEach(loop -> awaitLane(limiter, (EventLoop) loop));
+        for (int i = 0; i < 30; i++) {
+            threadOf(limiter, loops.next());
+        }
+        assertThat(connections() - before).isEqualTo(1 + 3);
+    }
+
+    @Test
+    void noMoreThan32LoopsHaveConnections() {
+        EventLoopGroup loops = loops(LoopLanes.MOST_LOOPS + 2);
+        long before = connections();
+        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
+        List<EventLoop> without = new ArrayList<>();
+        loops.forEach(each -> {
+            EventLoop loop = (EventLoop) each;
+            if (without.isEmpty() && connections() - before < 1 + LoopLanes.MOST_LOOPS) {
+                awaitLane(limiter, loop);
+            } else {
+                without.add(loop);
+            }
+        });
+        assertThat(without).hasSize(2);
+        for (int i = 0; i < 20; i++) {
+            assertThat(threadOf(limiter, without.get(i % 2)).getName()).startsWith("parallel-");
+        }
+        assertThat(connections() - before).isEqualTo(1 + LoopLanes.MOST_LOOPS);
+    }
+
+    @Test
+    void everythingThatALoopRequestsInOneRunIsSentInFourBatches() throws Exception {
+        EventLoop loop = loops(1).next();
+        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
+        awaitLane(limiter, loop);
+        long before = scripts();
+        List<CompletableFuture<Decision>> decisions = loop.submit(() -> {
+                    List<CompletableFuture<Decision>> all = new ArrayList<>();
+                    for (int i = 0; i < 200; i++) {
+                        all.add(limiter.tryAcquire("key-" + i).toFuture());
+                    }
+                    return all;
+                })
+                .get();
+        for (CompletableFuture<Decision> decision : decisions) {
+            assertThat(decision.get(30, TimeUnit.SECONDS).isAllowed()).isTrue();
+        }
+        assertThat(scripts() - before).isEqualTo(4);
+    }
+
+    @Test
+    void loopsTogetherGrantExactlyThePermits() {
+        EventLoopGroup loops = loops(4);
+        RateLimiter limiter = limiter(RedisStore.create(redis.uri()), Limit.perHour(1_000));
+        loops.forEach(loop -> awaitLane(limiter, (EventLoop) loop));
+        List<CompletableFuture<Decision>> all = new ArrayList<>();
+        for (int i = 0; i < 3_000; i++) {
+            all.add(onLoop(loops.next(), limiter.tryAcquire("shared")));
+        }
+        long allowed =
+                all.stream().filter(decision -> decision.join().isAllowed()).count();
+        assertThat(allowed).isEqualTo(1_000);
+        assertThat(limiter.peek("shared").block(LONG).limits().get(0).used()).isEqualTo(1_000);
+    }
+
+    @Test
+    void aBlockedLoopDelaysNoOtherCaller() {
+        EventLoopGroup loops = loops(2);
+        EventLoop blocked = loops.next();
+        EventLoop other = loops.next();
+        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
+        awaitLane(limiter, blocked);
+        awaitLane(limiter, other);
+        CountDownLatch latch = new CountDownLatch(1);
+        CompletableFuture<Decision> waiting = onLoop(blocked, limiter.tryAcquire("a"));
+        blocked.execute(() -> {
+            // This must hold the thread without blocking.
+            long left;
+            do {
+                left = latch.getCount();
+            } while (left > 0);
+        });
+        for (int i = 0; i < 20; i++) {
+            assertThat(onLoop(other, limiter.tryAcquire("a")).join().isAllowed())
+                    .isTrue();
+            assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
+        }
+        latch.countDown();
+        assertThat(waiting.join().isAllowed()).isTrue();
+    }
+
+    @Test
+    void aLostConnectionOfALoopIsReplaced() {
+        EventLoop loop = loops(1).next();
+        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
+        awaitLane(limiter, loop);
+        connection
+                .sync()
+                .clientKill(io.lettuce.core.KillArgs.Builder.typeNormal().skipme());
+        await().atMost(LONG)
+                .ignoreExceptionsMatching(e -> e.getCause() instanceof LimitStoreException)
+                .until(() -> threadOf(limiter, loop) == threadOf(loop));
+    }
+
+    @Test
+    void theLanesOfALoopThatEndsAreClosed() {
+        EventLoopGroup ending = loops(1);
+        EventLoop staying = loops(1).next();
+        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
+        awaitLane(limiter, ending.next());
+        awaitLane(limiter, staying);
+        long before = connections();
+        ending.shutdownGracefully(0, 5, TimeUnit.SECONDS).syncUninterruptibly();
+        await().atMost(LONG).until(() -> connections() == before - 1);
+        assertThat(threadOf(limiter, staying)).isSameAs(threadOf(staying));
+        assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
+        EventLoop next = loops(1).next();
+        awaitLane(limiter, next);
+    }
+
+    /** As when a server is stopped under load. */
+    @Test
+    void everyDecisionOnALoopThatEndsIsAnswered() {
+        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
+        for (int round = 0; round < 20; round++) {
+            EventLoopGroup ending = loops(1);
+            EventLoop loop = ending.next();
+            awaitLane(limiter, loop);
+            Set<CompletableFuture<Decision>> open = ConcurrentHashMap.newKeySet();
+            loop.execute(() -> {
+                for (int i = 0; i < 500; i++) {
+                    open.add(limiter.tryAcquire("key-" + i).toFuture());
+                }
+            });
+            ending.shutdownGracefully(0, 5, TimeUnit.SECONDS).syncUninterruptibly();
+            await().atMost(LONG).until(() -> open.size() == 500 && open.stream().allMatch(CompletableFuture::isDone));
+        }
+    }
+
+    @Test
+    void aClosedStoreLeavesNoConnection() {
+        EventLoopGroup loops = loops(2);
+        long before = connections();
+        RedisStore store = RedisStore.create(redis.uri());
+        RateLimiter limiter = limiter(store);
+        loops.forEach(loop -> awaitLane(limiter, (EventLoop) loop));
+        store.closeLater().block(LONG);
+        assertThat(onLoop(loops.next(), limiter.tryAcquire("a"))).failsWithin(LONG);
+        await().atMost(LONG).until(() -> connections() == before);
+        assertThat(loops.isShuttingDown()).isFalse();
+    }
+
+    @Test
+    @SuppressWarnings("deprecation") // the only other transport on the class path of this module
+    void aLoopOfAnotherTransportUsesTheConnectionOfTheStore() {
+        EventLoop loop = group(new DefaultEventLoopGroup(1)).next();
+        long before = connections();
+        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
+        for (int i = 0; i < 20; i++) {
+            assertThat(threadOf(limiter, loop).getName()).startsWith("parallel-");
+        }
+        assertThat(connections() - before).isEqualTo(1);
+    }
+
+    @Test
+    void theResourcesAndOptionsOfTheClientApply() {
+        Set<String> hosts = ConcurrentHashMap.newKeySet();
+        ClientResources resources = DefaultClientResources.builder()
+                .socketAddressResolver(new SocketAddressResolver() {
+                    @Override
+                    public SocketAddress resolve(RedisURI uri) {
+                        hosts.add(Thread.currentThread().getName());
+                        return super.resolve(uri);
+                    }
+                })
+                .build();
+        RedisClient client = RedisClient.create(resources, redis.uri());
+        try {
+            EventLoop loop = loops(1).next();
+            RedisStore store =
+                    RedisStore.builder(client).nodes(List.of(redis.uri())).build();
+            RateLimiter limiter = limiter(store);
+            limiter.tryAcquire("a").block(LONG);
+            hosts.clear();
+            awaitLane(limiter, loop);
+            assertThat(hosts).isNotEmpty();
+            store.closeLater().block(LONG);
+            assertThat(client.connect().sync().ping())
+                    .as("the client still works")
+                    .isEqualTo("PONG");
+        } finally {
+            client.shutdown(Duration.ZERO, Duration.ofSeconds(1));
+            resources.shutdown(0, 1, TimeUnit.SECONDS);
+        }
+    }
+
+    @Test
+    void connectionsThatMightBlockALoopGetNoLane() {
+        assertThat(hasLanes(uri -> {})).isTrue();
+        assertThat(hasLanes(uri -> uri.setCredentialsProvider(new StaticCredentialsProvider("a", new char[] {'b'}))))
+                .isTrue();
+        assertThat(hasLanes(uri -> uri.setSsl(true))).isFalse();
+        assertThat(hasLanes(uri -> uri.setSocket("/tmp/redis"))).isFalse();
+        assertThat(hasLanes(uri -> uri.setCredentialsProvider(Mono::never))).isFalse();
+        assertThat(hasLanes(uri -> {
+                    RedisURI sentinel = RedisURI.create("localhost", 26379);
+                    sentinel.setSsl(true);
+                    uri.getSentinels().add(sentinel);
+                }))
+                .isFalse();
+        assertThat(LoopLanes.of(admin, List.of())).isNull();
+        ClientResources blocking = DefaultClientResources.builder()
+                .addressResolverGroup(DefaultAddressResolverGroup.INSTANCE)
+                .build();
+        RedisClient client = RedisClient.create(blocking, redis.uri());
+        assertThat(LoopLanes.of(client, List.of(redis.uri()))).isNull();
+        client.shutdown(Duration.ZERO, Duration.ofSeconds(1));
+        blocking.shutdown(0, 1, TimeUnit.SECONDS);
+    }
+
+    private boolean hasLanes(Consumer<RedisURI> change) {
+        RedisURI uri = RedisURI.create("localhost", 6379);
+        change.accept(uri);
+        return LoopLanes.of(admin, List.of(uri)) != null;
+    }
+
+    private EventLoopGroup loops(int number) {
+        return group(new MultiThreadIoEventLoopGroup(number, NioIoHandler.newFactory()));
+    }
+
+    private EventLoopGroup group(EventLoopGroup group) {
+        groups.add(group);
+        return group;
+    }
+
+    private RateLimiter limiter(RedisStore store) {
+        return limiter(store, LIMIT);
+    }
+
+    private RateLimiter limiter(RedisStore store, Limit limit) {
+        stores.add(store);
+        store.prepare().block(LONG);
+        return RateLimiter.builder("loops")
+                .store(new Unprotected(store))
+                .limit(limit)
+                .build();
+    }
+
+    /** Requests decisions on a loop until they are emitted there. */
+    private static void awaitLane(RateLimiter limiter, EventLoop loop) {
+        await().atMost(LONG).until(() -> threadOf(limiter, loop) == threadOf(loop));
+    }
+
+    private static Thread threadOf(EventLoop loop) {
+        return CompletableFuture.supplyAsync(Thread::currentThread, loop).join();
+    }
+
+    private static Thread threadOf(RateLimiter limiter, EventLoop loop) {
+        return onLoop(loop, limiter.peek("lane").map(decision -> Thread.currentThread()))
+                .join();
+    }
+
+    private static <T> CompletableFuture<T> onLoop(EventLoop loop, Mono<T> request) {
+        return CompletableFuture.supplyAsync(request::toFuture, loop).thenCompose(result -> result);
+    }
+
+    private long connections() {
+        return connection.sync().clientList().lines().count();
+    }
+
+    private long scripts() {
+        return new Keyspace(admin).callsOf("evalsha");
+    }
+}
