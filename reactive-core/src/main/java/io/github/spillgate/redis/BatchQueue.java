@@ -188,10 +188,19 @@ final class BatchQueue {
             queue.remove();
             waiting.decrementAndGet();
             if (next.markSent()) {
-                flight.add(next);
+                addOrFail(flight, next);
             }
         }
         return flight.batches;
+    }
+
+    /** A decision that cannot be encoded must not keep the others from being sent. */
+    private void addOrFail(Flight flight, PendingDecision decision) {
+        try {
+            flight.add(decision);
+        } catch (RuntimeException e) {
+            deliver(() -> decision.fail(Errors.translate(e)));
+        }
     }
 
     private void failAll(LimitStoreException why) {

@@ -16,12 +16,19 @@ import reactor.core.scheduler.Schedulers;
  */
 final class Lane {
 
+    private static final long PAUSE = TimeUnit.SECONDS.toNanos(1);
+
     private final Server server;
     private final BatchBounds bounds;
     private final CountKeys keys;
     private final @Nullable Delivery delivery;
     private final Connection connection;
     private final ScriptRunner decide;
+
+    /** Whether and when an event loop of the application began to open the connection; only that loop uses them. */
+    private boolean hasTried;
+
+    private long triedAt;
 
     /**
      * A lane.
@@ -38,8 +45,7 @@ final class Lane {
         this.bounds = settings.bounds();
         this.keys = settings.keys();
         this.delivery = delivery;
-        this.connection =
-                new Connection(connector, () -> Schedulers.parallel().now(TimeUnit.NANOSECONDS), this::newQueue);
+        this.connection = new Connection(connector, Lane::nanoTime, this::newQueue);
         this.decide = new ScriptRunner(connection, settings.scripts().decide());
     }
 
@@ -58,6 +64,36 @@ final class Lane {
 
     Connection connection() {
         return connection;
+    }
+
+    /**
+     * Returns the connection if it is open; otherwise begins to open it. On an event loop of the application it begins
+     * at most once a second: other lanes may work, so no breaker would stop the attempts.
+     */
+    @Nullable
+    OpenConnection ifOpen() {
+        if (delivery != null) {
+            return connection.ifOpen();
+        }
+        OpenConnection open = connection.ifResponsive();
+        if (open == null && isTimeToTry()) {
+            open = connection.ifOpen();
+        }
+        return open;
+    }
+
+    private boolean isTimeToTry() {
+        long now = nanoTime();
+        boolean isTime = !hasTried || now - triedAt >= PAUSE;
+        if (isTime) {
+            hasTried = true;
+            triedAt = now;
+        }
+        return isTime;
+    }
+
+    private static long nanoTime() {
+        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
     }
 
     /** Returns the script that decides, for this lane's connection. */

@@ -112,8 +112,8 @@ final class Server {
     private @Nullable OpenConnection ifOpen() {
         LoopLanes loops = settings.loops();
         Lane here = loops == null ? null : loops.current(this);
-        OpenConnection open = here == null ? null : here.connection().ifOpen();
-        return open == null ? lane.connection().ifOpen() : open;
+        OpenConnection open = here == null ? null : here.ifOpen();
+        return open == null ? lane.ifOpen() : open;
     }
 
     /** Returns a lane on the event loop of a client. */

@@ -191,6 +191,31 @@ class LoopLanesTest {
                 .until(() -> threadOf(limiter, loop) == threadOf(loop));
     }
 
+    /** Other lanes work, so no breaker would stop the attempts. */
+    @Test
+    void aLoopWhoseConnectionIsRejectedTriesOnceASecond() {
+        EventLoop loop = loops(1).next();
+        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
+        connection.sync().configSet("maxclients", String.valueOf(connections()));
+        long since = System.nanoTime();
+        for (int i = 0; i < 500; i++) {
+            assertThat(onLoop(loop, limiter.tryAcquire("a")).join().isAllowed()).isTrue();
+        }
+        assertThat(rejected()).isLessThanOrEqualTo(1 + TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - since));
+        connection.sync().configSet("maxclients", "1000");
+        awaitLane(limiter, loop);
+    }
+
+    private long rejected() {
+        return connection
+                .sync()
+                .info("stats")
+                .lines()
+                .filter(line -> line.startsWith("rejected_connections:"))
+                .mapToLong(line -> Long.parseLong(line.substring(line.indexOf(':') + 1)))
+                .sum();
+    }
+
     @Test
     void theLanesOfALoopThatEndsAreClosed() {
         EventLoopGroup ending = loops(1);
