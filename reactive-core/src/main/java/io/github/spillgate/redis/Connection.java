@@ -164,9 +164,6 @@ final class Connection implements CommandSender {
 
     /** Keeps the newest retired connection, on which replies may still arrive, and closes older ones. */
     private void retire(OpenConnection silent) {
-        silent.queue()
-                .end(new LimitStoreUnavailableException(
-                        "Redis is unavailable: the connection was lost or stopped responding", null));
         OpenConnection before =
                 retired.getAndUpdate(kept -> kept != null && kept.number() > silent.number() ? kept : silent);
         if (before != null && before.number() > silent.number()) {
@@ -184,7 +181,7 @@ final class Connection implements CommandSender {
         Schedulers.parallel().schedule(() -> closeRetired(silent), LONGEST_RETIREMENT_SECONDS, TimeUnit.SECONDS);
         if (numbers.get() > silent.number()) {
             // The next connection may have been opened earlier.
-            closeRetiredSoon(silent);
+            replaced(silent);
         }
     }
 
@@ -192,6 +189,14 @@ final class Connection implements CommandSender {
         if (retired.compareAndSet(silent, null)) {
             silent.close();
         }
+    }
+
+    /** Decisions no longer wait for the retired connection once another one is open. */
+    private void replaced(OpenConnection silent) {
+        silent.queue()
+                .end(new LimitStoreUnavailableException(
+                        "Redis is unavailable: the connection was lost or stopped responding", null));
+        closeRetiredSoon(silent);
     }
 
     /** Closes the retired connection once Redis does not reply on it any more; another one works by now. */
@@ -277,7 +282,7 @@ final class Connection implements CommandSender {
             open = opened;
             OpenConnection kept = retired.get();
             if (kept != null) {
-                closeRetiredSoon(kept);
+                replaced(kept);
             }
         }
 

@@ -41,10 +41,11 @@ import reactor.util.retry.Retry;
  * <p>All instances of a service that use the same Redis, namespace and limiter name share their counts. Each count
  * expires by itself once it no longer affects any decision.
  *
- * <p>The store opens its own connection on the caller's client at first use. The client belongs to the caller: the
- * store does not shut it down. Shutting down a {@link RedisClient} also closes the store's connection. The connections
- * to the nodes of a cluster only share the threads of the {@link RedisClusterClient}: close the store before that
- * client, and wait for {@link #closeLater()}.
+ * <p>The store opens its own connections at first use: one for callers on any thread, and with a known address one on
+ * each event loop on which decisions are requested; see {@link Builder#nodes}. A client of the caller is not shut down
+ * by the store. Shutting down a {@link RedisClient} also closes the store's connection on it. The connections to the
+ * nodes of a cluster only share the threads of the {@link RedisClusterClient}: close the store before that client, and
+ * wait for {@link #closeLater()}.
  */
 public final class RedisStore implements LimitStore, AutoCloseable {
 
@@ -477,7 +478,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return router.namesOfOwners(claims);
     }
 
-    /** Closes the store's connections, not the caller's client. Does not wait; see {@link #closeLater()}. */
+    /** Closes the store's connections, and its own client if it has one. Does not wait; see {@link #closeLater()}. */
     @Override
     public void close() {
         closing.subscribe();
