@@ -89,9 +89,11 @@ final class Batch {
         if (known != null) {
             return known;
         }
+        // First, because it may fail, and the next key must not take its place.
+        byte[] key = countKeys.count(claim);
         BatchKey count = new BatchKey(keys.size());
         counts.put(claim.handle(), count);
-        keys.add(countKeys.count(claim));
+        keys.add(key);
         return count;
     }
 

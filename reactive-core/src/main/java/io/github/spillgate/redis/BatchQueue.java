@@ -131,6 +131,7 @@ final class BatchQueue {
             try {
                 loop.execute(this::sendAtEndOfRun);
             } catch (RejectedExecutionException e) {
+                isSendScheduled = false;
                 end(loopEnded());
             }
         }
@@ -168,7 +169,17 @@ final class BatchQueue {
         inFlight++;
         FlightEnd end = new FlightEnd(flight.size());
         for (Batch batch : flight) {
-            decide.apply(batch).subscribe(new BatchInFlight(batch, end, TRIES));
+            send(batch, end, TRIES);
+        }
+    }
+
+    /** Sends a batch. Whatever is thrown fails this batch, and no other. */
+    private void send(Batch batch, FlightEnd flight, int tries) {
+        BatchInFlight sent = new BatchInFlight(batch, flight, tries);
+        try {
+            decide.apply(batch).subscribe(sent);
+        } catch (Throwable e) {
+            sent.onError(e);
         }
     }
 
@@ -304,6 +315,9 @@ final class BatchQueue {
         private final long sentAt = connection.now();
         private boolean answered;
 
+        /** Written and read by the thread that reports the reply. */
+        private boolean hasReply;
+
         /**
          * A batch of a flight.
          *
@@ -322,6 +336,7 @@ final class BatchQueue {
 
         @Override
         public void onNext(Object reply) {
+            hasReply = true;
             long trip = connection.now() - sentAt;
             ScriptReply decoded = new ScriptReply((byte[]) reply);
             batch.recordTime(decoded);
@@ -339,6 +354,9 @@ final class BatchQueue {
 
         @Override
         public void onComplete() {
+            if (hasReply) {
+                return;
+            }
             onError(new LimitStoreUnavailableException("Redis has answered nothing", null));
         }
 
@@ -384,7 +402,7 @@ final class BatchQueue {
         }
 
         private void sendAgain(Batch again) {
-            decide.apply(again).subscribe(new BatchInFlight(again, flight, tries - 1));
+            send(again, flight, tries - 1);
         }
     }
 }

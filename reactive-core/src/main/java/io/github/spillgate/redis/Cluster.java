@@ -243,12 +243,12 @@ final class Cluster implements Topology {
 
         @Override
         public StatefulRedisConnection<byte[], byte[]> connect() {
-            return connectOn(nodes);
+            return nodes.connect(ByteArrayCodec.INSTANCE, uri);
         }
 
         @Override
         public StatefulRedisConnection<byte[], byte[]> connectOn(RedisClient client) {
-            return client.connect(ByteArrayCodec.INSTANCE, uri);
+            return LoopLanes.connect(client, uri);
         }
     }
 

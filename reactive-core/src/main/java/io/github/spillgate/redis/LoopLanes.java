@@ -7,6 +7,8 @@ import io.lettuce.core.RedisCredentialsProvider;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.StaticCredentialsProvider;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.codec.ByteArrayCodec;
 import io.lettuce.core.event.DefaultEventPublisherOptions;
 import io.lettuce.core.resource.ClientResources;
 import io.lettuce.core.resource.EventLoopGroupProvider;
@@ -21,11 +23,15 @@ import io.netty.util.concurrent.EventExecutorGroup;
 import io.netty.util.concurrent.Future;
 import io.netty.util.concurrent.ImmediateEventExecutor;
 import io.netty.util.concurrent.SingleThreadEventExecutor;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.jspecify.annotations.Nullable;
 import reactor.util.Logger;
@@ -88,15 +94,39 @@ final class LoopLanes {
         RedisCredentialsProvider credentials = uri.getCredentialsProvider();
         return uri.getSocket() != null
                 || uri.isSsl()
-                || uri.getSentinels().stream().anyMatch(RedisURI::isSsl)
+                || uri.getSentinels().stream().anyMatch(LoopLanes::mayBlock)
                 || (credentials != null && !(credentials instanceof StaticCredentialsProvider));
+    }
+
+    /**
+     * Connects on the event loop of a client. The wait is bounded, because Lettuce never reports the result if the loop
+     * ends.
+     */
+    static StatefulRedisConnection<byte[], byte[]> connect(RedisClient client, RedisURI uri) {
+        CompletableFuture<StatefulRedisConnection<byte[], byte[]>> opening =
+                client.connectAsync(ByteArrayCodec.INSTANCE, uri).toCompletableFuture();
+        try {
+            StatefulRedisConnection<byte[], byte[]> opened =
+                    opening.get(Connection.LONGEST_ATTEMPT_SECONDS, TimeUnit.SECONDS);
+            // For the first commands, whose replies the attempt awaits.
+            opened.setTimeout(Duration.ofSeconds(Connection.LONGEST_ATTEMPT_SECONDS));
+            return opened;
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new RedisException("interrupted while connecting on an event loop", e);
+        } catch (TimeoutException e) {
+            CompletableFuture<Void> unused = opening.thenAccept(late -> OpenConnection.unobserved(late.closeAsync()));
+            throw new RedisException("no connection on an event loop in time", e);
+        } catch (ExecutionException e) {
+            throw new RedisException(e.getCause());
+        }
     }
 
     /** Returns the lane to a server on the event loop that runs the current thread; null if there is none. */
     @Nullable
     Lane current(Server server) {
         EventLoop current = EventLoops.current();
-        if (current == null || closed) {
+        if (current == null || closed || current.isShuttingDown()) {
             return null;
         }
         Loop loop = loops.get(current);
@@ -241,7 +271,12 @@ final class LoopLanes {
 
         synchronized CompletableFuture<Void> beginClosing() {
             isClosed = true;
-            ((SingleThreadEventExecutor) loop).removeShutdownHook(this);
+            try {
+                ((SingleThreadEventExecutor) loop).removeShutdownHook(this);
+            } catch (RejectedExecutionException e) {
+                // The loop has ended, and with it its connections.
+                return CompletableFuture.completedFuture(null);
+            }
             RedisClient used = client;
             if (used == null) {
                 return CompletableFuture.completedFuture(null);

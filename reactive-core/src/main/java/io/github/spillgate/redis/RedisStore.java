@@ -627,9 +627,15 @@ public final class RedisStore implements LimitStore, AutoCloseable {
          * Returns the store. Nothing is sent to Redis yet.
          *
          * @return the store
+         * @throws IllegalArgumentException if there are several nodes, and the client is not for a cluster
          * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs
          */
         public RedisStore build() {
+            if (client instanceof RedisClient && nodes.size() > 1) {
+                throw new IllegalArgumentException(nodes.size()
+                        + " nodes are too many for a RedisClient: expected the one that it was created with, or a"
+                        + " RedisClusterClient, for example RedisStore.builder(RedisClusterClient.create(nodes))");
+            }
             NettyVersion.check();
             return new RedisStore(this);
         }

@@ -44,12 +44,16 @@ interface Topology {
         Server.Connector connector = new Server.Connector() {
             @Override
             public StatefulRedisConnection<byte[], byte[]> connect() {
-                return Role.requirePrimary(client.connect(ByteArrayCodec.INSTANCE));
+                // With an address, all connections use that one, so that they lead to the same counts.
+                return Role.requirePrimary(
+                        nodes.isEmpty()
+                                ? client.connect(ByteArrayCodec.INSTANCE)
+                                : client.connect(ByteArrayCodec.INSTANCE, nodes.get(0)));
             }
 
             @Override
             public StatefulRedisConnection<byte[], byte[]> connectOn(RedisClient onLoop) {
-                return Role.requirePrimary(onLoop.connect(ByteArrayCodec.INSTANCE, nodes.get(0)));
+                return Role.requirePrimary(LoopLanes.connect(onLoop, nodes.get(0)));
             }
         };
         Server server = new Server("", connector, settings, (redirect, from) -> Mono.empty(), () -> {});

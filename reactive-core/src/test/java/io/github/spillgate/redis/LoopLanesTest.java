@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
@@ -306,6 +307,46 @@ class LoopLanesTest {
             client.shutdown(Duration.ZERO, Duration.ofSeconds(1));
             resources.shutdown(0, 1, TimeUnit.SECONDS);
         }
+    }
+
+    /** A client may have been created for another database than the URI. */
+    @Test
+    void allCallersUseTheDatabaseOfTheUri() {
+        EventLoop loop = loops(1).next();
+        RedisURI second = redis.uri();
+        second.setDatabase(1);
+        RedisStore store = RedisStore.builder(admin).nodes(List.of(second)).build();
+        RateLimiter limiter = limiter(store, Limit.perHour(10));
+        awaitLane(limiter, loop);
+        assertThat(limiter.tryAcquire("a", 10).block(LONG).isAllowed()).isTrue();
+        assertThat(onLoop(loop, limiter.tryAcquire("a")).join().isAllowed()).isFalse();
+    }
+
+    @Test
+    void severalNodesOfAClientForOneServerAreRejected() {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> RedisStore.builder(admin)
+                        .nodes(List.of(redis.uri(), redis.uri()))
+                        .build())
+                .withMessageContaining("2 nodes are too many for a RedisClient");
+    }
+
+    @Test
+    void noThreadStaysWhenLoopsEndWhileTheyConnect() {
+        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
+        // Attempts of other tests may be there.
+        Set<Thread> before = Thread.getAllStackTraces().keySet();
+        for (int i = 0; i < 50; i++) {
+            EventLoopGroup ending = loops(1);
+            EventLoop loop = ending.next();
+            CompletableFuture<Decision> first = onLoop(loop, limiter.tryAcquire("a"));
+            assertThat(first.join().isAllowed()).isTrue();
+            loop.execute(() -> limiter.tryAcquire("a").subscribe());
+            ending.shutdownGracefully(0, 5, TimeUnit.SECONDS).syncUninterruptibly();
+        }
+        await().atMost(LONG)
+                .until(() -> Thread.getAllStackTraces().keySet().stream()
+                        .noneMatch(thread -> thread.getName().equals("spillgate-connect") && !before.contains(thread)));
     }
 
     @Test
