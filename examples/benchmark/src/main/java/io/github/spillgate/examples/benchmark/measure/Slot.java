@@ -7,7 +7,8 @@ import java.util.SplittableRandom;
 import java.util.concurrent.Executor;
 
 /**
- * Requests one decision after another. Runs on one thread at a time; each callback hands the slot over to the next
+ * Requests one decision after another, and at least one: on a busy machine a thread may get no processor during a short
+ * slice. Runs on one thread at a time; each callback hands the slot over to the next
  * thread.
  */
 final class Slot implements Answer, Runnable {
@@ -26,6 +27,7 @@ final class Slot implements Answer, Runnable {
     private long until;
     private long askedAt;
     private boolean asking;
+    private boolean hasAsked;
     private int next;
 
     Slot(
@@ -58,10 +60,11 @@ final class Slot implements Answer, Runnable {
 
     void ask() {
         askedAt = System.nanoTime();
-        if (askedAt - until >= 0) {
+        if (hasAsked && askedAt - until >= 0) {
             end.run();
             return;
         }
+        hasAsked = true;
         asking = true;
         try {
             contender.decide(key(), this);

@@ -43,6 +43,12 @@ final class DriverTest {
     }
 
     @Test
+    void eachSlotRequestsADecisionEvenIfTheSliceIsOver() {
+        Slice slice = drive(load((key, answer) -> answer.decided(true)), Duration.ZERO, LONG);
+        assertThat(slice.asked()).isEqualTo(asked.sum()).isEqualTo(SLOTS);
+    }
+
+    @Test
     void asynchronousDecisionsAreCountedOnce() {
         ExecutorService elsewhere = Executors.newSingleThreadExecutor();
         try {
