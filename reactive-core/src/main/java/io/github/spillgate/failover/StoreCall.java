@@ -9,6 +9,7 @@ import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.RemoteSubscription;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -47,7 +48,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     // upstream before the call is given up.
     //
     // If this process stood still before the deadline, the store may have replied long ago. Its silence is then judged
-    // only after the same time again (GraceTimer). The caller does not wait for that.
+    // only after the same time again (GraceTimer). The caller does not wait for that. If only the caller's event loop
+    // stood still, the store can tell (RemoteSubscription). Otherwise one busy loop would open the breaker for all.
     //
     // A reply that does not fit together with local grants (Ledger) is treated as if it were late: the fallback
     // decides. If that depends on grants that are being reconciled, the reply is checked again shortly, until the
@@ -336,6 +338,15 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     private void judgeSilence() {
+        // A probe is judged at once: until then it takes the place of another one, which may be on a loop that works.
+        if (passage == CircuitGate.Passage.ASK && upstream instanceof RemoteSubscription remote) {
+            remote.ifSilentFor(failover.deadlineNanos(), TimeUnit.NANOSECONDS, this::judgeUnanswered);
+        } else {
+            judgeUnanswered();
+        }
+    }
+
+    private void judgeUnanswered() {
         if (first(JUDGED)) {
             gate.failed(failover.deadlineNanos(), unanswered());
         }
@@ -346,7 +357,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         if (stoodStill && first(JUDGED)) {
             gate.answered(Deadlines.now() - sentAt);
         } else {
-            judgeSilence();
+            judgeUnanswered();
         }
     }
 

@@ -9,7 +9,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
@@ -46,9 +45,17 @@ final class BatchQueue {
     //
     // A broken connection needs no care: its commands fail, and so do those that are sent later. A silent connection is
     // replaced by another one with a queue of its own, and this one ends.
+    //
+    // A reply that has arrived is not known before the event loop reads it, and the loop may be busy. So whether Redis
+    // is
+    // silent is judged after the loop's next run, which begins with reading. The time of Redis counts from the end of
+    // the run in which the decision joined the queue, even if it waits there for other batches.
 
     private static final int TRIES = 4;
     private static final long BEFORE_NEXT_TRY_MILLIS = 10;
+
+    /** A task with a delay does not run in the event loop's current run. */
+    private static final long NEXT_RUN = TimeUnit.MILLISECONDS.toNanos(1);
 
     private final EventLoop loop;
     private final Function<Batch, Mono<Object>> decide;
@@ -64,7 +71,9 @@ final class BatchQueue {
     /** The number of decisions in the queue, or on their way to it from other threads. */
     private final AtomicInteger waiting = new AtomicInteger();
 
-    private boolean isSendScheduled;
+    /** The run in which decisions have joined the queue since it was sent. */
+    private @Nullable Run current;
+
     private boolean isSending;
     private int inFlight;
 
@@ -108,9 +117,7 @@ final class BatchQueue {
 
     /** As a task even if this is the event loop: decisions of other threads that were requested before may be tasks. */
     private void enqueueLater(PendingDecision decision) {
-        try {
-            loop.execute(() -> enqueue(decision));
-        } catch (RejectedExecutionException e) {
+        if (!EventLoops.runLater(loop, 0, () -> enqueue(decision))) {
             waiting.decrementAndGet();
             decision.fail(loopEnded());
         }
@@ -126,20 +133,19 @@ final class BatchQueue {
 
     private void enqueue(PendingDecision decision) {
         queue.add(decision);
-        if (!isSendScheduled) {
-            isSendScheduled = true;
-            try {
-                loop.execute(this::sendAtEndOfRun);
-            } catch (RejectedExecutionException e) {
-                isSendScheduled = false;
+        Run run = current;
+        if (run == null) {
+            run = new Run();
+            current = run;
+            if (!EventLoops.runLater(loop, 0, run)) {
+                current = null;
                 end(loopEnded());
+                return;
             }
         }
-    }
-
-    private void sendAtEndOfRun() {
-        isSendScheduled = false;
-        send();
+        if (delivery == null) {
+            decision.setRun(run);
+        }
     }
 
     private void send() {
@@ -233,6 +239,39 @@ final class BatchQueue {
     private static LimitStoreException loopEnded() {
         return new LimitStoreUnavailableException(
                 "Redis is unavailable: the event loop of its connection has ended", null);
+    }
+
+    /** A run of the event loop. When it ends, the decisions that have joined the queue are sent. */
+    final class Run implements Runnable {
+
+        /** When it has ended; used by the event loop. */
+        private long endedAt;
+
+        @Override
+        public void run() {
+            endedAt = connection.now();
+            current = null;
+            send();
+        }
+
+        /** Runs a task if Redis has had this time for its reply to a decision, and no reply has arrived. */
+        void ifSilentFor(long nanos, PendingDecision decision, Runnable task) {
+            if (!EventLoops.runLater(loop, 0, () -> judgeAfterNextRun(nanos, decision, task))) {
+                task.run();
+            }
+        }
+
+        private void judgeAfterNextRun(long nanos, PendingDecision decision, Runnable task) {
+            long left = Math.max(NEXT_RUN, endedAt + nanos - connection.now());
+            Runnable ifNotDone = () -> {
+                if (!decision.isDone()) {
+                    task.run();
+                }
+            };
+            if (!EventLoops.runLater(loop, left, ifNotDone)) {
+                task.run();
+            }
+        }
     }
 
     /** Batches that are sent at the same time, one for each slot. */
@@ -338,9 +377,18 @@ final class BatchQueue {
         public void onNext(Object reply) {
             hasReply = true;
             long trip = connection.now() - sentAt;
-            ScriptReply decoded = new ScriptReply((byte[]) reply);
-            batch.recordTime(decoded);
-            if (!EventLoops.run(loop, () -> replied(decoded, trip))) {
+            ScriptReply decoded;
+            String whyUnwritten;
+            try {
+                decoded = new ScriptReply((byte[]) reply);
+                batch.recordTime(decoded);
+                whyUnwritten = batch.whyUnwritten(decoded);
+            } catch (RuntimeException e) {
+                // This batch fails, and keeps no place among those in flight.
+                onError(new LimitStoreException("the reply of Redis cannot be read: " + e.getMessage(), e));
+                return;
+            }
+            if (!EventLoops.run(loop, () -> replied(decoded, whyUnwritten, trip))) {
                 batch.parts().forEach(part -> part.answer(decoded));
             }
         }
@@ -360,15 +408,14 @@ final class BatchQueue {
             onError(new LimitStoreUnavailableException("Redis has answered nothing", null));
         }
 
-        private void replied(ScriptReply reply, long trip) {
+        private void replied(ScriptReply reply, String whyUnwritten, long trip) {
             if (answered) {
                 return;
             }
             answered = true;
             shortestTrip = Math.min(shortestTrip, trip);
-            String why = batch.whyUnwritten(reply);
-            if (!why.isEmpty()) {
-                connection.noteRefusal(why);
+            if (!whyUnwritten.isEmpty()) {
+                connection.noteRefusal(whyUnwritten);
             }
             flight.batchEnded();
             // First the next batches, so that Redis works on them while these answers are emitted.

@@ -2,8 +2,10 @@ package io.github.spillgate.redis;
 
 import io.netty.channel.EventLoop;
 import io.netty.util.concurrent.EventExecutor;
+import io.netty.util.concurrent.Future;
 import io.netty.util.internal.ThreadExecutorMap;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /** Netty's event loops, as far as lanes need them. */
@@ -29,6 +31,25 @@ final class EventLoops {
         }
         try {
             loop.execute(task);
+            return true;
+        } catch (RejectedExecutionException e) {
+            return false;
+        }
+    }
+
+    /**
+     * Runs a task on an event loop, after what the loop does now.
+     *
+     * @param nanos the least delay
+     * @return false if the loop has ended, and the task will not run
+     */
+    static boolean runLater(EventLoop loop, long nanos, Runnable task) {
+        try {
+            if (nanos == 0) {
+                loop.execute(task);
+            } else {
+                Future<?> unused = loop.schedule(task, nanos, TimeUnit.NANOSECONDS);
+            }
             return true;
         } catch (RejectedExecutionException e) {
             return false;

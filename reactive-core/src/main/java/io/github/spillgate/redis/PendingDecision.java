@@ -2,12 +2,13 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.RemoteSubscription;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
-import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
@@ -16,7 +17,7 @@ import reactor.core.publisher.Operators;
  * A decision between its request and its answer, and the subscription of its caller. It is answered at most once, and
  * never after a cancellation.
  */
-final class PendingDecision implements Subscription {
+final class PendingDecision implements RemoteSubscription {
 
     private static final AtomicIntegerFieldUpdater<PendingDecision> STAGE =
             AtomicIntegerFieldUpdater.newUpdater(PendingDecision.class, "stage");
@@ -39,6 +40,9 @@ final class PendingDecision implements Subscription {
     private final Consumer<PendingDecision> onRequest;
     private final CoreSubscriber<? super StoreDecision> subscriber;
     private volatile int stage;
+
+    /** The run in which it joined the queue of its caller's event loop; null in the queue of the store. */
+    private volatile BatchQueue.@Nullable Run run;
 
     /** The number of retries; written by the thread that has the reply. */
     private int retries;
@@ -119,9 +123,29 @@ final class PendingDecision implements Subscription {
         stage = DONE;
     }
 
+    /** Notes the run in which it joined a queue. */
+    void setRun(BatchQueue.Run joined) {
+        run = joined;
+    }
+
+    @Override
+    public void ifSilentFor(long time, TimeUnit unit, Runnable task) {
+        BatchQueue.Run joined = run;
+        if (joined == null) {
+            task.run();
+        } else {
+            joined.ifSilentFor(unit.toNanos(time), this, task);
+        }
+    }
+
     /** Marks the decision as sent; returns false if it was cancelled. */
     boolean markSent() {
         return STAGE.compareAndSet(this, WAITING, SENT);
+    }
+
+    /** Returns whether it is answered or cancelled. */
+    boolean isDone() {
+        return stage == DONE;
     }
 
     /** Returns whether it may be sent again. */

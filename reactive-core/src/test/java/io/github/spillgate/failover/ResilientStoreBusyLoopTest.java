@@ -1,0 +1,144 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.RedisForTests;
+import io.netty.channel.EventLoop;
+import io.netty.channel.EventLoopGroup;
+import io.netty.channel.MultiThreadIoEventLoopGroup;
+import io.netty.channel.nio.NioIoHandler;
+import io.netty.util.concurrent.Future;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+
+/** Event loops of an application that are busy for longer than the deadline, while Redis replies. */
+class ResilientStoreBusyLoopTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+    private static final Duration DEADLINE = Duration.ofMillis(500);
+
+    /** More than fill the window of the breaker. */
+    private static final int REQUESTS = 40;
+
+    private final RedisForTests redis = RedisForTests.startOwn();
+    private final EventLoopGroup loops = new MultiThreadIoEventLoopGroup(2, NioIoHandler.newFactory());
+    private final EventLoop busy = loops.next();
+    private final EventLoop other = loops.next();
+    private final RedisStore store = RedisStore.create(redis.uri());
+    private final RateLimiter limiter = RateLimiter.builder("busy")
+            .store(store)
+            .deadline(DEADLINE)
+            .limit(Limit.perHour(1_000_000))
+            .build();
+
+    /** What the other loop has got. */
+    private final List<Source> sources = new ArrayList<>();
+
+    /** What the busy loop has requested. */
+    private final List<CompletableFuture<Decision>> late = new ArrayList<>();
+
+    @BeforeEach
+    void openTheLanes() {
+        store.prepare().block(LONG);
+        await().atMost(LONG).until(() -> emitsOnItself(busy) && emitsOnItself(other));
+    }
+
+    private boolean emitsOnItself(EventLoop loop) {
+        return onLoop(loop, limiter.peek("lane").map(decision -> loop.inEventLoop()))
+                .join();
+    }
+
+    @AfterEach
+    void shutdown() {
+        limiter.closeLater().block(LONG);
+        store.closeLater().block(LONG);
+        Future<?> unused = loops.shutdownGracefully(0, 5, TimeUnit.SECONDS);
+        redis.close();
+    }
+
+    @Test
+    void repliesThatAreNotReadYetOpenNoBreaker() {
+        busy.execute(() -> {
+            request();
+            // After the task that sends them.
+            busy.execute(this::work);
+        });
+        observe();
+    }
+
+    @Test
+    void requestsThatAreNotSentYetOpenNoBreaker() {
+        busy.execute(() -> {
+            request();
+            work();
+        });
+        observe();
+    }
+
+    @Test
+    void aSilentServerOpensTheBreakerForCallersOnLoops() {
+        redis.pause();
+        await().atMost(LONG).until(() -> {
+            onLoop(other, limiter.tryAcquire("other")).join();
+            return limiter.state().breaker() == Breaker.OPEN;
+        });
+        redis.resume();
+    }
+
+    private void request() {
+        for (int i = 0; i < REQUESTS; i++) {
+            late.add(limiter.tryAcquire("busy").toFuture());
+        }
+    }
+
+    /** Holds the thread without blocking, until twice the deadline has passed and every request is answered. */
+    private void work() {
+        long start = System.nanoTime();
+        long left;
+        do {
+            left = 2 * DEADLINE.toNanos() - (System.nanoTime() - start);
+        } while (left > 0 || !isAnswered());
+    }
+
+    private boolean isAnswered() {
+        return late.stream().allMatch(CompletableFuture::isDone);
+    }
+
+    /** Requests decisions on the other loop until the busy loop works again. */
+    private void observe() {
+        CompletableFuture<Source> again =
+                onLoop(busy, limiter.tryAcquire("again").map(Decision::source));
+        while (!again.isDone()) {
+            sources.add(onLoop(other, limiter.tryAcquire("other")).join().source());
+            assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        }
+        for (int i = 0; i < REQUESTS; i++) {
+            sources.add(onLoop(other, limiter.tryAcquire("other")).join().source());
+        }
+        assertThat(late)
+                .hasSize(REQUESTS)
+                .allSatisfy(answer -> assertThat(answer.join().source()).isEqualTo(Source.LOCAL));
+        assertThat(sources).containsOnly(Source.REDIS);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+    }
+
+    private static <T> CompletableFuture<T> onLoop(EventLoop loop, Mono<T> request) {
+        CompletableFuture<T> result = new CompletableFuture<>();
+        loop.execute(() -> request.subscribe(result::complete, result::completeExceptionally));
+        return result;
+    }
+}
