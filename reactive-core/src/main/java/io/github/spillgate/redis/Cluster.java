@@ -91,7 +91,7 @@ final class Cluster implements Topology {
     @Override
     public @Nullable Server known(int slot) {
         Server server = slots.get(slot);
-        if (server != null && server.connection().ifResponsive() == null) {
+        if (server != null && !server.isResponsive()) {
             // The command is sent to it all the same, because it may not have been connected before.
             refresh.start();
         }

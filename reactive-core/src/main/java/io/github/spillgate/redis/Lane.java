@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.LimitStoreException;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -99,6 +100,11 @@ final class Lane {
     /** Returns the script that decides, for this lane's connection. */
     ScriptRunner decide() {
         return decide;
+    }
+
+    /** Closes the connection without waiting, with this error for waiting and later callers. */
+    void close(Supplier<LimitStoreException> why) {
+        connection.close(why);
     }
 
     CompletableFuture<Void> beginClosing() {

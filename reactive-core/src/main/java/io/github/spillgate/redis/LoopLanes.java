@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.LimitStoreException;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
@@ -33,6 +34,8 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.util.Logger;
 import reactor.util.Loggers;
@@ -63,11 +66,18 @@ final class LoopLanes {
     /** The highest number of event loops with lanes. Each has a connection to each server. */
     static final int MOST_LOOPS = 32;
 
+    /** The highest number of event loops that are remembered because they reject connections of Lettuce. */
+    private static final int MOST_INCOMPATIBLE = 256;
+
     private static final Logger LOG = Loggers.getLogger(LoopLanes.class);
     private final ClientResources resources;
     private final ClientOptions options;
     private final ConcurrentMap<EventLoop, Loop> loops = new ConcurrentHashMap<>();
     private final AtomicBoolean isReported = new AtomicBoolean();
+
+    /** The number of event loops that have a place: those with lanes, and those that are being tried. */
+    private final AtomicInteger placesTaken = new AtomicInteger();
+
     private volatile boolean closed;
 
     private LoopLanes(ClientResources resources, ClientOptions options) {
@@ -137,14 +147,14 @@ final class LoopLanes {
     }
 
     private @Nullable Loop add(EventLoop current) {
-        if (loops.size() >= MOST_LOOPS || !(current instanceof SingleThreadEventExecutor executor)) {
+        if (loops.size() >= MOST_LOOPS + MOST_INCOMPATIBLE
+                || !(current instanceof SingleThreadEventExecutor executor)
+                || !takePlace()) {
             return null;
         }
+        // Only the loop itself adds it.
         Loop added = new Loop(current);
-        Loop before = loops.putIfAbsent(current, added);
-        if (before != null) {
-            return before;
-        }
+        loops.put(current, added);
         if (closed) {
             // Perhaps too late for beginClosing() to see it.
             loops.remove(current, added);
@@ -155,9 +165,17 @@ final class LoopLanes {
         return added;
     }
 
+    private boolean takePlace() {
+        if (placesTaken.incrementAndGet() <= MOST_LOOPS) {
+            return true;
+        }
+        placesTaken.decrementAndGet();
+        return false;
+    }
+
     /** Closes the lanes to a server that is no longer used. */
-    void close(Server server) {
-        loops.values().forEach(loop -> loop.close(server));
+    void close(Server server, Supplier<LimitStoreException> why) {
+        loops.values().forEach(loop -> loop.close(server, why));
     }
 
     /** Begins to close all lanes; the result completes once they are closed. */
@@ -187,6 +205,8 @@ final class LoopLanes {
         /** Whether the loop is known to accept channels of Lettuce. */
         private volatile boolean isCompatible;
 
+        private final AtomicBoolean hasPlace = new AtomicBoolean(true);
+
         /** The client whose connections are on this loop; null before the first connection. */
         private @Nullable RedisClient client;
 
@@ -207,9 +227,16 @@ final class LoopLanes {
                     Future<Void> unused = registered.channel().close();
                     isCompatible = true;
                 } else {
+                    leavePlace();
                     reportIncompatible(loop, registered.cause());
                 }
             });
+        }
+
+        private void leavePlace() {
+            if (hasPlace.getAndSet(false)) {
+                placesTaken.decrementAndGet();
+            }
         }
 
         /** Returns the client. It is created on a thread that connects, which may block. */
@@ -246,15 +273,21 @@ final class LoopLanes {
         @Nullable
         Lane laneTo(Server server) {
             Lane lane = lanes.get(server);
-            return lane != null || !isCompatible
-                    ? lane
-                    : lanes.computeIfAbsent(server, missing -> server.newLane(this::client));
+            if (lane != null || !isCompatible || server.isClosed()) {
+                return lane;
+            }
+            lane = lanes.computeIfAbsent(server, missing -> server.newLane(this::client));
+            if (server.isClosed()) {
+                // Perhaps too late for close() to see it.
+                server.closeWithoutSlots();
+            }
+            return lane;
         }
 
-        void close(Server server) {
+        void close(Server server, Supplier<LimitStoreException> why) {
             Lane lane = lanes.remove(server);
             if (lane != null) {
-                OpenConnection.unobserved(lane.beginClosing());
+                lane.close(why);
             }
         }
 
@@ -262,6 +295,7 @@ final class LoopLanes {
         @Override
         public synchronized void run() {
             loops.remove(loop, this);
+            leavePlace();
             isClosed = true;
             lanes.values().forEach(lane -> OpenConnection.unobserved(lane.beginClosing()));
             if (client != null) {

@@ -43,9 +43,9 @@ import reactor.util.retry.Retry;
  *
  * <p>The store opens its own connections at first use: one for callers on any thread, and with a known address one on
  * each event loop on which decisions are requested; see {@link Builder#nodes}. A client of the caller is not shut down
- * by the store. Shutting down a {@link RedisClient} also closes the store's connection on it. The connections to the
- * nodes of a cluster only share the threads of the {@link RedisClusterClient}: close the store before that client, and
- * wait for {@link #closeLater()}.
+ * by the store. Shutting down a {@link RedisClient} also closes the store's connection on it, but not those on event
+ * loops. The connections to the nodes of a cluster only share the threads of the {@link RedisClusterClient}. So close
+ * the store before the client, and wait for {@link #closeLater()}.
  */
 public final class RedisStore implements LimitStore, AutoCloseable {
 

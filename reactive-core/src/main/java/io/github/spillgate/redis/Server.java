@@ -36,6 +36,8 @@ final class Server {
     /** The number of decisions that wait for the first connection. */
     private final AtomicInteger waiting = new AtomicInteger();
 
+    private volatile boolean closed;
+
     /**
      * A server.
      *
@@ -110,10 +112,21 @@ final class Server {
      * if neither is open. Begins to open what is not.
      */
     private @Nullable OpenConnection ifOpen() {
-        LoopLanes loops = settings.loops();
-        Lane here = loops == null ? null : loops.current(this);
+        Lane here = laneOfLoop();
         OpenConnection open = here == null ? null : here.ifOpen();
         return open == null ? lane.ifOpen() : open;
+    }
+
+    /** Returns whether the caller's connection is open and Redis replies on it; does nothing if it does not. */
+    boolean isResponsive() {
+        Lane here = laneOfLoop();
+        Lane used = here != null && here.connection().hasBeenOpen() ? here : lane;
+        return used.connection().ifResponsive() != null;
+    }
+
+    private @Nullable Lane laneOfLoop() {
+        LoopLanes loops = settings.loops();
+        return loops == null ? null : loops.current(this);
     }
 
     /** Returns a lane on the event loop of a client. */
@@ -166,13 +179,21 @@ final class Server {
 
     /** Closes the connections, because this server owns no slot any more. Waiting decisions fail without a charge. */
     void closeWithoutSlots() {
+        closed = true;
         LoopLanes loops = settings.loops();
         if (loops != null) {
-            loops.close(this);
+            loops.close(this, this::ownsNoSlot);
         }
-        lane.connection()
-                .close(() -> new LimitStoreUnavailableException(
-                        "Redis cannot decide: " + name + " no longer owns a slot of the cluster", null));
+        lane.close(this::ownsNoSlot);
+    }
+
+    private LimitStoreUnavailableException ownsNoSlot() {
+        return new LimitStoreUnavailableException(
+                "Redis cannot decide: " + name + " no longer owns a slot of the cluster", null);
+    }
+
+    boolean isClosed() {
+        return closed;
     }
 
     @Override

@@ -23,6 +23,7 @@ import io.netty.channel.EventLoopGroup;
 import io.netty.channel.MultiThreadIoEventLoopGroup;
 import io.netty.channel.nio.NioIoHandler;
 import io.netty.resolver.DefaultAddressResolverGroup;
+import io.netty.util.concurrent.Future;
 import java.net.SocketAddress;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -59,7 +60,9 @@ class LoopLanesTest {
     @AfterEach
     void shutdown() {
         stores.forEach(store -> store.closeLater().block(LONG));
-        groups.forEach(group -> group.shutdownGracefully(0, 5, TimeUnit.SECONDS));
+        for (EventLoopGroup group : groups) {
+            Future<?> unused = end(group);
+        }
         admin.shutdown(0, 1, TimeUnit.SECONDS);
         redis.close();
     }
@@ -225,7 +228,7 @@ class LoopLanesTest {
         awaitLane(limiter, ending.next());
         awaitLane(limiter, staying);
         long before = connections();
-        ending.shutdownGracefully(0, 5, TimeUnit.SECONDS).syncUninterruptibly();
+        end(ending).syncUninterruptibly();
         await().atMost(LONG).until(() -> connections() == before - 1);
         assertThat(threadOf(limiter, staying)).isSameAs(threadOf(staying));
         assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
@@ -247,7 +250,7 @@ class LoopLanesTest {
                     open.add(limiter.tryAcquire("key-" + i).toFuture());
                 }
             });
-            ending.shutdownGracefully(0, 5, TimeUnit.SECONDS).syncUninterruptibly();
+            end(ending).syncUninterruptibly();
             await().atMost(LONG).until(() -> open.size() == 500 && open.stream().allMatch(CompletableFuture::isDone));
         }
     }
@@ -305,7 +308,7 @@ class LoopLanesTest {
                     .isEqualTo("PONG");
         } finally {
             client.shutdown(Duration.ZERO, Duration.ofSeconds(1));
-            resources.shutdown(0, 1, TimeUnit.SECONDS);
+            Future<Boolean> unused = resources.shutdown(0, 1, TimeUnit.SECONDS);
         }
     }
 
@@ -342,7 +345,7 @@ class LoopLanesTest {
             CompletableFuture<Decision> first = onLoop(loop, limiter.tryAcquire("a"));
             assertThat(first.join().isAllowed()).isTrue();
             loop.execute(() -> limiter.tryAcquire("a").subscribe());
-            ending.shutdownGracefully(0, 5, TimeUnit.SECONDS).syncUninterruptibly();
+            end(ending).syncUninterruptibly();
         }
         await().atMost(LONG)
                 .until(() -> Thread.getAllStackTraces().keySet().stream()
@@ -370,7 +373,7 @@ class LoopLanesTest {
         RedisClient client = RedisClient.create(blocking, redis.uri());
         assertThat(LoopLanes.of(client, List.of(redis.uri()))).isNull();
         client.shutdown(Duration.ZERO, Duration.ofSeconds(1));
-        blocking.shutdown(0, 1, TimeUnit.SECONDS);
+        Future<Boolean> unused = blocking.shutdown(0, 1, TimeUnit.SECONDS);
     }
 
     private boolean hasLanes(Consumer<RedisURI> change) {
@@ -401,6 +404,10 @@ class LoopLanesTest {
                 .build();
     }
 
+    private static Future<?> end(EventLoopGroup group) {
+        return group.shutdownGracefully(0, 5, TimeUnit.SECONDS);
+    }
+
     /** Requests decisions on a loop until they are emitted there. */
     private static void awaitLane(RateLimiter limiter, EventLoop loop) {
         await().atMost(LONG).until(() -> threadOf(limiter, loop) == threadOf(loop));
@@ -416,7 +423,9 @@ class LoopLanesTest {
     }
 
     private static <T> CompletableFuture<T> onLoop(EventLoop loop, Mono<T> request) {
-        return CompletableFuture.supplyAsync(request::toFuture, loop).thenCompose(result -> result);
+        CompletableFuture<T> result = new CompletableFuture<>();
+        loop.execute(() -> request.subscribe(result::complete, result::completeExceptionally));
+        return result;
     }
 
     private long connections() {
