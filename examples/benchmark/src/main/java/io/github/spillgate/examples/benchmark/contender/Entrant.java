@@ -9,12 +9,19 @@ public enum Entrant {
     /** No limiter: one empty round trip to Redis, the minimum for a limiter with a round trip for each decision. */
     PING("ping", Side.FLOOR, PingEach::new),
     EVALSHA("evalsha each", Side.PEER, EvalshaEach::alone),
+
+    /** As many thread switches as a plain program with our limiter: no caller continues on the thread of Lettuce. */
+    EVALSHA_PARALLEL("evalsha each parallel", Side.PEER, EvalshaEach::onParallel),
     BUCKET4J("bucket4j", Side.PEER, Bucket4j::asItComes),
     BUCKET4J_BATCHING("bucket4j batching", Side.PEER, Bucket4j::batching),
     REDISSON("redisson", Side.PEER, RedissonLimiter::new),
     SPRING_GATEWAY("spring gateway", Side.PEER, SpringGateway::new),
     LOG("spillgate log", Side.OURS, setting -> Spillgate.inRedis(setting, Entrant::log)),
     COUNTER("spillgate counter", Side.OURS, setting -> Spillgate.inRedis(setting, Entrant::counter)),
+
+    /** On one event loop, as a request of a server: as many thread switches as with EVALSHA, which are none. */
+    LOG_ON_LOOP("spillgate log loop", Side.OURS, setting -> Spillgate.onLoop(setting, Entrant::log)),
+    COUNTER_ON_LOOP("spillgate counter loop", Side.OURS, setting -> Spillgate.onLoop(setting, Entrant::counter)),
     LOG_IMMEDIATE(
             "spillgate log immediate",
             Side.OURS,

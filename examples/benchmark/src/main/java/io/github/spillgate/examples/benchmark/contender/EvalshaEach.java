@@ -9,7 +9,10 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.util.Objects;
+import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
+import reactor.core.publisher.Flux;
+import reactor.core.scheduler.Schedulers;
 
 /** A hand-written sliding window counter: a short script, and one EVALSHA for each decision. */
 final class EvalshaEach implements Contender {
@@ -19,11 +22,16 @@ final class EvalshaEach implements Contender {
     private final String script;
     private final String[] arguments;
     private final int limits;
+    private final UnaryOperator<Flux<Long>> delivery;
 
     private EvalshaEach(
-            Setting setting, AbstractRedisClient client, RedisScriptingReactiveCommands<String, String> commands) {
+            Setting setting,
+            AbstractRedisClient client,
+            RedisScriptingReactiveCommands<String, String> commands,
+            UnaryOperator<Flux<Long>> delivery) {
         this.client = client;
         this.commands = commands;
+        this.delivery = delivery;
         script = Objects.requireNonNull(commands.scriptLoad(script()).block(), "Redis has not named the script");
         limits = setting.rates().size();
         arguments = setting.rates().stream()
@@ -33,14 +41,23 @@ final class EvalshaEach implements Contender {
     }
 
     static EvalshaEach alone(Setting setting) {
+        return alone(setting, UnaryOperator.identity());
+    }
+
+    /** Opens the contender with its answers on {@code Schedulers.parallel()}. */
+    static EvalshaEach onParallel(Setting setting) {
+        return alone(setting, answer -> answer.publishOn(Schedulers.parallel()));
+    }
+
+    private static EvalshaEach alone(Setting setting, UnaryOperator<Flux<Long>> delivery) {
         RedisClient client = RedisClient.create(setting.uri());
-        return new EvalshaEach(setting, client, client.connect().reactive());
+        return new EvalshaEach(setting, client, client.connect().reactive(), delivery);
     }
 
     /** Opens the contender on a cluster connection of Lettuce, which finds the node of each key. */
     static EvalshaEach inCluster(Setting setting) {
         RedisClusterClient client = RedisClusterClient.create(setting.uri());
-        return new EvalshaEach(setting, client, client.connect().reactive());
+        return new EvalshaEach(setting, client, client.connect().reactive(), UnaryOperator.identity());
     }
 
     private static byte[] script() {
@@ -55,7 +72,7 @@ final class EvalshaEach implements Contender {
     @Override
     public void decide(String key, Answer answer) {
         OneAnswer.of(
-                commands.<Long>evalsha(script, ScriptOutputType.INTEGER, keys(key), arguments),
+                delivery.apply(commands.evalsha(script, ScriptOutputType.INTEGER, keys(key), arguments)),
                 answer,
                 (taken, told) -> told.decided(taken == 1));
     }

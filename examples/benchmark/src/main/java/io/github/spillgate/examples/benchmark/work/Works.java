@@ -7,9 +7,11 @@ import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_G
 import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_IMMEDIATE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_IN_ONE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_IN_THREE;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_ON_LOOP;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA_IN_ONE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA_IN_THREE;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA_PARALLEL;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_BUCKET4J;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_COUNTER;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_LOG;
@@ -18,6 +20,7 @@ import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_IMMEDIATE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_IN_ONE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_IN_THREE;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_ON_LOOP;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.PING;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.REDISSON;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.SPRING_GATEWAY;
@@ -78,7 +81,7 @@ public final class Works {
         works.add(local("local-one-thread", "no Redis, 10,000 keys, all allowed, on one thread", 1));
         works.add(local(
                 "local-all-cores", "no Redis, 10,000 keys, all allowed, a thread for each processor", PROCESSORS));
-        for (int inFlight : new int[] {4, 16, 64}) {
+        for (int inFlight : new int[] {1, 4, 16, 64, 256, 1_024}) {
             works.add(inFlight(inFlight));
         }
         for (int keys : new int[] {1_000, 10_000, 100_000}) {
@@ -171,6 +174,9 @@ public final class Works {
                         "in-flight",
                         number + " decisions at a time, for 10,000 keys, all allowed",
                         EVALSHA,
+                        EVALSHA_PARALLEL,
+                        LOG_ON_LOOP,
+                        COUNTER_ON_LOOP,
                         LOG,
                         COUNTER)
                 .named("in-flight-" + number)
