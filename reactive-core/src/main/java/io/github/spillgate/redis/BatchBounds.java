@@ -23,7 +23,7 @@ record BatchBounds(int counts, int inFlight, int waiting) {
      * The number of batches that keep a near Redis and its client busy at the same time. What arrives later waits for
      * the next reply; so the busier Redis is, the larger the batches are.
      */
-    private static final int IN_FLIGHT_NEAR = 4;
+    private static final int IN_FLIGHT_NEAR = 2;
 
     /** A command costs Redis and the client as much as several decisions, so few decisions are not spread over many. */
     private static final int LEAST_SPREAD = 16;

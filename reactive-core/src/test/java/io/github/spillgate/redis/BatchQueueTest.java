@@ -65,20 +65,20 @@ class BatchQueueTest extends BatchQueueFixture {
 
     @Test
     void noCommandTouchesMoreCountsThanAllowed() {
-        RateLimiter limiter = limiter(store(how -> how.batching(10, 3, 1_000)), LIMIT);
+        RateLimiter limiter = limiter(store(how -> how.batching(10, 2, 1_000)), LIMIT);
         long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileBatchesAreInFlight(3, 53, i -> limiter.tryAcquire("key-" + i));
-        assertThat(decisions(heard)).hasSize(53).allMatch(Decision::isAllowed);
-        assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(3 + 5);
+        List<Heard> heard = whileBatchesAreInFlight(2, 52, i -> limiter.tryAcquire("key-" + i));
+        assertThat(decisions(heard)).hasSize(52).allMatch(Decision::isAllowed);
+        assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(2 + 5);
     }
 
     @Test
     void aBatchOfOneCountIsEightTimesAsLarge() {
-        RateLimiter limiter = limiter(store(how -> how.batching(10, 3, 1_000)), LIMIT);
+        RateLimiter limiter = limiter(store(how -> how.batching(10, 2, 1_000)), LIMIT);
         long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileBatchesAreInFlight(3, 3 + 161, i -> limiter.tryAcquire("a"));
-        assertThat(decisions(heard)).hasSize(164).allMatch(Decision::isAllowed);
-        assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(3 + 3);
+        List<Heard> heard = whileBatchesAreInFlight(2, 2 + 161, i -> limiter.tryAcquire("a"));
+        assertThat(decisions(heard)).hasSize(163).allMatch(Decision::isAllowed);
+        assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(2 + 3);
     }
 
     /** In one batch they would also be answered together, and Redis and the client would take turns. */
@@ -88,7 +88,7 @@ class BatchQueueTest extends BatchQueueFixture {
         long before = keyspace.callsOf("evalsha");
         List<Heard> heard = onTheEventLoop(100, i -> limiter.tryAcquire("key-" + i));
         assertThat(decisions(heard)).hasSize(100).allMatch(Decision::isAllowed);
-        assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(4);
+        assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(2);
     }
 
     /** Requests decisions in one run of the event loop. */
@@ -125,9 +125,9 @@ class BatchQueueTest extends BatchQueueFixture {
             redis.resume();
             assertThat(decisions(heard)).hasSize(1);
             int before = sent.get();
-            heard.addAll(whileBatchesAreInFlight(4, 20, i -> limiter.tryAcquire("key-" + i)));
+            heard.addAll(whileBatchesAreInFlight(2, 20, i -> limiter.tryAcquire("key-" + i)));
             assertThat(decisions(heard)).hasSize(21).allMatch(Decision::isAllowed);
-            assertThat(sent.get() - before).as("4, and the others together").isEqualTo(4 + 1);
+            assertThat(sent.get() - before).as("2, and the others together").isEqualTo(2 + 1);
         }
     }
 
@@ -169,10 +169,10 @@ class BatchQueueTest extends BatchQueueFixture {
      */
     @Test
     void aFullQueueFailsDecisionsImmediatelyAndDrains() {
-        RateLimiter limiter = limiter(store(how -> how.batching(10, 3, 20)), LIMIT);
+        RateLimiter limiter = limiter(store(how -> how.batching(10, 2, 20)), LIMIT);
         for (int round = 0; round < 3; round++) {
             redis.pause();
-            List<Heard> under = askOneByOne(3, i -> limiter.tryAcquire("a"));
+            List<Heard> under = askOneByOne(2, i -> limiter.tryAcquire("a"));
             List<Heard> waiting = ask(20, i -> i % 2 == 0 ? limiter.tryAcquire("a") : limiter.peek("a"));
             waiting.subList(10, 15).forEach(Heard::cancel);
             Heard tooMany = new Heard(limiter.tryAcquire("a"));
@@ -181,7 +181,7 @@ class BatchQueueTest extends BatchQueueFixture {
                     .isExactlyInstanceOf(LimitStoreUnavailableException.class)
                     .hasMessageContaining("20 decisions are waiting for it already");
             redis.resume();
-            assertThat(decisions(under)).hasSize(3);
+            assertThat(decisions(under)).hasSize(2);
             assertThat(decisions(waiting.subList(0, 10))).hasSize(10);
             assertThat(decisions(waiting.subList(15, 20))).hasSize(5);
         }

@@ -122,7 +122,7 @@ class LoopLanesTest {
     }
 
     @Test
-    void everythingThatALoopRequestsInOneRunIsSentInFourBatches() throws Exception {
+    void everythingThatALoopRequestsInOneRunIsSentInTwoBatches() throws Exception {
         EventLoop loop = loops(1).next();
         RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
         awaitLane(limiter, loop);
@@ -138,7 +138,7 @@ class LoopLanesTest {
         for (CompletableFuture<Decision> decision : decisions) {
             assertThat(decision.get(30, TimeUnit.SECONDS).isAllowed()).isTrue();
         }
-        assertThat(scripts() - before).isEqualTo(4);
+        assertThat(scripts() - before).isEqualTo(2);
     }
 
     @Test
