@@ -47,9 +47,8 @@ final class BatchQueue {
     // replaced by another one with a queue of its own, and this one ends.
     //
     // A reply that has arrived is not known before the event loop reads it, and the loop may be busy. So whether Redis
-    // is
-    // silent is judged after the loop's next run, which begins with reading. The time of Redis counts from the end of
-    // the run in which the decision joined the queue, even if it waits there for other batches.
+    // is silent is judged after the loop's next run, which begins with reading. The time of Redis counts from the end
+    // of the run in which the decision joined the queue, even if it waits there for other batches.
 
     private static final int TRIES = 4;
     private static final long BEFORE_NEXT_TRY_MILLIS = 10;

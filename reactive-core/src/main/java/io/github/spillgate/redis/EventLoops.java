@@ -29,12 +29,7 @@ final class EventLoops {
             task.run();
             return true;
         }
-        try {
-            loop.execute(task);
-            return true;
-        } catch (RejectedExecutionException e) {
-            return false;
-        }
+        return runLater(loop, 0, task);
     }
 
     /**

@@ -118,7 +118,7 @@ final class LoopLanes {
         try {
             StatefulRedisConnection<byte[], byte[]> opened =
                     opening.get(Connection.LONGEST_ATTEMPT_SECONDS, TimeUnit.SECONDS);
-            // For the first commands, whose replies the attempt awaits.
+            // For the first commands: the attempt waits for their replies.
             opened.setTimeout(Duration.ofSeconds(Connection.LONGEST_ATTEMPT_SECONDS));
             return opened;
         } catch (InterruptedException e) {
@@ -166,11 +166,9 @@ final class LoopLanes {
     }
 
     private boolean takePlace() {
-        if (placesTaken.incrementAndGet() <= MOST_LOOPS) {
-            return true;
-        }
-        placesTaken.decrementAndGet();
-        return false;
+        // Without a write if all are taken: a loop that gets no place tries again with each decision.
+        return placesTaken.get() < MOST_LOOPS
+                && placesTaken.getAndUpdate(taken -> Math.min(MOST_LOOPS, taken + 1)) < MOST_LOOPS;
     }
 
     /** Closes the lanes to a server that is no longer used. */

@@ -1,5 +1,7 @@
 package io.github.spillgate.failover;
 
+import static io.github.spillgate.testkit.LoopRequests.awaitLane;
+import static io.github.spillgate.testkit.LoopRequests.request;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -20,16 +22,16 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import reactor.core.publisher.Mono;
 
 /** Event loops of an application that are busy for longer than the deadline, while Redis replies. */
 class ResilientStoreBusyLoopTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
-    private static final Duration DEADLINE = Duration.ofMillis(500);
+    private static final Duration DEADLINE = Duration.ofSeconds(1);
 
     /** More than fill the window of the breaker. */
     private static final int REQUESTS = 40;
@@ -54,12 +56,8 @@ class ResilientStoreBusyLoopTest {
     @BeforeEach
     void openTheLanes() {
         store.prepare().block(LONG);
-        await().atMost(LONG).until(() -> emitsOnItself(busy) && emitsOnItself(other));
-    }
-
-    private boolean emitsOnItself(EventLoop loop) {
-        return onLoop(loop, limiter.peek("lane").map(decision -> loop.inEventLoop()))
-                .join();
+        awaitLane(busy, limiter);
+        awaitLane(other, limiter);
     }
 
     @AfterEach
@@ -73,7 +71,7 @@ class ResilientStoreBusyLoopTest {
     @Test
     void repliesThatAreNotReadYetOpenNoBreaker() {
         busy.execute(() -> {
-            request();
+            requestMany();
             // After the task that sends them.
             busy.execute(this::work);
         });
@@ -83,7 +81,7 @@ class ResilientStoreBusyLoopTest {
     @Test
     void requestsThatAreNotSentYetOpenNoBreaker() {
         busy.execute(() -> {
-            request();
+            requestMany();
             work();
         });
         observe();
@@ -92,14 +90,21 @@ class ResilientStoreBusyLoopTest {
     @Test
     void aSilentServerOpensTheBreakerForCallersOnLoops() {
         redis.pause();
-        await().atMost(LONG).until(() -> {
-            onLoop(other, limiter.tryAcquire("other")).join();
-            return limiter.state().breaker() == Breaker.OPEN;
-        });
-        redis.resume();
+        try {
+            await().atMost(LONG).until(() -> {
+                // Requested together, because each is answered only at the deadline.
+                IntStream.range(0, REQUESTS)
+                        .mapToObj(i -> request(other, limiter.tryAcquire("other")))
+                        .toList()
+                        .forEach(CompletableFuture::join);
+                return limiter.state().breaker() == Breaker.OPEN;
+            });
+        } finally {
+            redis.resume();
+        }
     }
 
-    private void request() {
+    private void requestMany() {
         for (int i = 0; i < REQUESTS; i++) {
             late.add(limiter.tryAcquire("busy").toFuture());
         }
@@ -121,24 +126,18 @@ class ResilientStoreBusyLoopTest {
     /** Requests decisions on the other loop until the busy loop works again. */
     private void observe() {
         CompletableFuture<Source> again =
-                onLoop(busy, limiter.tryAcquire("again").map(Decision::source));
+                request(busy, limiter.tryAcquire("again").map(Decision::source));
         while (!again.isDone()) {
-            sources.add(onLoop(other, limiter.tryAcquire("other")).join().source());
+            sources.add(request(other, limiter.tryAcquire("other")).join().source());
             assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
         }
         for (int i = 0; i < REQUESTS; i++) {
-            sources.add(onLoop(other, limiter.tryAcquire("other")).join().source());
+            sources.add(request(other, limiter.tryAcquire("other")).join().source());
         }
         assertThat(late)
                 .hasSize(REQUESTS)
                 .allSatisfy(answer -> assertThat(answer.join().source()).isEqualTo(Source.LOCAL));
         assertThat(sources).containsOnly(Source.REDIS);
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
-    }
-
-    private static <T> CompletableFuture<T> onLoop(EventLoop loop, Mono<T> request) {
-        CompletableFuture<T> result = new CompletableFuture<>();
-        loop.execute(() -> request.subscribe(result::complete, result::completeExceptionally));
-        return result;
     }
 }

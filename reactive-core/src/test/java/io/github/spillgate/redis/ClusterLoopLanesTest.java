@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.LoopRequests.isEmittedOnLoop;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -21,7 +22,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -95,14 +95,7 @@ class ClusterLoopLanesTest {
     }
 
     private boolean areEmittedOnTheLoop() {
-        return keys.stream().allMatch(this::isEmittedOnTheLoop);
-    }
-
-    private boolean isEmittedOnTheLoop(String key) {
-        CompletableFuture<Boolean> result = new CompletableFuture<>();
-        loop.execute(() -> limiter.tryAcquire(key)
-                .subscribe(decision -> result.complete(loop.inEventLoop()), result::completeExceptionally));
-        return result.join();
+        return keys.stream().allMatch(key -> isEmittedOnLoop(loop, limiter, key));
     }
 
     private List<String> connectionsTo(RedisNode node) {

@@ -1,5 +1,7 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.LoopRequests.awaitLane;
+import static io.github.spillgate.testkit.LoopRequests.request;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.awaitility.Awaitility.await;
@@ -71,7 +73,7 @@ class LoopLanesTest {
     void aDecisionIsSentAndEmittedOnTheLoopThatRequestedIt() {
         EventLoop loop = loops(1).next();
         RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
-        awaitLane(limiter, loop);
+        awaitLane(loop, limiter);
         for (int i = 0; i < 100; i++) {
             assertThat(threadOf(limiter, loop)).isSameAs(threadOf(loop));
         }
@@ -81,7 +83,7 @@ class LoopLanesTest {
     void aDecisionOnAnotherThreadIsEmittedOnTheScheduler() {
         EventLoop loop = loops(1).next();
         RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
-        awaitLane(limiter, loop);
+        awaitLane(loop, limiter);
         String thread = limiter.tryAcquire("a")
                 .map(decision -> Thread.currentThread().getName())
                 .block(LONG);
@@ -93,7 +95,7 @@ class LoopLanesTest {
         EventLoopGroup loops = loops(3);
         long before = connections();
         RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
-        loops.forEach(loop -> awaitLane(limiter, (EventLoop) loop));
+        loops.forEach(loop -> awaitLane((EventLoop) loop, limiter));
         for (int i = 0; i < 30; i++) {
             threadOf(limiter, loops.next());
         }
@@ -109,7 +111,7 @@ class LoopLanesTest {
         loops.forEach(each -> {
             EventLoop loop = (EventLoop) each;
             if (without.isEmpty() && connections() - before < 1 + LoopLanes.MOST_LOOPS) {
-                awaitLane(limiter, loop);
+                awaitLane(loop, limiter);
             } else {
                 without.add(loop);
             }
@@ -125,7 +127,7 @@ class LoopLanesTest {
     void everythingThatALoopRequestsInOneRunIsSentInTwoBatches() throws Exception {
         EventLoop loop = loops(1).next();
         RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
-        awaitLane(limiter, loop);
+        awaitLane(loop, limiter);
         long before = scripts();
         List<CompletableFuture<Decision>> decisions = loop.submit(() -> {
                     List<CompletableFuture<Decision>> all = new ArrayList<>();
@@ -145,10 +147,10 @@ class LoopLanesTest {
     void loopsTogetherGrantExactlyThePermits() {
         EventLoopGroup loops = loops(4);
         RateLimiter limiter = limiter(RedisStore.create(redis.uri()), Limit.perHour(1_000));
-        loops.forEach(loop -> awaitLane(limiter, (EventLoop) loop));
+        loops.forEach(loop -> awaitLane((EventLoop) loop, limiter));
         List<CompletableFuture<Decision>> all = new ArrayList<>();
         for (int i = 0; i < 3_000; i++) {
-            all.add(onLoop(loops.next(), limiter.tryAcquire("shared")));
+            all.add(request(loops.next(), limiter.tryAcquire("shared")));
         }
         long allowed =
                 all.stream().filter(decision -> decision.join().isAllowed()).count();
@@ -162,10 +164,10 @@ class LoopLanesTest {
         EventLoop blocked = loops.next();
         EventLoop other = loops.next();
         RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
-        awaitLane(limiter, blocked);
-        awaitLane(limiter, other);
+        awaitLane(blocked, limiter);
+        awaitLane(other, limiter);
         CountDownLatch latch = new CountDownLatch(1);
-        CompletableFuture<Decision> waiting = onLoop(blocked, limiter.tryAcquire("a"));
+        CompletableFuture<Decision> waiting = request(blocked, limiter.tryAcquire("a"));
         blocked.execute(() -> {
             // This must hold the thread without blocking.
             long left;
@@ -174,7 +176,7 @@ class LoopLanesTest {
             } while (left > 0);
         });
         for (int i = 0; i < 20; i++) {
-            assertThat(onLoop(other, limiter.tryAcquire("a")).join().isAllowed())
+            assertThat(request(other, limiter.tryAcquire("a")).join().isAllowed())
                     .isTrue();
             assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
         }
@@ -186,7 +188,7 @@ class LoopLanesTest {
     void aLostConnectionOfALoopIsReplaced() {
         EventLoop loop = loops(1).next();
         RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
-        awaitLane(limiter, loop);
+        awaitLane(loop, limiter);
         connection
                 .sync()
                 .clientKill(io.lettuce.core.KillArgs.Builder.typeNormal().skipme());
@@ -203,11 +205,12 @@ class LoopLanesTest {
         connection.sync().configSet("maxclients", String.valueOf(connections()));
         long since = System.nanoTime();
         for (int i = 0; i < 500; i++) {
-            assertThat(onLoop(loop, limiter.tryAcquire("a")).join().isAllowed()).isTrue();
+            assertThat(request(loop, limiter.tryAcquire("a")).join().isAllowed())
+                    .isTrue();
         }
         assertThat(rejected()).isLessThanOrEqualTo(1 + TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - since));
         connection.sync().configSet("maxclients", "1000");
-        awaitLane(limiter, loop);
+        awaitLane(loop, limiter);
     }
 
     private long rejected() {
@@ -225,15 +228,15 @@ class LoopLanesTest {
         EventLoopGroup ending = loops(1);
         EventLoop staying = loops(1).next();
         RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
-        awaitLane(limiter, ending.next());
-        awaitLane(limiter, staying);
+        awaitLane(ending.next(), limiter);
+        awaitLane(staying, limiter);
         long before = connections();
         end(ending).syncUninterruptibly();
         await().atMost(LONG).until(() -> connections() == before - 1);
         assertThat(threadOf(limiter, staying)).isSameAs(threadOf(staying));
         assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
         EventLoop next = loops(1).next();
-        awaitLane(limiter, next);
+        awaitLane(next, limiter);
     }
 
     /** As when a server is stopped under load. */
@@ -243,7 +246,7 @@ class LoopLanesTest {
         for (int round = 0; round < 20; round++) {
             EventLoopGroup ending = loops(1);
             EventLoop loop = ending.next();
-            awaitLane(limiter, loop);
+            awaitLane(loop, limiter);
             Set<CompletableFuture<Decision>> open = ConcurrentHashMap.newKeySet();
             loop.execute(() -> {
                 for (int i = 0; i < 500; i++) {
@@ -261,9 +264,9 @@ class LoopLanesTest {
         long before = connections();
         RedisStore store = RedisStore.create(redis.uri());
         RateLimiter limiter = limiter(store);
-        loops.forEach(loop -> awaitLane(limiter, (EventLoop) loop));
+        loops.forEach(loop -> awaitLane((EventLoop) loop, limiter));
         store.closeLater().block(LONG);
-        assertThat(onLoop(loops.next(), limiter.tryAcquire("a"))).failsWithin(LONG);
+        assertThat(request(loops.next(), limiter.tryAcquire("a"))).failsWithin(LONG);
         await().atMost(LONG).until(() -> connections() == before);
         assertThat(loops.isShuttingDown()).isFalse();
     }
@@ -278,6 +281,15 @@ class LoopLanesTest {
             assertThat(threadOf(limiter, loop).getName()).startsWith("parallel-");
         }
         assertThat(connections() - before).isEqualTo(1);
+    }
+
+    @Test
+    @SuppressWarnings("deprecation") // the only other transport on the class path of this module
+    void loopsOfAnotherTransportLeaveTheirPlaces() {
+        EventLoopGroup others = group(new DefaultEventLoopGroup(LoopLanes.MOST_LOOPS));
+        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
+        others.forEach(other -> threadOf(limiter, (EventLoop) other));
+        awaitLane(loops(1).next(), limiter);
     }
 
     @Test
@@ -300,7 +312,7 @@ class LoopLanesTest {
             RateLimiter limiter = limiter(store);
             limiter.tryAcquire("a").block(LONG);
             hosts.clear();
-            awaitLane(limiter, loop);
+            awaitLane(loop, limiter);
             assertThat(hosts).isNotEmpty();
             store.closeLater().block(LONG);
             assertThat(client.connect().sync().ping())
@@ -320,9 +332,9 @@ class LoopLanesTest {
         second.setDatabase(1);
         RedisStore store = RedisStore.builder(admin).nodes(List.of(second)).build();
         RateLimiter limiter = limiter(store, Limit.perHour(10));
-        awaitLane(limiter, loop);
+        awaitLane(loop, limiter);
         assertThat(limiter.tryAcquire("a", 10).block(LONG).isAllowed()).isTrue();
-        assertThat(onLoop(loop, limiter.tryAcquire("a")).join().isAllowed()).isFalse();
+        assertThat(request(loop, limiter.tryAcquire("a")).join().isAllowed()).isFalse();
     }
 
     @Test
@@ -342,7 +354,7 @@ class LoopLanesTest {
         for (int i = 0; i < 50; i++) {
             EventLoopGroup ending = loops(1);
             EventLoop loop = ending.next();
-            CompletableFuture<Decision> first = onLoop(loop, limiter.tryAcquire("a"));
+            CompletableFuture<Decision> first = request(loop, limiter.tryAcquire("a"));
             assertThat(first.join().isAllowed()).isTrue();
             loop.execute(() -> limiter.tryAcquire("a").subscribe());
             end(ending).syncUninterruptibly();
@@ -408,24 +420,13 @@ class LoopLanesTest {
         return group.shutdownGracefully(0, 5, TimeUnit.SECONDS);
     }
 
-    /** Requests decisions on a loop until they are emitted there. */
-    private static void awaitLane(RateLimiter limiter, EventLoop loop) {
-        await().atMost(LONG).until(() -> threadOf(limiter, loop) == threadOf(loop));
-    }
-
     private static Thread threadOf(EventLoop loop) {
         return CompletableFuture.supplyAsync(Thread::currentThread, loop).join();
     }
 
     private static Thread threadOf(RateLimiter limiter, EventLoop loop) {
-        return onLoop(loop, limiter.peek("lane").map(decision -> Thread.currentThread()))
+        return request(loop, limiter.peek("lane").map(decision -> Thread.currentThread()))
                 .join();
-    }
-
-    private static <T> CompletableFuture<T> onLoop(EventLoop loop, Mono<T> request) {
-        CompletableFuture<T> result = new CompletableFuture<>();
-        loop.execute(() -> request.subscribe(result::complete, result::completeExceptionally));
-        return result;
     }
 
     private long connections() {

@@ -12,17 +12,13 @@ import io.github.spillgate.spi.LimitStore;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.cluster.RedisClusterClient;
-import io.netty.channel.EventLoop;
 import java.time.Duration;
 import java.util.List;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.Executor;
 import java.util.function.BiConsumer;
 import java.util.function.BiFunction;
 import java.util.function.Function;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
-import reactor.netty.resources.LoopResources;
 
 /**
  * Our limiter as users configure it: with the default deadline, circuit breaker and local fallback of a limiter on
@@ -44,23 +40,18 @@ final class Spillgate implements Contender {
     private final Runnable close;
     private final BiConsumer<Decision, Answer> how = this::tell;
 
-    /** Runs the requests: at once, or on an event loop. */
-    private final Executor caller;
-
     private Spillgate(
             Setting setting,
             Function<Rate, Limit> algorithm,
             BiFunction<RateLimiter, String, Mono<Decision>> ask,
             LimitStore store,
             Source place,
-            Executor caller,
             Runnable close) {
         RateLimiter.Builder builder = RateLimiter.builder("benchmark").store(store);
         setting.rates().forEach(rate -> builder.limit(algorithm.apply(rate)));
         this.limiter = builder.build();
         this.ask = ask;
         this.place = place;
-        this.caller = caller;
         this.close = close;
     }
 
@@ -107,60 +98,12 @@ final class Spillgate implements Contender {
         // Connect first, so that the fallback does not make the first decisions.
         store.prepare().block(PATIENCE);
         // Closing the client also closes the connection of the store.
-        return new Spillgate(setting, algorithm, ask, store, Source.REDIS, Runnable::run, client::shutdown);
+        return new Spillgate(setting, algorithm, ask, store, Source.REDIS, client::shutdown);
     }
 
     static Spillgate local(Setting setting, Function<Rate, Limit> algorithm) {
         return new Spillgate(
-                setting,
-                algorithm,
-                RateLimiter::tryAcquire,
-                LocalStore.bounded(100_000),
-                Source.LOCAL,
-                Runnable::run,
-                () -> {});
-    }
-
-    /** Requests all decisions on one event loop of Reactor Netty, where their answers arrive, too. */
-    static Spillgate onLoop(Setting setting, Function<Rate, Limit> algorithm) {
-        RedisStore store = RedisStore.create(RedisStore.uri(setting.uri()));
-        store.prepare().block(PATIENCE);
-        LoopResources resources = LoopResources.create("loop", 1, true);
-        EventLoop loop = resources.onServer(true).next();
-        Spillgate opened = new Spillgate(
-                setting,
-                algorithm,
-                RateLimiter::tryAcquire,
-                store,
-                Source.REDIS,
-                request -> {
-                    if (loop.inEventLoop()) {
-                        request.run();
-                    } else {
-                        loop.execute(request);
-                    }
-                },
-                () -> {
-                    store.closeLater().block(PATIENCE);
-                    resources.disposeLater().block(PATIENCE);
-                });
-        opened.awaitLane(loop);
-        return opened;
-    }
-
-    /** Until the connection of the loop is open, other threads send its decisions. */
-    private void awaitLane(EventLoop loop) {
-        long giveUp = System.nanoTime() + PATIENCE.toNanos();
-        boolean isOpen = false;
-        while (!isOpen) {
-            if (System.nanoTime() - giveUp > 0) {
-                throw new IllegalStateException("the event loop has no connection to Redis after " + PATIENCE);
-            }
-            CompletableFuture<Boolean> answered = new CompletableFuture<>();
-            loop.execute(() -> limiter.peek("anybody")
-                    .subscribe(decision -> answered.complete(loop.inEventLoop()), answered::completeExceptionally));
-            isOpen = answered.join();
-        }
+                setting, algorithm, RateLimiter::tryAcquire, LocalStore.bounded(100_000), Source.LOCAL, () -> {});
     }
 
     /**
@@ -182,7 +125,7 @@ final class Spillgate implements Contender {
 
     @Override
     public void decide(String key, Answer answer) {
-        caller.execute(() -> OneAnswer.of(ask.apply(limiter, key), answer, how));
+        OneAnswer.of(ask.apply(limiter, key), answer, how);
     }
 
     private void tell(Decision decision, Answer told) {
