@@ -20,8 +20,14 @@ public enum Entrant {
     COUNTER("spillgate counter", Side.OURS, setting -> Spillgate.inRedis(setting, Entrant::counter)),
 
     /** On one event loop, as a request of a server: as many thread switches as with EVALSHA, which are none. */
-    LOG_ON_LOOP("spillgate log loop", Side.OURS, setting -> Spillgate.onLoop(setting, Entrant::log)),
-    COUNTER_ON_LOOP("spillgate counter loop", Side.OURS, setting -> Spillgate.onLoop(setting, Entrant::counter)),
+    LOG_ON_LOOP(
+            "spillgate log loop",
+            Side.OURS,
+            setting -> OnLoop.open(setting, on -> Spillgate.atAddress(on, Entrant::log))),
+    COUNTER_ON_LOOP(
+            "spillgate counter loop",
+            Side.OURS,
+            setting -> OnLoop.open(setting, on -> Spillgate.atAddress(on, Entrant::counter))),
     LOG_IMMEDIATE(
             "spillgate log immediate",
             Side.OURS,

@@ -101,6 +101,19 @@ final class Spillgate implements Contender {
         return new Spillgate(setting, algorithm, ask, store, Source.REDIS, client::shutdown);
     }
 
+    /** With the address of Redis, so that event loops of callers have connections. */
+    static Spillgate atAddress(Setting setting, Function<Rate, Limit> algorithm) {
+        RedisStore store = RedisStore.create(RedisStore.uri(setting.uri()));
+        store.prepare().block(PATIENCE);
+        return new Spillgate(
+                setting,
+                algorithm,
+                RateLimiter::tryAcquire,
+                store,
+                Source.REDIS,
+                () -> store.closeLater().block(PATIENCE));
+    }
+
     static Spillgate local(Setting setting, Function<Rate, Limit> algorithm) {
         return new Spillgate(
                 setting, algorithm, RateLimiter::tryAcquire, LocalStore.bounded(100_000), Source.LOCAL, () -> {});

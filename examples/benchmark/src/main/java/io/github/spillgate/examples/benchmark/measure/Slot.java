@@ -8,8 +8,7 @@ import java.util.concurrent.Executor;
 
 /**
  * Requests one decision after another, and at least one: on a busy machine a thread may get no processor during a short
- * slice. Runs on one thread at a time; each callback hands the slot over to the next
- * thread.
+ * slice. Runs on one thread at a time; each callback hands the slot over to the next thread.
  */
 final class Slot implements Answer, Runnable {
 

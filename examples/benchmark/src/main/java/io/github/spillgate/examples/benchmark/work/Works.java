@@ -172,7 +172,8 @@ public final class Works {
     private static Work inFlight(int number) {
         return Work.of(
                         "in-flight",
-                        number + " decisions at a time, for 10,000 keys, all allowed",
+                        (number == 1 ? "one decision" : String.format(Locale.ROOT, "%,d decisions", number))
+                                + " at a time, for 10,000 keys, all allowed",
                         EVALSHA,
                         EVALSHA_PARALLEL,
                         LOG_ON_LOOP,
