@@ -220,7 +220,7 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
 
     @Test
     void aSubscriberThatThrowsOnNextDoesNotAffectOthers() {
-        List<Throwable> dropped = new ArrayList<>();
+        Queue<Throwable> dropped = new ConcurrentLinkedQueue<>();
         Hooks.onErrorDropped(dropped::add);
         try {
             RateLimiter limiter = limiter(store(how -> how), LIMIT);
