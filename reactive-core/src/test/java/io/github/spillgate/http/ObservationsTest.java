@@ -218,6 +218,7 @@ class ObservationsTest {
                     signals.add("key");
                     return Mono.delay(Duration.ofMillis(1)).thenReturn("k");
                 })
+                .timeout(LONG)
                 .limit(Limit.perMinute(5)));
         rules.decide(SentRequest.get("/"))
                 .flatMap(verdict -> Mono.fromRunnable(() -> signals.add("goes on")))

@@ -124,7 +124,7 @@ class RuleLookupTest {
                 rule("cost", 10)
                         .limits((match, key) -> Mono.never())
                         .cost(match -> Mono.delay(Duration.ofMillis(1)).thenReturn(4L))
-                        .timeout(Duration.ofMillis(500)));
+                        .timeout(Duration.ofSeconds(2)));
         assertThat(decide(rules).decision().orElseThrow().limits())
                 .extracting(usage -> usage.limit().name() + " " + usage.used() + "/"
                         + usage.limit().permits())
