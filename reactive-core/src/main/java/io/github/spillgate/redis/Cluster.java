@@ -51,6 +51,8 @@ final class Cluster implements Topology {
     private final ConcurrentMap<String, Server> servers = new ConcurrentHashMap<>();
     private final AtomicReferenceArray<@Nullable Server> slots = new AtomicReferenceArray<>(SlotHash.SLOT_COUNT);
 
+    private static final byte[][] NO_KEYS = {};
+
     /** The settings of the connections to all nodes; its host and port are replaced. */
     private volatile @Nullable RedisURI template;
 
@@ -206,7 +208,7 @@ final class Cluster implements Topology {
                     .withHost(host)
                     .withPort(port)
                     .build();
-            return new Server(name, new NodeConnector(nodes, uri), settings, this::redirect, refresh::start);
+            return new Server(name, new NodeConnector(nodes, uri), NO_KEYS, settings, this::redirect, refresh::start);
         });
     }
 

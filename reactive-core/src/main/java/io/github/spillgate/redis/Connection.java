@@ -6,7 +6,9 @@ import io.github.spillgate.LimitStoreUnreachableException;
 import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisException;
+import io.lettuce.core.RedisFuture;
 import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.api.async.RedisAsyncCommands;
 import io.netty.channel.EventLoop;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -55,6 +57,7 @@ final class Connection implements CommandSender {
     private static final long SHORTEST_RETIREMENT = TimeUnit.SECONDS.toNanos(SHORTEST_RETIREMENT_SECONDS);
 
     private final Supplier<StatefulRedisConnection<byte[], byte[]>> connector;
+    private final Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<Object>> firstCall;
     private final LongSupplier nanoTime;
     private final Function<OpenConnection, BatchQueue> newQueue;
     private final AtomicReference<@Nullable Opening> current = new AtomicReference<>();
@@ -69,14 +72,17 @@ final class Connection implements CommandSender {
      * A connection.
      *
      * @param connector connects to the server; may block
+     * @param firstCall sends the script that decides, with a request that changes nothing
      * @param nanoTime the source of time
      * @param newQueue creates the queue of each open connection
      */
     Connection(
             Supplier<StatefulRedisConnection<byte[], byte[]>> connector,
+            Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<Object>> firstCall,
             LongSupplier nanoTime,
             Function<OpenConnection, BatchQueue> newQueue) {
         this.connector = connector;
+        this.firstCall = firstCall;
         this.nanoTime = nanoTime;
         this.newQueue = newQueue;
     }
@@ -270,7 +276,7 @@ final class Connection implements CommandSender {
                 checkNotClosed();
                 throw new RedisException("the connection broke as soon as it was open");
             }
-            EventLoop loop = clock.request(opened);
+            EventLoop loop = clock.request(opened, firstCall);
             return new OpenConnection(opened, loop, clock, nanoTime, numbers.incrementAndGet(), newQueue);
         }
 

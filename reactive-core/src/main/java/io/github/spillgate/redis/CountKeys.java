@@ -30,6 +30,11 @@ final class CountKeys {
         return key(claim, "");
     }
 
+    /** Returns a key in the namespace that no count has. */
+    byte[] unused() {
+        return prefixBytes.clone();
+    }
+
     byte[][] counts(List<Claim> claims) {
         byte[][] keys = new byte[claims.size()][];
         for (int i = 0; i < keys.length; i++) {

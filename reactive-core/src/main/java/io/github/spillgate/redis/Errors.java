@@ -11,6 +11,7 @@ import io.lettuce.core.RedisException;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CancellationException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -29,7 +30,7 @@ final class Errors {
 
     /** The smallest set of rights for a user; the documentation has the same line. */
     static final String RIGHTS =
-            "~spillgate:* +role +script|load +evalsha +time +getrange +strlen +set +setrange +del +pexpire";
+            "~spillgate:* +role +eval +evalsha +time +getrange +strlen +set +setrange +del +pexpire";
 
     private static final Set<String> TRANSIENT = Set.of(
             "NOSCRIPT",
@@ -244,14 +245,14 @@ final class Errors {
     }
 
     /**
-     * Returns an exception that says that the command was not sent, for an error of a step before it. A reply of Redis
-     * stays as it is.
+     * Returns an exception for calls that were not sent, because another one that should have loaded their script has
+     * failed. A reply of Redis stays as it is.
      */
     static Throwable notSent(Throwable e) {
         return e instanceof RedisCommandExecutionException || e instanceof LimitStoreException
                 ? e
                 : new LimitStoreUnavailableException(
-                        "Redis is unavailable: no reply to SCRIPT LOAD: " + messageOf(e), e);
+                        "Redis is unavailable: the script could not be loaded: " + messageOf(e), e);
     }
 
     /** Returns whether an error may come from a demoted primary. */
@@ -301,9 +302,16 @@ final class Errors {
         return !(e instanceof RedisException && NOT_SENT.matcher(messageOf(e)).matches());
     }
 
-    /** Returns whether Redis denies this user the command. */
+    /** Returns whether Redis runs no command on this connection. */
+    static boolean isUnauthenticated(RedisCommandExecutionException e) {
+        return isUnauthenticated(messageOf(e));
+    }
+
+    /** Returns whether Redis does not run this command, whatever its arguments. */
     static boolean isRefusal(Throwable e) {
-        return e instanceof RedisCommandExecutionException && isRefusal(messageOf(e));
+        return e instanceof RedisCommandExecutionException
+                && (isRefusal(messageOf(e))
+                        || UNKNOWN_COMMAND.matcher(messageOf(e)).find());
     }
 
     private static boolean isRefusal(String message) {
@@ -348,6 +356,10 @@ final class Errors {
 
     /** Returns the message, or the name of the type if there is none. */
     private static String messageOf(Throwable e) {
+        if (e instanceof CancellationException) {
+            // Lettuce's way to end the commands of a connection.
+            return "the connection was closed";
+        }
         String message = e.getMessage();
         return message == null ? e.getClass().getSimpleName() : message;
     }

@@ -24,7 +24,6 @@ final class Lane {
     private final CountKeys keys;
     private final @Nullable Delivery delivery;
     private final Connection connection;
-    private final ScriptRunner decide;
 
     /** Whether and when an event loop of the application began to open the connection; only that loop uses them. */
     private boolean hasTried;
@@ -46,8 +45,7 @@ final class Lane {
         this.bounds = settings.bounds();
         this.keys = settings.keys();
         this.delivery = delivery;
-        this.connection = new Connection(connector, Lane::nanoTime, this::newQueue);
-        this.decide = new ScriptRunner(connection, settings.scripts().decide());
+        this.connection = new Connection(connector, server.decide()::sendIdle, Lane::nanoTime, this::newQueue);
     }
 
     private BatchQueue newQueue(OpenConnection open) {
@@ -56,11 +54,8 @@ final class Lane {
 
     private Mono<Object> decide(Batch batch, OpenConnection open) {
         byte[][] names = batch.keys();
-        return server.send(open, connection, (target, first, then) -> {
-            // After a redirect the target is another server, which loads its scripts on its own connection.
-            ScriptRunner script = target == server ? decide : target.decide();
-            return script.run(first, then, names, batch::request);
-        });
+        return server.send(
+                open, connection, (target, first, then) -> target.decide().run(first, then, names, batch::request));
     }
 
     Connection connection() {
@@ -93,13 +88,8 @@ final class Lane {
         return isTime;
     }
 
-    private static long nanoTime() {
+    static long nanoTime() {
         return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
-    }
-
-    /** Returns the script that decides, for this lane's connection. */
-    ScriptRunner decide() {
-        return decide;
     }
 
     /** Closes the connection without waiting, with this error for waiting and later callers. */

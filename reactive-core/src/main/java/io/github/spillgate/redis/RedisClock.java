@@ -2,19 +2,14 @@ package io.github.spillgate.redis;
 
 import io.lettuce.core.LettuceFutures;
 import io.lettuce.core.RedisCommandExecutionException;
-import io.lettuce.core.RedisCommandInterruptedException;
-import io.lettuce.core.RedisCommandTimeoutException;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.RedisFuture;
 import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.api.async.RedisAsyncCommands;
 import io.netty.channel.EventLoop;
-import java.nio.charset.StandardCharsets;
-import java.time.Duration;
-import java.util.List;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
+import java.util.function.Function;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
@@ -58,25 +53,36 @@ final class RedisClock {
     }
 
     /**
-     * Requests the server's time, and waits for the reply. If the server refuses, the first decision has the time.
+     * Runs the script that decides for the first time on a new connection, and waits for the reply, which has the
+     * server's time. If the server refuses, the first decision has the time.
      *
+     * @param script sends the script with a request that changes nothing
      * @return the event loop of the connection, on which the reply arrived
      */
-    EventLoop request(StatefulRedisConnection<byte[], byte[]> connection) {
+    EventLoop request(
+            StatefulRedisConnection<byte[], byte[]> connection,
+            Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<Object>> script) {
         CompletableFuture<@Nullable EventLoop> loop = new CompletableFuture<>();
         try {
             // Sent only once the callback is there, which would otherwise run on this thread after a quick reply.
             connection.setAutoFlushCommands(false);
-            RedisFuture<List<byte[]>> reply = connection.async().time();
+            RedisFuture<Object> reply = script.apply(connection.async());
             reply.whenComplete((time, error) -> loop.complete(EventLoops.current()));
             connection.setAutoFlushCommands(true);
             connection.flushCommands();
             // Not for the reply: a thread that waits for it may run its callback.
-            await(loop, connection.getTimeout());
-            List<byte[]> time = LettuceFutures.awaitOrCancel(reply, 0, TimeUnit.NANOSECONDS);
-            record(number(time.get(0)) * 1_000_000 + number(time.get(1)));
+            OpenConnection.await(loop, "EVAL", connection.getTimeout());
+            Object known = LettuceFutures.awaitOrCancel(reply, 0, TimeUnit.NANOSECONDS);
+            if (known instanceof byte[] bytes && bytes.length >= ScriptReply.TIME_LENGTH) {
+                record(new ScriptReply(bytes).micros());
+            }
         } catch (RedisCommandExecutionException e) {
-            // The user, or a proxy, may not run TIME.
+            if (Errors.isUnauthenticated(e)) {
+                // Redis may close the connection.
+                OpenConnection.unobserved(connection.closeAsync());
+                throw e;
+            }
+            // The first decision shows what is wrong.
         } catch (RuntimeException e) {
             OpenConnection.unobserved(connection.closeAsync());
             throw e;
@@ -84,26 +90,9 @@ final class RedisClock {
         EventLoop found = loop.join();
         if (found == null) {
             OpenConnection.unobserved(connection.closeAsync());
-            throw new RedisException("the reply to TIME arrived on no event loop");
+            throw new RedisException("the first reply arrived on no event loop");
         }
         return found;
-    }
-
-    private static void await(CompletableFuture<?> future, Duration longest) {
-        try {
-            future.get(longest.toNanos(), TimeUnit.NANOSECONDS);
-        } catch (TimeoutException e) {
-            throw new RedisCommandTimeoutException("no reply to TIME within " + longest);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new RedisCommandInterruptedException(e);
-        } catch (ExecutionException e) {
-            throw new IllegalStateException(e);
-        }
-    }
-
-    private static long number(byte[] digits) {
-        return Long.parseLong(new String(digits, StandardCharsets.US_ASCII));
     }
 
     /** Records the server's time in a reply that has just arrived. */

@@ -1,11 +1,13 @@
 package io.github.spillgate.redis;
 
-import io.lettuce.core.LettuceFutures;
+import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisConnectionStateListener;
+import io.lettuce.core.RedisException;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
+import java.util.concurrent.CompletableFuture;
 
 /**
  * Checks that a server is a primary. A replica rejects charges but would go on denying from stale data, which would
@@ -19,27 +21,41 @@ final class Role {
     /** How many of a Sentinel's primaries the error names. */
     private static final int MOST_NAMES = 3;
 
-    private Role() {}
+    /** Whether the server has closed a connection instead of replying, as some proxies do. */
+    private volatile boolean isUnsupported;
 
     /**
      * Waits for the server's role. A server that refuses the command is accepted, because users and proxies may not
-     * have it: if it is a replica, the first charge fails.
+     * have it: if it is a replica, the first charge fails. If the server closes the connection, the next one is
+     * accepted without a check.
      *
      * @return the connection; it is closed if the check fails
      * @throws io.github.spillgate.LimitStoreUnreachableException if the server is a replica or a Sentinel
      */
-    static StatefulRedisConnection<byte[], byte[]> requirePrimary(StatefulRedisConnection<byte[], byte[]> connection) {
+    StatefulRedisConnection<byte[], byte[]> requirePrimary(StatefulRedisConnection<byte[], byte[]> connection) {
+        if (isUnsupported) {
+            return connection;
+        }
+        CompletableFuture<List<Object>> reply = new CompletableFuture<>();
         try {
-            List<Object> reply = LettuceFutures.awaitOrCancel(
-                    connection.async().role(), connection.getTimeout().toNanos(), TimeUnit.NANOSECONDS);
-            String role = text(reply.get(0));
-            if (role.equals(REPLICA)) {
-                throw Errors.replica(text(reply.get(1)) + ":" + reply.get(2));
-            }
-            if (role.equals(SENTINEL)) {
-                throw Errors.sentinel(((List<?>) reply.get(1))
-                        .stream().limit(MOST_NAMES).map(Role::text).toList());
-            }
+            // Lettuce may reconnect and ask again, for as long as the server closes the connection.
+            connection.addListener(new RedisConnectionStateListener() {
+                @Override
+                public void onRedisDisconnected(RedisChannelHandler<?, ?> closed) {
+                    if (reply.completeExceptionally(
+                            new RedisException("the server closed the connection instead of replying to ROLE"))) {
+                        isUnsupported = true;
+                    }
+                }
+            });
+            connection.async().role().whenComplete((role, error) -> {
+                if (error == null) {
+                    reply.complete(role);
+                } else {
+                    reply.completeExceptionally(error);
+                }
+            });
+            requirePrimary(OpenConnection.await(reply, "ROLE", connection.getTimeout()));
         } catch (RedisCommandExecutionException e) {
             return connection;
         } catch (RuntimeException e) {
@@ -47,6 +63,17 @@ final class Role {
             throw e;
         }
         return connection;
+    }
+
+    private static void requirePrimary(List<Object> reply) {
+        String role = text(reply.get(0));
+        if (role.equals(REPLICA)) {
+            throw Errors.replica(text(reply.get(1)) + ":" + reply.get(2));
+        }
+        if (role.equals(SENTINEL)) {
+            throw Errors.sentinel(((List<?>) reply.get(1))
+                    .stream().limit(MOST_NAMES).map(Role::text).toList());
+        }
     }
 
     private static String text(Object part) {

@@ -16,23 +16,26 @@ final class Script {
     private final byte[] text;
     private final String sha1;
     private final ScriptOutputType output;
+    private final byte[] idleRequest;
 
-    private Script(byte[] text, ScriptOutputType output) {
+    private Script(byte[] text, ScriptOutputType output, byte[] idleRequest) {
         this.output = output;
         this.text = text;
         this.sha1 = Base16.digest(text);
+        this.idleRequest = idleRequest;
     }
 
     /**
      * Reads a script from several files.
      *
      * @param output the type of its reply
+     * @param idleRequest a request that changes nothing
      * @param change changes the text; tests replace the clock
      * @param parts the files; each may use the local variables of the earlier ones
      */
-    static Script of(ScriptOutputType output, UnaryOperator<String> change, String... parts) {
+    static Script of(ScriptOutputType output, byte[] idleRequest, UnaryOperator<String> change, String... parts) {
         String text = Arrays.stream(parts).map(Script::read).collect(Collectors.joining("\n"));
-        return new Script(change.apply(text).getBytes(StandardCharsets.UTF_8), output);
+        return new Script(change.apply(text).getBytes(StandardCharsets.UTF_8), output, idleRequest);
     }
 
     byte[] text() {
@@ -45,6 +48,11 @@ final class Script {
 
     ScriptOutputType output() {
         return output;
+    }
+
+    /** Returns a request that changes nothing, with any keys. */
+    byte[] idleRequest() {
+        return idleRequest;
     }
 
     private static String read(String name) {

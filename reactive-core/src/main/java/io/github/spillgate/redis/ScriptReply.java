@@ -14,7 +14,7 @@ final class ScriptReply {
 
     private static final Status[] STATUSES = Status.values();
 
-    private static final int TIME_LENGTH = 7;
+    static final int TIME_LENGTH = 7;
     private static final int STATUS = 4;
     private static final int FIRST = STATUS + 1;
     private static final int SECOND = FIRST + 7;

@@ -132,6 +132,26 @@ final class ScriptRequest {
         return request;
     }
 
+    /** Returns a request to decide nothing. */
+    static byte[] decideNothing() {
+        return new ScriptRequest(0).toBytes();
+    }
+
+    /** Returns a request to refund nothing. */
+    static byte[] refundNothing() {
+        return refundOldest(List.of());
+    }
+
+    /** Returns a request to reset that is too late on any clock. */
+    static byte[] resetNothing() {
+        return reset(List.of(), 1);
+    }
+
+    /** Returns a request to reconcile nothing. */
+    static byte[] reconcileNothing() {
+        return reconcile(List.of());
+    }
+
     /** Returns the encoded request. */
     byte[] toBytes() {
         byte[] bytes = new byte[LIMITS_LENGTH + LIMIT_LENGTH * limits.size() + length];

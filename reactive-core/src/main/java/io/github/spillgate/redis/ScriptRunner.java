@@ -1,54 +1,73 @@
 package io.github.spillgate.redis;
 
 import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisFuture;
 import io.lettuce.core.RedisNoScriptException;
+import io.lettuce.core.api.async.RedisAsyncCommands;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
+import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Runs one script by its digest, and loads it if Redis does not know it: at first use, and after a restart, a failover
- * or a SCRIPT FLUSH.
- *
- * <p>Thousands of calls may be in flight when Redis loses the script, and each fails. One of them loads it; the others
- * wait for that load and run again.
+ * Runs one script on one server, for all of its lanes. A call sends the script's digest. If the server does not know
+ * it, because it is new, was restarted or lost its scripts, one call sends the text; then the digest is enough again.
  */
 final class ScriptRunner {
     // Design notes.
     //
-    // A call that fails must know whether another one has loaded the script already. So it remembers the last load that
-    // had completed when it was sent. If a newer one exists by the time the call fails, that one helps: it had not
-    // completed when the call was sent, so it is not what Redis has lost; or if it is, the next failure shows it. To
-    // remember the newest load, complete or not, would be wrong: a call may overtake it on the way to Redis, and would
-    // then load a second time.
+    // EVAL both runs a script and makes its digest known, so it is a call's own command that brings the text, and no
+    // other command is needed. Proxies and managed services refuse SCRIPT more often than EVAL.
     //
-    // A load ends with the connection on which it was sent. A call never waits for a load on another connection than
-    // the current one: a connection that has died silently would hold up all calls until it is closed.
+    // Thousands of calls may be in flight when Redis loses the script, and each fails. One of them sends the text, and
+    // the others wait until that one has ended. So a call remembers the last load that had ended when it was sent. If
+    // there is a newer one by the time the call fails, that one helps: it had not ended when the call was sent, so it
+    // is not what Redis has lost; or if it is, the next failure shows it. To remember the newest load, ended or not,
+    // would be wrong: a call may overtake it on the way to Redis, and would then send the text again.
     //
-    // A call that runs again leaves the connection's thread first, which has replies to read.
+    // No call waits for long: the connection of another lane may be dead, and a waiting call keeps the place of its
+    // batch. A call that fails a second time sends the text itself. So a call needs three commands at most.
+    //
+    // Some services forget each script at once, or have several servers behind one address. If one load after the
+    // other makes no digest work, all calls send the text for a while. Then the digest is tried again.
+    //
+    // A call that has waited leaves the connection's thread first, which has replies to read.
 
-    /** How often one call runs again if the script is lost as fast as it is loaded. */
-    private static final int TRIES = 3;
+    /** How long a call waits for another one that sends the text. */
+    private static final Duration LONGEST_WAIT = Duration.ofSeconds(1);
 
-    private static final byte[][] NONE = {};
+    /** After how many loads in a row without any success of a digest each call sends the text. */
+    private static final int MOST_IN_VAIN = 3;
 
-    private final Connection connection;
+    /** For how long each call sends the text. */
+    private static final long WITH_TEXT = Duration.ofMinutes(1).toNanos();
+
     private final Script script;
+    private final byte[][] idleKeys;
+    private final LongSupplier nanoTime;
     private final AtomicReference<@Nullable Load> newest = new AtomicReference<>();
-    private final AtomicReference<@Nullable Load> completed = new AtomicReference<>();
+    private final AtomicReference<@Nullable Load> ended = new AtomicReference<>();
 
-    ScriptRunner(Connection connection, Script script) {
-        this.connection = connection;
+    /**
+     * A script on one server.
+     *
+     * @param idleKeys the keys of a request that changes nothing
+     */
+    ScriptRunner(Script script, byte[][] idleKeys, LongSupplier nanoTime) {
         this.script = script;
+        this.idleKeys = idleKeys;
+        this.nanoTime = nanoTime;
     }
 
     /**
      * Runs the script; its reply is emitted on the connection's thread.
      *
      * @param first sends the script
-     * @param then sends it again if it had to be loaded
+     * @param then sends it again if the server does not know it
      */
     Mono<Object> run(CommandSender first, CommandSender then, byte[][] keys, byte[] request) {
         return run(first, then, keys, clock -> request);
@@ -59,90 +78,120 @@ final class ScriptRunner {
      * clock.
      */
     Mono<Object> run(CommandSender first, CommandSender then, byte[][] keys, Function<RedisClock, byte[]> request) {
-        return run(first, then, keys, request, TRIES);
-    }
-
-    /**
-     * Loads the script, whether Redis knows it or not. For a user that may run scripts but not load them it is enough
-     * that Redis knows it.
-     */
-    Mono<Void> load() {
-        return Mono.defer(() -> loadAfter(completed.get())).then().onErrorResume(Errors::isRefusal, this::checkKnown);
-    }
-
-    /** Runs the script without keys and request, which no script accepts. */
-    private Mono<Void> checkKnown(Throwable loadRefused) {
-        return connection
-                .<Object>send(commands ->
-                        commands.evalsha(script.sha1(), script.output(), NONE).next())
-                .onErrorResume(
-                        RedisCommandExecutionException.class,
-                        e -> e instanceof RedisNoScriptException
-                                ? Mono.error(loadRefused)
-                                : Errors.isRefusal(e) ? Mono.error(e) : Mono.empty())
-                .then();
-    }
-
-    private Mono<Object> run(
-            CommandSender first, CommandSender then, byte[][] keys, Function<RedisClock, byte[]> request, int tries) {
         return Mono.defer(() -> {
-            Load known = completed.get();
-            Mono<Object> reply = call(first, keys, request);
-            return tries == 0
-                    ? reply
-                    : reply.onErrorResume(
-                            RedisNoScriptException.class,
-                            e -> loadAfter(known)
-                                    .publishOn(Schedulers.parallel())
-                                    .then(run(then, then, keys, request, tries - 1)));
+            Load known = ended.get();
+            if (known != null && known.isFollowedByText()) {
+                return sendText(first, keys, request);
+            }
+            return sendDigest(first, known, keys, request)
+                    .onErrorResume(RedisNoScriptException.class, e -> runUnknown(known, then, keys, request));
         });
     }
 
-    private Mono<Object> call(CommandSender sender, byte[][] keys, Function<RedisClock, byte[]> request) {
-        return sender.send(
+    /** Makes the digest known, with a request that changes nothing. */
+    Mono<Void> load(CommandSender sender) {
+        return run(sender, sender, idleKeys, script.idleRequest()).then();
+    }
+
+    /** Sends the text, with a request that changes nothing. */
+    RedisFuture<Object> sendIdle(RedisAsyncCommands<byte[], byte[]> commands) {
+        return commands.eval(script.text(), script.output(), idleKeys, script.idleRequest());
+    }
+
+    private Mono<Object> runUnknown(
+            @Nullable Load known, CommandSender sender, byte[][] keys, Function<RedisClock, byte[]> request) {
+        Load load = newest.get();
+        while (load == null || load == known) {
+            Load mine = new Load(load);
+            if (newest.compareAndSet(load, mine)) {
+                return mine.around(sendText(sender, keys, request));
+            }
+            load = newest.get();
+        }
+        return load.awaited()
+                .publishOn(Schedulers.parallel())
+                .then(Mono.defer(() -> sendDigest(sender, ended.get(), keys, request)
+                        .onErrorResume(
+                                RedisNoScriptException.class, e -> newLoad().around(sendText(sender, keys, request)))));
+    }
+
+    private Load newLoad() {
+        Load before;
+        Load mine;
+        do {
+            before = newest.get();
+            mine = new Load(before);
+        } while (!newest.compareAndSet(before, mine));
+        return mine;
+    }
+
+    private Mono<Object> sendDigest(
+            CommandSender sender, @Nullable Load known, byte[][] keys, Function<RedisClock, byte[]> request) {
+        Mono<Object> reply = sender.send(
                 (commands, clock) -> commands.evalsha(script.sha1(), script.output(), keys, request.apply(clock))
+                        .next());
+        return known == null || known.hasHelped ? reply : reply.doOnNext(any -> known.hasHelped = true);
+    }
+
+    private Mono<Object> sendText(CommandSender sender, byte[][] keys, Function<RedisClock, byte[]> request) {
+        return sender.send(
+                (commands, clock) -> commands.eval(script.text(), script.output(), keys, request.apply(clock))
                         .next());
     }
 
-    /** Waits for a load on the current connection that is newer than the known one: another call's, or a new one. */
-    private Mono<String> loadAfter(@Nullable Load known) {
-        return connection.opened().onErrorMap(Errors::notSent).flatMap(open -> {
-            Load current = newest.get();
-            while (current == null || current == known || current.on != open) {
-                Load next = new Load(open, current == null ? 1 : current.number + 1);
-                if (newest.compareAndSet(current, next)) {
-                    return next.done;
-                }
-                current = newest.get();
-            }
-            return current.done;
-        });
-    }
-
+    /** A call that sends the text. */
     private final class Load {
-
-        private final OpenConnection on;
 
         /** The number of the load; a newer load has a higher one. */
         private final long number;
 
-        /** Cached, so that it is sent once, whatever the number of callers, and goes on if a caller cancels. */
-        private final Mono<String> done;
+        /** The number of loads before this one that have helped no later call. */
+        private final int inVain;
 
-        Load(OpenConnection on, long number) {
-            this.on = on;
-            this.number = number;
-            done = on.<String>send(commands -> commands.scriptLoad(script.text()))
-                    .onErrorMap(Errors::notSent)
-                    .doOnSuccess(sha1 -> complete())
-                    .doOnError(e -> newest.compareAndSet(this, completed.get()))
-                    .cache();
+        private final CompletableFuture<Void> end = new CompletableFuture<>();
+
+        private volatile long endedAt;
+
+        /** Whether a later call succeeded with the digest. */
+        private volatile boolean hasHelped;
+
+        Load(@Nullable Load before) {
+            number = before == null ? 1 : before.number + 1;
+            inVain = before == null || before.hasHelped ? 0 : Math.min(before.inVain + 1, MOST_IN_VAIN);
         }
 
-        /** A load on a connection that was replaced may complete after its successor. */
-        private void complete() {
-            completed.accumulateAndGet(
+        /** Returns the call, which ends this load when it ends. */
+        Mono<Object> around(Mono<Object> call) {
+            return call.doOnNext(reply -> end()).doOnError(this::failed).doFinally(signal -> end());
+        }
+
+        /** Completes once the call has ended, or after a while. */
+        Mono<Void> awaited() {
+            return Mono.fromFuture(end, true).timeout(LONGEST_WAIT, Mono.empty());
+        }
+
+        /** Returns whether calls send the text, because digests do not work. */
+        boolean isFollowedByText() {
+            return inVain == MOST_IN_VAIN && nanoTime.getAsLong() - endedAt < WITH_TEXT;
+        }
+
+        private void end() {
+            if (end.isDone()) {
+                return;
+            }
+            endedAt = nanoTime.getAsLong();
+            // A load that others did not wait for may end after its successor.
+            ended.accumulateAndGet(
                     this, (known, mine) -> known != null && mine != null && known.number > mine.number ? known : mine);
+            end.complete(null);
+        }
+
+        /** A script that fails is known all the same. Otherwise all that wait get the error, and the next call tries. */
+        private void failed(Throwable e) {
+            if (!(e instanceof RedisCommandExecutionException) || Errors.isRefusal(e)) {
+                newest.compareAndSet(this, ended.get());
+                end.completeExceptionally(Errors.notSent(e));
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ import java.util.function.BiFunction;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
@@ -29,6 +30,7 @@ final class Server {
     /** The lane for callers on any thread, and for everything except decisions. */
     private final Lane lane;
 
+    private final ScriptRunner decide;
     private final ScriptRunner refund;
     private final ScriptRunner reset;
     private final ScriptRunner reconcile;
@@ -43,12 +45,14 @@ final class Server {
      *
      * @param name the name, unique within the topology
      * @param connector connects to the server
+     * @param idleKeys the keys of a script call that changes nothing; a proxy may need one to choose a server
      * @param redirects returns the target of a redirect by this server; empty if there is no other server
      * @param onClusterDown called if this server replies that its cluster is down
      */
     Server(
             String name,
             Connector connector,
+            byte[][] idleKeys,
             Settings settings,
             BiFunction<Redirect, Server, Mono<Redirect.Target>> redirects,
             Runnable onClusterDown) {
@@ -57,10 +61,11 @@ final class Server {
         this.redirects = redirects;
         this.onClusterDown = onClusterDown;
         this.settings = settings;
+        this.decide = new ScriptRunner(settings.scripts().decide(), idleKeys, Lane::nanoTime);
+        this.refund = new ScriptRunner(settings.scripts().refund(), idleKeys, Lane::nanoTime);
+        this.reset = new ScriptRunner(settings.scripts().reset(), idleKeys, Lane::nanoTime);
+        this.reconcile = new ScriptRunner(settings.scripts().reconcile(), idleKeys, Lane::nanoTime);
         this.lane = new Lane(this, connector::connect, settings, settings.delivery());
-        this.refund = new ScriptRunner(lane.connection(), settings.scripts().refund());
-        this.reset = new ScriptRunner(lane.connection(), settings.scripts().reset());
-        this.reconcile = new ScriptRunner(lane.connection(), settings.scripts().reconcile());
     }
 
     String name() {
@@ -73,7 +78,7 @@ final class Server {
     }
 
     ScriptRunner decide() {
-        return lane.decide();
+        return decide;
     }
 
     ScriptRunner refund() {
@@ -169,7 +174,9 @@ final class Server {
 
     /** Connects and loads the scripts. */
     Mono<Void> prepare() {
-        return Mono.when(decide().load(), refund.load(), reset.load(), reconcile.load());
+        return Flux.just(decide, refund, reset, reconcile)
+                .flatMap(script -> script.load(lane.connection()))
+                .then();
     }
 
     /** Begins to close the connection; the result completes once it is closed. */
@@ -260,6 +267,7 @@ final class Server {
             return new Scripts(
                     Script.of(
                             ScriptOutputType.VALUE,
+                            ScriptRequest.decideNothing(),
                             change,
                             "counts.lua",
                             "wire.lua",
@@ -270,6 +278,7 @@ final class Server {
                             "decide.lua"),
                     Script.of(
                             ScriptOutputType.STATUS,
+                            ScriptRequest.refundNothing(),
                             change,
                             "counts.lua",
                             "wire.lua",
@@ -277,9 +286,10 @@ final class Server {
                             "log.lua",
                             "codec.lua",
                             "refund.lua"),
-                    Script.of(ScriptOutputType.STATUS, change, "counts.lua", "reset.lua"),
+                    Script.of(ScriptOutputType.STATUS, ScriptRequest.resetNothing(), change, "counts.lua", "reset.lua"),
                     Script.of(
                             ScriptOutputType.VALUE,
+                            ScriptRequest.reconcileNothing(),
                             change,
                             "counts.lua",
                             "wire.lua",

@@ -41,11 +41,12 @@ interface Topology {
      * @param nodes the URI of the client's server; none if it is not known, and then there are no lanes on event loops
      */
     static Topology standalone(RedisClient client, List<RedisURI> nodes, Server.Settings settings) {
+        Role role = new Role();
         Server.Connector connector = new Server.Connector() {
             @Override
             public StatefulRedisConnection<byte[], byte[]> connect() {
                 // With an address, all connections use that one, so that they lead to the same counts.
-                return Role.requirePrimary(
+                return role.requirePrimary(
                         nodes.isEmpty()
                                 ? client.connect(ByteArrayCodec.INSTANCE)
                                 : client.connect(ByteArrayCodec.INSTANCE, nodes.get(0)));
@@ -53,10 +54,16 @@ interface Topology {
 
             @Override
             public StatefulRedisConnection<byte[], byte[]> connectOn(RedisClient onLoop) {
-                return Role.requirePrimary(LoopLanes.connect(onLoop, nodes.get(0)));
+                return role.requirePrimary(LoopLanes.connect(onLoop, nodes.get(0)));
             }
         };
-        Server server = new Server("", connector, settings, (redirect, from) -> Mono.empty(), () -> {});
+        Server server = new Server(
+                "",
+                connector,
+                new byte[][] {settings.keys().unused()},
+                settings,
+                (redirect, from) -> Mono.empty(),
+                () -> {});
         return new Topology() {
             @Override
             public int slotOf(Claim claim) {

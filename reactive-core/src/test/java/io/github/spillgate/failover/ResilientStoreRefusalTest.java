@@ -60,8 +60,8 @@ class ResilientStoreRefusalTest {
     }
 
     @Test
-    void aUserWithoutScriptLoadReconnectsIfTheScriptsAreLoaded() {
-        connectWithout(CommandType.SCRIPT);
+    void aUserWithoutEvalReconnectsIfTheScriptsAreLoaded() {
+        connectWithout(CommandType.EVAL);
         try (LogForTests log = LogForTests.listen()) {
             redis.pause();
             assertThat(limiter.tryAcquire(KEY).block().source()).isEqualTo(Source.LOCAL);
@@ -76,12 +76,12 @@ class ResilientStoreRefusalTest {
     }
 
     @Test
-    void theStateNamesTheMissingRightToLoadScripts() {
+    void theStateNamesTheMissingRightToSendScripts() {
         admin.sync().scriptFlush();
         try (LogForTests log = LogForTests.listen()) {
-            createLimiterWithout(CommandType.SCRIPT);
+            createLimiterWithout(CommandType.EVAL);
             await().atMost(PATIENCE)
-                    .until(() -> limiter.state().problem().orElse("none").contains("+script|load"));
+                    .until(() -> limiter.state().problem().orElse("none").contains("+eval "));
             assertThat(limiter.tryAcquire(KEY).block().source()).isEqualTo(Source.LOCAL);
             // The problem is stored before it is logged.
             await().atMost(PATIENCE)

@@ -8,6 +8,8 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.ScriptOutputType;
+import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.event.command.CommandListener;
 import io.lettuce.core.event.command.CommandStartedEvent;
 import io.lettuce.core.protocol.CommandType;
@@ -20,6 +22,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.IntFunction;
+import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
@@ -69,8 +72,17 @@ abstract class BatchQueueFixture {
     }
 
     /** A queue to which no decision is added. */
-    static BatchQueue idleQueue(OpenConnection connection) {
+    private static BatchQueue idleQueue(OpenConnection connection) {
         return new BatchQueue(connection, batch -> Mono.never(), new CountKeys("idle"), BatchBounds.DEFAULT, null);
+    }
+
+    /** A connection without a script and without decisions. */
+    static Connection connection(Supplier<StatefulRedisConnection<byte[], byte[]>> connector, LongSupplier nanoTime) {
+        return new Connection(
+                connector,
+                commands -> commands.eval("return ''", ScriptOutputType.VALUE, new byte[0][]),
+                nanoTime,
+                BatchQueueFixture::idleQueue);
     }
 
     /** A connected store with loaded scripts and, by default, at most two batches in flight. */

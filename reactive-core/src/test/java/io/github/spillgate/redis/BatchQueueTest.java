@@ -148,6 +148,7 @@ class BatchQueueTest extends BatchQueueFixture {
                 Limit.perSecond(100),
                 Limit.perMinute(1_000),
                 Limit.perHour(10_000));
+        keys.clear();
         assertThat(decisions(whileBatchesAreInFlight(1, 40, i -> limiter.tryAcquire("key-" + i))))
                 .hasSize(40)
                 .allMatch(Decision::isAllowed);

@@ -53,8 +53,7 @@ class ConnectionDemotionTest {
         client = RedisClient.create(named);
         ofTheTest = RedisClient.create(redis.uri());
         administrator = ofTheTest.connect();
-        connection =
-                new Connection(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get, BatchQueueFixture::idleQueue);
+        connection = BatchQueueFixture.connection(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get);
     }
 
     @AfterEach

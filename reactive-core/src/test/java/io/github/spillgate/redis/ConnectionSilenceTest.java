@@ -48,8 +48,7 @@ class ConnectionSilenceTest {
         client = RedisClient.create(named);
         ofTheTest = RedisClient.create(redis.uri());
         administrator = ofTheTest.connect();
-        connection =
-                new Connection(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get, BatchQueueFixture::idleQueue);
+        connection = BatchQueueFixture.connection(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get);
     }
 
     @AfterEach
@@ -123,8 +122,8 @@ class ConnectionSilenceTest {
         try (VirtualTime time = new VirtualTime();
                 LosingProxy proxy = new LosingProxy(redis.uri().getPort());
                 RedisClient through = RedisClient.create(RedisURI.create("127.0.0.1", proxy.port()))) {
-            Connection connection = new Connection(
-                    () -> through.connect(ByteArrayCodec.INSTANCE), nanos::get, BatchQueueFixture::idleQueue);
+            Connection connection =
+                    BatchQueueFixture.connection(() -> through.connect(ByteArrayCodec.INSTANCE), nanos::get);
             assertThat(connection.<String>send(commands -> commands.ping()).toFuture())
                     .succeedsWithin(LONG)
                     .isEqualTo("PONG");

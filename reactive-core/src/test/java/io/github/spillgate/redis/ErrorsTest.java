@@ -98,7 +98,7 @@ class ErrorsTest {
         }
         assertThat(Errors.translate(new CancellationException(), new byte[0][]))
                 .isExactlyInstanceOf(LimitStoreUnansweredException.class)
-                .hasMessage("Redis did not reply: CancellationException");
+                .hasMessage("Redis did not reply: the connection was closed");
     }
 
     @ParameterizedTest

@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
-import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
@@ -31,7 +30,6 @@ import java.io.StringWriter;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
-import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -144,7 +142,7 @@ class RedisStoreUnreachableTest {
                 .satisfies(e -> assertThat(everythingIn(e)).doesNotContain("wr0ng"));
     }
 
-    /** Without a handshake Redis says so only when it is asked something, and then in other words if that is long. */
+    /** Without a handshake Redis rejects the first command, in other words if that is long. */
     @Test
     void aPasswordThatIsMissingOnAConnectionThatIsOpen() {
         requirePassword();
@@ -157,16 +155,9 @@ class RedisStoreUnreachableTest {
         RedisStore store = RedisStore.create(client);
         assertThat(catchThrowableOfType(
                         LimitStoreException.class,
-                        () -> limiter(store).reset("a").block()))
+                        () -> limiter(store).tryAcquire("a").block()))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageStartingWith("Redis rejected the connection: NOAUTH ");
-        List<Charge> many =
-                IntStream.range(0, 12).mapToObj(i -> Charge.of("key-" + i)).toList();
-        assertThat(catchThrowableOfType(
-                        LimitStoreException.class,
-                        () -> limiter(store).tryAcquire(many).block()))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageStartingWith("Redis rejected the connection: ")
+                .hasMessageContaining("Redis rejected the connection: ")
                 .hasMessageContaining("unauthenticated")
                 .hasMessageContaining("for example redis://user:password@host:6379");
     }
@@ -174,7 +165,7 @@ class RedisStoreUnreachableTest {
     @Test
     void aRightThatIsMissing() {
         try (StatefulRedisConnection<String, String> admin = admin()) {
-            for (String missing : new String[] {"-evalsha", "-script", "-getrange", "-set", "resetkeys"}) {
+            for (String missing : new String[] {"-evalsha", "-eval", "-getrange", "-set", "resetkeys"}) {
                 acl(admin, "~*", "+@all", missing);
                 assertThat(failureAt(withUser()))
                         .as("without %s", missing)

@@ -4,73 +4,132 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.CommandProxy;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
-import java.io.IOException;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Flux;
 
 /** Scripts are loaded again whenever Redis has lost them, whatever becomes of earlier loads. */
 class ScriptRunnerTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
 
-    /** As if something flushed the scripts all the time. */
-    @Test
-    void aScriptThatIsAlwaysLostIsTriedFourTimes() throws IOException {
-        try (RedisForTests redis = RedisForTests.startOwn();
-                RedisClient client = RedisClient.create(redis.uri());
-                StatefulRedisConnection<String, String> admin = client.connect()) {
-            RedisStore store = RedisStore.builder(client)
-                    .scripts(text -> "return redis.error_reply('NOSCRIPT lost')")
-                    .build();
-            RateLimiter limiter = RateLimiter.builder("scripts")
-                    .store(new Unprotected(store))
-                    .limit(Limit.perMinute(1_000))
-                    .build();
-            assertThatExceptionOfType(LimitStoreException.class)
-                    .isThrownBy(() -> limiter.tryAcquire("a").block(LONG));
-            assertThat(admin.sync().info("commandstats")).contains("cmdstat_evalsha:calls=4,");
-            store.closeLater().block(LONG);
-        }
+    private final RedisForTests redis = RedisForTests.startOwn();
+    private final RedisClient administrator = RedisClient.create(redis.uri());
+    private final StatefulRedisConnection<String, String> admin = administrator.connect();
+    private final CommandProxy proxy = new CommandProxy(redis.uri().getPort());
+    private final RedisClient client = RedisClient.create(RedisURI.create("127.0.0.1", proxy.port()));
+
+    @AfterEach
+    void close() {
+        proxy.close();
+        client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        administrator.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        redis.close();
     }
 
     @Test
-    void aLoadThatCompletesAfterItsSuccessorKeepsNoScriptFromBeingLoadedLater() throws IOException {
-        try (RedisForTests redis = RedisForTests.startOwn();
-                RedisClient direct = RedisClient.create(redis.uri());
-                StatefulRedisConnection<String, String> admin = direct.connect();
-                LosingProxy proxy = new LosingProxy(redis.uri().getPort());
-                RedisClient client = RedisClient.create(RedisURI.create("127.0.0.1", proxy.port()))) {
-            RedisStore store = RedisStore.create(client);
-            RateLimiter limiter = RateLimiter.builder("scripts")
-                    .store(new Unprotected(store))
-                    .limit(Limit.perMinute(1_000))
-                    .build();
-            limiter.tryAcquire("a").block(LONG);
-            store.prepare().block(LONG);
-            proxy.holdWhatIsOpen();
-            CompletableFuture<Void> old = store.prepare().toFuture();
-            await().atMost(LONG).until(() -> {
-                limiter.tryAcquire("b").subscribe(decision -> {}, error -> {});
-                return proxy.hasAnotherConnection();
-            });
-            admin.sync().scriptFlush();
-            limiter.tryAcquire("c").block(LONG);
-            proxy.release();
-            await().atMost(LONG).until(old::isDone);
-            for (int i = 0; i < 3; i++) {
-                admin.sync().scriptFlush();
-                assertThat(limiter.tryAcquire("c").block(LONG).isAllowed()).isTrue();
-            }
-            store.closeLater().block(LONG);
+    void manyCallsSendTheTextOnceIfTheServerHasLostTheScript() {
+        RedisStore store = RedisStore.create(client);
+        RateLimiter limiter = limiter(store);
+        limiter.tryAcquire("a").block(LONG);
+        admin.sync().scriptFlush();
+        long before = proxy.calls("EVAL");
+        List<Decision> decisions = Flux.range(0, 900)
+                .flatMap(i -> limiter.tryAcquire("key-" + i % 300), 900)
+                .collectList()
+                .block(LONG);
+        assertThat(decisions).hasSize(900).allMatch(Decision::isAllowed);
+        assertThat(proxy.calls("EVAL") - before).isEqualTo(1);
+        store.close();
+    }
+
+    @Test
+    void ifNoDigestWorksEachCallSendsTheText() {
+        RedisStore store = RedisStore.create(client);
+        RateLimiter limiter = limiter(store);
+        proxy.answer(command -> command.equals("EVALSHA") ? "NOSCRIPT No matching script." : CommandProxy.PASS);
+        for (int used = 1; used <= 50; used++) {
+            Decision decision = limiter.tryAcquire("a").block(LONG);
+            assertThat(decision.limits().get(0).used()).isEqualTo(used);
         }
+        assertThat(proxy.calls("EVALSHA")).isLessThan(10);
+        store.close();
+    }
+
+    /** The text is not sent again and again. */
+    @Test
+    void aScriptThatIsUnknownEvenWithItsTextFails() {
+        RedisStore store = RedisStore.builder(client)
+                .scripts(text -> "return redis.error_reply('NOSCRIPT lost')")
+                .build();
+        RateLimiter limiter = limiter(store);
+        assertThatExceptionOfType(LimitStoreException.class)
+                .isThrownBy(() -> limiter.tryAcquire("a").block(LONG))
+                .withMessageContaining("NOSCRIPT lost");
+        store.close();
+    }
+
+    /** Its connection does not reply, and its end comes after that of its successor. */
+    @Test
+    void aLoadThatNeverSeemsToEndDelaysNoOtherConnectionForLong() {
+        RedisStore store = RedisStore.create(client);
+        RateLimiter limiter = limiter(store);
+        limiter.tryAcquire("a").block(LONG);
+        admin.sync().scriptFlush();
+        CountDownLatch released = new CountDownLatch(1);
+        AtomicBoolean isHeld = new AtomicBoolean();
+        proxy.answer(command -> {
+            if (command.equals("EVAL") && isHeld.compareAndSet(false, true)) {
+                awaitQuietly(released);
+            }
+            return CommandProxy.PASS;
+        });
+        CompletableFuture<Decision> held = limiter.tryAcquire("a").toFuture();
+        await().atMost(LONG).until(isHeld::get);
+        // After 2 s of silence there is another connection.
+        await().atMost(LONG).until(() -> {
+            CompletableFuture<Decision> next = limiter.tryAcquire("b").toFuture();
+            return next.handle((decision, error) -> error == null)
+                    .completeOnTimeout(false, 1, TimeUnit.SECONDS)
+                    .join();
+        });
+        released.countDown();
+        await().atMost(LONG).until(held::isDone);
+        for (int i = 0; i < 3; i++) {
+            admin.sync().scriptFlush();
+            assertThat(limiter.tryAcquire("c").block(LONG).isAllowed()).isTrue();
+        }
+        store.close();
+    }
+
+    private static void awaitQuietly(CountDownLatch latch) {
+        try {
+            latch.await();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private static RateLimiter limiter(RedisStore store) {
+        return RateLimiter.builder("scripts")
+                .store(new Unprotected(store))
+                .limit(Limit.perMinute(1_000))
+                .build();
     }
 }

@@ -247,6 +247,7 @@ class StoreOracleTest {
         static ScriptStores load(boolean shortened) {
             ScriptStores scripts = new ScriptStores(
                     scripted.store(client, shortened), scripted.storeWithoutFastPath(client, shortened));
+            scripted.show(new ManualClock());
             scripts.store.prepare().block();
             scripts.withoutFastPath.prepare().block();
             return scripts;

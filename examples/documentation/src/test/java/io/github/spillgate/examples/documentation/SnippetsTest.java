@@ -59,12 +59,14 @@ class SnippetsTest {
             import io.github.spillgate.failover.*;
             import io.github.spillgate.spi.*;
             import io.lettuce.core.ClientOptions;
+            import io.lettuce.core.MaintNotificationsConfig;
             import io.lettuce.core.RedisClient;
             import io.lettuce.core.RedisCredentials;
             import io.lettuce.core.RedisCredentialsProvider;
             import io.lettuce.core.RedisURI;
             import io.lettuce.core.SslOptions;
             import io.lettuce.core.cluster.RedisClusterClient;
+            import io.lettuce.core.protocol.ProtocolVersion;
             import java.io.File;
             import java.time.*;
             import java.util.*;

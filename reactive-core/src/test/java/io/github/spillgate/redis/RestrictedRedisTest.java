@@ -1,0 +1,90 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.CommandProxy;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.ClientOptions;
+import io.lettuce.core.MaintNotificationsConfig;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.protocol.ProtocolVersion;
+import java.time.Duration;
+import java.util.Set;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** A Redis behind a proxy, or a managed one, that refuses commands. */
+class RestrictedRedisTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+    /** PING is sent by Lettuce. */
+    private static final Set<String> NEEDED = Set.of("EVAL", "EVALSHA", "PING");
+
+    private final RedisForTests redis = RedisForTests.startOwn();
+    private final CommandProxy proxy = new CommandProxy(redis.uri().getPort());
+    private final RedisClient client = RedisClient.create(uri());
+    private final RedisStore store = RedisStore.create(client);
+    private final RateLimiter limiter = RateLimiter.builder("restricted")
+            .store(new Unprotected(store))
+            .limit(Limit.perMinute(1_000))
+            .build();
+
+    @AfterEach
+    void close() {
+        store.closeLater().block(LONG);
+        client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        proxy.close();
+        redis.close();
+    }
+
+    @Test
+    void onlyCommandsThatRunScriptsAreNeeded() {
+        proxy.answer(CommandProxy.only(NEEDED, "ERR unknown command 'x'"));
+        assertDecidedInRedis();
+        assertThatCode(() -> store.prepare().block(LONG)).doesNotThrowAnyException();
+    }
+
+    @Test
+    void aProxyThatClosesTheConnectionOnOtherCommandsIsEnough() {
+        client.setOptions(ClientOptions.builder()
+                .protocolVersion(ProtocolVersion.RESP2)
+                .maintNotificationsConfig(MaintNotificationsConfig.disabled())
+                .build());
+        proxy.answer(CommandProxy.only(NEEDED, CommandProxy.CLOSE));
+        // The first connection is lost with ROLE, the next one omits it.
+        await().atMost(LONG)
+                .ignoreExceptionsInstanceOf(LimitStoreException.class)
+                .until(() -> limiter.peek("a").block(LONG) != null);
+        assertDecidedInRedis();
+    }
+
+    /** Without CLIENT SETINFO, which a proxy may answer by closing the connection. */
+    private RedisURI uri() {
+        RedisURI uri = RedisURI.create("127.0.0.1", proxy.port());
+        uri.setLibraryName("");
+        uri.setLibraryVersion("");
+        return uri;
+    }
+
+    private void assertDecidedInRedis() {
+        for (int used = 1; used <= 5; used++) {
+            Decision decision = limiter.tryAcquire("a").block(LONG);
+            assertThat(decision.source()).isEqualTo(Source.REDIS);
+            assertThat(decision.limits().get(0).used()).isEqualTo(used);
+        }
+        assertThat(limiter.refund(limiter.tryAcquire("a").block(LONG)).block(LONG))
+                .isNull();
+        assertThat(limiter.peek("a").block(LONG).limits().get(0).used()).isEqualTo(5);
+        limiter.reset("a").block(LONG);
+        assertThat(limiter.peek("a").block(LONG).limits().get(0).used()).isZero();
+    }
+}

@@ -1,0 +1,197 @@
+package io.github.spillgate.testkit;
+
+import java.io.BufferedInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.Closeable;
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.util.Collection;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.UnaryOperator;
+
+/**
+ * A proxy before a Redis that does not pass every command on, like managed services and proxies of the trade. It reads
+ * commands one after another, and passes each on only after the reply to the one before.
+ */
+public final class CommandProxy implements Closeable {
+
+    /** The answer of a rule to pass a command on. */
+    public static final String PASS = "";
+
+    /** The answer of a rule to close the connection instead of replying. */
+    public static final String CLOSE = "close";
+
+    private static final int LINE_END = 2;
+
+    private final ServerSocket server;
+    private final int behind;
+    private final Map<String, AtomicLong> calls = new ConcurrentHashMap<>();
+    private final Collection<Socket> open = ConcurrentHashMap.newKeySet();
+    private volatile UnaryOperator<String> rule = command -> PASS;
+
+    /**
+     * Starts a proxy that passes everything on.
+     *
+     * @param behind the port of the Redis
+     */
+    public CommandProxy(int behind) {
+        this.behind = behind;
+        try {
+            server = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+        start(() -> {
+            while (true) {
+                Socket front = server.accept();
+                open.add(front);
+                start(() -> serve(front));
+            }
+        });
+    }
+
+    /** Returns a rule that passes these commands on, and answers all others with this error. */
+    public static UnaryOperator<String> only(Set<String> passed, String error) {
+        return command -> passed.contains(command) ? PASS : error;
+    }
+
+    public int port() {
+        return server.getLocalPort();
+    }
+
+    /**
+     * Answers commands by a rule, which gets the name of a command in upper case.
+     *
+     * @param next returns {@link #PASS}, {@link #CLOSE}, or the text of an error
+     */
+    public void answer(UnaryOperator<String> next) {
+        rule = next;
+    }
+
+    /** Returns how many commands of this name clients have sent. */
+    public long calls(String command) {
+        AtomicLong known = calls.get(command);
+        return known == null ? 0 : known.get();
+    }
+
+    public Set<String> commands() {
+        return Set.copyOf(calls.keySet());
+    }
+
+    @Override
+    public void close() {
+        try {
+            server.close();
+            for (Socket socket : open) {
+                socket.close();
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private void serve(Socket front) throws IOException {
+        try (front;
+                Socket back = new Socket(InetAddress.getLoopbackAddress(), behind)) {
+            front.setTcpNoDelay(true);
+            back.setTcpNoDelay(true);
+            InputStream in = new BufferedInputStream(front.getInputStream());
+            InputStream replies = new BufferedInputStream(back.getInputStream());
+            OutputStream out = front.getOutputStream();
+            OutputStream commands = back.getOutputStream();
+            while (true) {
+                ByteArrayOutputStream command = new ByteArrayOutputStream();
+                String name = copyCommand(in, command);
+                calls.computeIfAbsent(name, none -> new AtomicLong()).incrementAndGet();
+                String answer = rule.apply(name);
+                if (answer.equals(CLOSE)) {
+                    return;
+                }
+                if (answer.equals(PASS)) {
+                    commands.write(command.toByteArray());
+                    ByteArrayOutputStream reply = new ByteArrayOutputStream();
+                    copyReply(replies, reply);
+                    out.write(reply.toByteArray());
+                } else {
+                    out.write(("-" + answer + "\r\n").getBytes(StandardCharsets.UTF_8));
+                }
+            }
+        } finally {
+            open.remove(front);
+        }
+    }
+
+    /** Copies an array of strings, and returns the first. */
+    private static String copyCommand(InputStream in, OutputStream out) throws IOException {
+        int words = Integer.parseInt(copyLine(in, out).substring(1));
+        String name = copyString(in, out);
+        for (int i = 1; i < words; i++) {
+            copyString(in, out);
+        }
+        return name.toUpperCase(Locale.ROOT);
+    }
+
+    private static String copyString(InputStream in, OutputStream out) throws IOException {
+        int length = Integer.parseInt(copyLine(in, out).substring(1));
+        byte[] bytes = in.readNBytes(length + LINE_END);
+        out.write(bytes);
+        return new String(bytes, 0, Math.min(length, bytes.length), StandardCharsets.UTF_8);
+    }
+
+    private static void copyReply(InputStream in, OutputStream out) throws IOException {
+        String line = copyLine(in, out);
+        char type = line.charAt(0);
+        String rest = line.substring(1);
+        if ("$!=".indexOf(type) >= 0) {
+            int length = Integer.parseInt(rest);
+            if (length >= 0) {
+                out.write(in.readNBytes(length + LINE_END));
+            }
+        } else if ("*~>%".indexOf(type) >= 0) {
+            int parts = Integer.parseInt(rest) * (type == '%' ? 2 : 1);
+            for (int i = 0; i < parts; i++) {
+                copyReply(in, out);
+            }
+        }
+    }
+
+    private static String copyLine(InputStream in, OutputStream out) throws IOException {
+        ByteArrayOutputStream line = new ByteArrayOutputStream();
+        for (int next = in.read(); next != '\n'; next = in.read()) {
+            if (next < 0) {
+                throw new EOFException();
+            }
+            line.write(next);
+            out.write(next);
+        }
+        out.write('\n');
+        return line.toString(StandardCharsets.UTF_8).stripTrailing();
+    }
+
+    private static void start(Io io) {
+        Thread thread = new Thread(() -> {
+            try {
+                io.run();
+            } catch (IOException closed) {
+                // One end has closed the connection, and so does the other.
+            }
+        });
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private interface Io {
+        void run() throws IOException;
+    }
+}
