@@ -186,7 +186,7 @@ final class ScriptRunner {
             end.complete(null);
         }
 
-        /** A script that fails is known all the same. Otherwise all that wait get the error, and the next call tries. */
+        /** A script that fails is known all the same. Otherwise all that wait get the error. */
         private void failed(Throwable e) {
             if (!(e instanceof RedisCommandExecutionException) || Errors.isRefusal(e)) {
                 newest.compareAndSet(this, ended.get());
