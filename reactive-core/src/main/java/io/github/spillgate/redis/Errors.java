@@ -188,8 +188,10 @@ final class Errors {
         String told = tls != null
                 ? "TLS: " + messageOf(tls) + adviceOnTls(messageOf(tls))
                 : CLOSED_EARLY.matcher(messageOf(reason)).matches()
-                        ? "closed without a reason, for example because of a wrong password, or because the server"
-                                + " expects TLS: expected a URI such as rediss://user:password@host:6379 then"
+                        ? "closed without a reason, for example because of a wrong password, because the server"
+                                + " expects TLS, or because a proxy does not know HELLO or CLIENT: expected a URI such"
+                                + " as rediss://user:password@host:6379, or for a proxy ClientOptions with"
+                                + " protocolVersion(ProtocolVersion.RESP2)"
                         : messageOf(reason);
         String why = reason == e && named.matches() ? "" : ": " + told;
         return new LimitStoreUnreachableException("Redis is unavailable: no connection" + address + why, e);

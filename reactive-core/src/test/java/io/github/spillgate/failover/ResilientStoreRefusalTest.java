@@ -20,12 +20,17 @@ import io.lettuce.core.RedisCredentials;
 import io.lettuce.core.RedisCredentialsProvider;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.codec.StringCodec;
+import io.lettuce.core.output.StatusOutput;
+import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.CommandType;
 import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** The Redis user lacks a right that only some operations need: Redis refuses those, and goes on deciding. */
 class ResilientStoreRefusalTest {
@@ -87,6 +92,35 @@ class ResilientStoreRefusalTest {
             await().atMost(PATIENCE)
                     .untilAsserted(() -> assertThat(log.lines("Falling back to LocalFallback"))
                             .hasSize(1));
+        }
+    }
+
+    /** What cannot be worked around: one line says what Redis refuses and what to do, and so does the state. */
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', textBlock = """
+            ~spillgate:* +@all -eval      | NOPERM | eval    | +eval +evalsha
+            ~spillgate:* +@all -evalsha   | NOPERM | evalsha | +eval +evalsha
+            ~spillgate:* +@all -time      | script | user    | +time
+            ~spillgate:* +@read +eval +evalsha +time | script | user | +set
+            ~other:* +@all                | NOPERM | key     | ~spillgate:*
+            """)
+    void aRefusalIsNamedWithItsRemedy(String rights, String code, String what, String remedy) {
+        try (LogForTests log = LogForTests.listen()) {
+            admin.sync().scriptFlush();
+            createLimiter(rights);
+            await().atMost(PATIENCE).until(() -> {
+                limiter.tryAcquire(KEY).block();
+                return limiter.state().isFallbackActive()
+                        && limiter.state().problem().orElse("none").contains(remedy);
+            });
+            assertThat(limiter.state().problem().orElseThrow()).contains(code, what, remedy);
+            await().atMost(PATIENCE)
+                    .untilAsserted(() -> assertThat(log.lines("Falling back to LocalFallback"))
+                            .singleElement()
+                            .asString()
+                            .contains(code, what, remedy));
+            admin.sync().aclSetuser("app", AclSetuserArgs.Builder.on().allKeys().allCommands());
+            await().atMost(PATIENCE).until(() -> limiter.tryAcquire(KEY).block().source() == Source.REDIS);
         }
     }
 
@@ -161,6 +195,19 @@ class ResilientStoreRefusalTest {
                                 .allKeys()
                                 .allCommands()
                                 .removeCommand(command));
+        connect();
+    }
+
+    private void createLimiter(String rights) {
+        CommandArgs<String, String> args = new CommandArgs<>(StringCodec.UTF8);
+        for (String word : ("SETUSER app reset on >password " + rights).split(" ")) {
+            args.add(word);
+        }
+        admin.sync().dispatch(CommandType.ACL, new StatusOutput<>(StringCodec.UTF8), args);
+        connect();
+    }
+
+    private void connect() {
         RedisURI uri = redis.uri();
         uri.setCredentialsProvider(
                 RedisCredentialsProvider.from(() -> RedisCredentials.just("app", "password".toCharArray())));

@@ -135,8 +135,10 @@ class ErrorsTest {
             assertThat(Errors.unreachable(said))
                     .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                     .hasMessage("Redis is unavailable: no connection to 10.0.0.7:6379: closed without a reason, for"
-                            + " example because of a wrong password, or because the server expects TLS: expected a"
-                            + " URI such as rediss://user:password@host:6379 then");
+                            + " example because of a wrong password, because the server expects TLS, or because a"
+                            + " proxy does not know HELLO or CLIENT: expected a URI such as"
+                            + " rediss://user:password@host:6379, or for a proxy ClientOptions with"
+                            + " protocolVersion(ProtocolVersion.RESP2)");
         }
     }
 

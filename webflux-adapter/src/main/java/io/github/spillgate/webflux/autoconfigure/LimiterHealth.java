@@ -8,7 +8,7 @@ import org.springframework.boot.health.contributor.ReactiveHealthIndicator;
 import org.springframework.boot.health.contributor.Status;
 import reactor.core.publisher.Mono;
 
-/** The health indicator of a limiter. It is never down, because the fallback decides if the store fails. */
+/** The health indicator of a limiter. By default it is never down, because the fallback decides if the store fails. */
 final class LimiterHealth implements ReactiveHealthIndicator {
 
     private static final Status DEGRADED = new Status("DEGRADED", "the fallback decides");
@@ -20,7 +20,11 @@ final class LimiterHealth implements ReactiveHealthIndicator {
     LimiterHealth(RateLimiter limiter, boolean enabled, FallbackStatus fallenBack) {
         this.limiter = limiter;
         this.enabled = enabled;
-        this.fallenBack = fallenBack == FallbackStatus.DEGRADED ? DEGRADED : Status.UP;
+        this.fallenBack = switch (fallenBack) {
+            case UP -> Status.UP;
+            case DEGRADED -> DEGRADED;
+            case DOWN -> Status.DOWN;
+        };
     }
 
     @Override

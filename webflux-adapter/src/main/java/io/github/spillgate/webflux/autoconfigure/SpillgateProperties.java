@@ -86,7 +86,10 @@ public record SpillgateProperties(
          * {@code DEGRADED}. To rank it among the other statuses, add it to {@code
          * management.endpoint.health.status.order}.
          */
-        DEGRADED
+        DEGRADED,
+
+        /** Down. A readiness probe then takes all instances out of service when Redis fails. */
+        DOWN
     }
 
     /** The header that contains the address of the client behind proxies. */
@@ -171,7 +174,7 @@ public record SpillgateProperties(
      *
      * @param duringFallback status while the fallback decides
      */
-    public record Health(@DefaultValue("up") FallbackStatus duringFallback) {}
+    public record Health(@DefaultValue("degraded") FallbackStatus duringFallback) {}
 
     /**
      * Observations of decisions.

@@ -36,6 +36,8 @@ import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.ssl.SslAutoConfiguration;
 import org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration;
@@ -350,20 +352,29 @@ class SpillgateAutoConfigurationTest {
                 .run(context -> assertThat(context).hasNotFailed().doesNotHaveBean("spillgateRuleObservations"));
     }
 
-    @Test
-    void theHealthIndicatorReportsTheSource() {
+    @ParameterizedTest
+    @CsvSource({
+        "spillgate.enabled=true, DEGRADED",
+        "spillgate.health.during-fallback=up, UP",
+        "spillgate.health.during-fallback=degraded, DEGRADED",
+        "spillgate.health.during-fallback=down, DOWN"
+    })
+    void theHealthIndicatorReportsAFallback(String setting, String status) {
         runner.withConfiguration(AutoConfigurations.of(SpillgateHealthAutoConfiguration.class))
-                .withPropertyValues(
-                        "spring.data.redis.url=redis://localhost:1", "spillgate.health.during-fallback=degraded")
+                .withPropertyValues("spring.data.redis.url=redis://localhost:1", setting)
                 .run(context -> await().atMost(LONG).untilAsserted(() -> {
                     Health health = context.getBean(ReactiveHealthIndicator.class)
                             .health()
                             .block(LONG);
-                    assertThat(health.getStatus().getCode()).isEqualTo("DEGRADED");
+                    assertThat(health.getStatus().getCode()).isEqualTo(status);
                     assertThat(health.getDetails())
                             .containsEntry("source", Source.LOCAL)
                             .containsKeys("breaker", "problem");
                 }));
+    }
+
+    @Test
+    void theHealthIndicatorReportsTheSource() {
         runner.withConfiguration(AutoConfigurations.of(SpillgateHealthAutoConfiguration.class))
                 .withPropertyValues("spillgate.redis.uri=" + redis())
                 .run(context -> await().atMost(LONG)
