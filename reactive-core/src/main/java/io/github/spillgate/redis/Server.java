@@ -11,7 +11,6 @@ import java.util.function.BiFunction;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
-import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
@@ -174,9 +173,9 @@ final class Server {
 
     /** Connects and loads the scripts. */
     Mono<Void> prepare() {
-        return Flux.just(decide, refund, reset, reconcile)
-                .flatMap(script -> script.load(lane.connection()))
-                .then();
+        Connection connection = lane.connection();
+        return Mono.when(
+                decide.load(connection), refund.load(connection), reset.load(connection), reconcile.load(connection));
     }
 
     /** Begins to close the connection; the result completes once it is closed. */

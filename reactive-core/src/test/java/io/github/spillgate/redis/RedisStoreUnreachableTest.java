@@ -29,7 +29,9 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.time.Duration;
 import java.util.List;
+import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -37,6 +39,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Hooks;
 import reactor.core.scheduler.Schedulers;
 
 /** The errors of a store that cannot reach Redis, or that Redis rejects: what is wrong, and where. */
@@ -65,6 +68,24 @@ class RedisStoreUnreachableTest {
         assertThat(failureAt(redis.uri()))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageStartingWith("Redis is unavailable: no connection to " + place() + ": Connection refused");
+    }
+
+    /** All scripts wait for the same connection, and Reactor logs errors that nobody receives. */
+    @Test
+    void aPreparationThatFailsDropsNoError() {
+        redis.kill();
+        client = RedisClient.create(redis.uri());
+        RedisStore store = RedisStore.create(client);
+        Queue<Throwable> dropped = new ConcurrentLinkedQueue<>();
+        Hooks.onErrorDropped(dropped::add);
+        try {
+            assertThat(catchThrowableOfType(
+                            LimitStoreException.class, () -> store.prepare().block(LONG)))
+                    .isExactlyInstanceOf(LimitStoreUnreachableException.class);
+            assertThat(dropped).isEmpty();
+        } finally {
+            Hooks.resetOnErrorDropped();
+        }
     }
 
     @Test
