@@ -18,7 +18,9 @@ import org.jspecify.annotations.Nullable;
  *     <td>the local grant is cancelled, unless a reset may have removed the charge, or may yet</td></tr>
  * <tr><td>allowed</td><td>denied, late, or failed without charging</td><td>the local grant is reconciled</td></tr>
  * <tr><td>allowed</td><td>no reply</td><td>the local grant is reconciled, and is perhaps charged twice</td></tr>
- * <tr><td>denied</td><td>allowed</td><td>the charge is refunded in the primary store</td></tr>
+ * <tr><td>denied</td><td>allowed</td>
+ *     <td>the caller gets the decision of the primary store if it does not have that of the fallback yet; otherwise the
+ *     charge is refunded in the primary store</td></tr>
  * </table>
  *
  * <p>Until both are known, nothing is reconciled on these counts.
@@ -35,6 +37,10 @@ final class GrantPair {
     private final List<Claim> claims;
     private final AtomicReference<@Nullable Object> firstResult = new AtomicReference<>();
     private volatile boolean open;
+
+    /** Written before the reply of the primary store becomes the first result. */
+    private boolean mayPassOn;
+
     private long askedAt;
 
     GrantPair(LocalGrants grants, List<Claim> claims) {
@@ -53,8 +59,13 @@ final class GrantPair {
         askedAt = nanos;
     }
 
-    /** Notes a reply of the primary store that was not passed on. */
-    void primaryReplied(@Nullable Object reply) {
+    /**
+     * Notes a reply of the primary store that was not passed on.
+     *
+     * @param fits whether it may still be passed on, if the fallback denies the request
+     */
+    void primaryReplied(@Nullable Object reply, boolean fits) {
+        mayPassOn = fits;
         match(reply == null ? NOT_CHARGED : reply, false);
     }
 
@@ -68,42 +79,51 @@ final class GrantPair {
      *
      * @param decision the decision; null if there is none
      * @param primaryError why the primary store has failed; null if its result is unknown or it was not asked
+     * @return the decision of the primary store, if the caller gets that one instead
      */
-    void fallbackDecided(@Nullable Object decision, @Nullable Throwable primaryError) {
+    @Nullable
+    StoreDecision fallbackDecided(@Nullable Object decision, @Nullable Throwable primaryError) {
         StoreDecision granted = decision instanceof StoreDecision one && one.isCharged() ? one : null;
+        StoreDecision passedOn = null;
         if (open) {
-            match(decision == null ? NOT_CHARGED : decision, true);
+            passedOn = match(decision == null ? NOT_CHARGED : decision, true);
         } else if (granted != null && primaryError instanceof LimitStoreUnansweredException) {
             grants.grantedWithUnknownCharge(granted);
         }
         if (granted != null) {
             grants.granted(granted);
         }
+        return passedOn;
     }
 
-    /** Notes that the fallback failed. */
-    void fallbackFailed() {
-        if (open) {
-            match(NOT_CHARGED, true);
-        }
+    /**
+     * Notes that the fallback failed.
+     *
+     * @return the decision of the primary store, if the caller gets that one instead
+     */
+    @Nullable
+    StoreDecision fallbackFailed() {
+        return open ? match(NOT_CHARGED, true) : null;
     }
 
-    private void match(Object result, boolean byFallback) {
+    private @Nullable StoreDecision match(Object result, boolean byFallback) {
         Object other = firstResult.compareAndExchange(null, result);
         if (other == null) {
-            return;
+            return null;
         }
         try {
-            resolve(byFallback ? result : other, byFallback ? other : result);
+            return byFallback ? resolve(result, other, mayPassOn) : resolve(other, result, false);
         } finally {
             grants.unanswered().end(claims);
         }
     }
 
-    private void resolve(Object local, Object remote) {
+    private @Nullable StoreDecision resolve(Object local, Object remote, boolean canPassOn) {
         StoreDecision allowed = local instanceof StoreDecision decision && decision.isAllowed() ? decision : null;
         if (remote instanceof StoreDecision charged && charged.isCharged()) {
-            if (allowed == null) {
+            if (allowed == null && canPassOn) {
+                return charged;
+            } else if (allowed == null) {
                 grants.refundUnused(charged);
             } else if (allowed.isCharged()) {
                 grants.cancel(allowed, charged, askedAt);
@@ -111,5 +131,6 @@ final class GrantPair {
         } else if (remote == NO_REPLY && allowed != null && allowed.isCharged()) {
             grants.grantedWithUnknownCharge(allowed);
         }
+        return null;
     }
 }

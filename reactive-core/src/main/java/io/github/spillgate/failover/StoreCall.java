@@ -257,7 +257,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             }
             if (!first(SERVED)) {
                 if (pair != null) {
-                    pair.primaryReplied(reply);
+                    pair.primaryReplied(reply, fits);
                 }
                 if (repliedInTime && failover.grants().isReconciled()) {
                     gate.decided();
@@ -270,7 +270,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                 stopEarlyDeadline();
                 openPair();
                 if (pair != null) {
-                    pair.primaryReplied(reply);
+                    pair.primaryReplied(reply, false);
                 }
                 fallBack(null);
             }
@@ -430,10 +430,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         failover.countFallback();
         gate.fellBack();
         if (Fallback.isError(failover.fallback())) {
-            if (pair != null) {
-                pair.fallbackFailed();
-            }
-            fail(primaryError != null ? primaryError : passage.isSent() ? unanswered() : notAsked());
+            Throwable error = primaryError != null ? primaryError : passage.isSent() ? unanswered() : notAsked();
+            serveInstead(pair == null ? null : pair.fallbackFailed(), () -> fail(error));
             return;
         }
         FallbackSubscriber subscriber = new FallbackSubscriber(primaryError);
@@ -465,6 +463,16 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             actual.onNext(result);
         }
         actual.onComplete();
+    }
+
+    /** Serves a decision of the primary store that arrived while the fallback denied, or else what the fallback did. */
+    @SuppressWarnings("unchecked") // only a call that takes permits has a pair, and its result is a decision
+    private void serveInstead(@Nullable StoreDecision decision, Runnable otherwise) {
+        if (decision != null) {
+            serve((T) decision);
+        } else {
+            otherwise.run();
+        }
     }
 
     private void fail(Throwable error) {
@@ -543,10 +551,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         private void decided(@Nullable T result) {
             if (!done) {
                 done = true;
-                if (pair != null) {
-                    pair.fallbackDecided(result, primaryError);
-                }
-                serve(result);
+                serveInstead(pair == null ? null : pair.fallbackDecided(result, primaryError), () -> serve(result));
             }
         }
 
@@ -554,10 +559,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         public void onError(Throwable error) {
             if (!done) {
                 done = true;
-                if (pair != null) {
-                    pair.fallbackFailed();
-                }
-                fail(error);
+                serveInstead(pair == null ? null : pair.fallbackFailed(), () -> fail(error));
             }
         }
     }

@@ -339,6 +339,28 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         assertThat(used("a")).isZero();
     }
 
+    /** As if the reply arrived on another thread, after the deadline and before the decision of the fallback. */
+    @Test
+    void aGrantThatArrivesWhileTheFallbackDeniesIsPassedOn() {
+        RateLimiter limiter = limiterWith(new Unprotected(Fallback.deny()) {
+            @Override
+            public Mono<StoreDecision> take(List<Claim> claims) {
+                return Mono.defer(() -> {
+                    remote.replyToAll();
+                    return super.take(claims);
+                });
+            }
+        });
+        remote.holdsReplies();
+        listen(limiter.tryAcquire("a", 3));
+        time.passMillis(100);
+        assertThat(decisions()).singleElement().matches(Decision::isAllowed);
+        assertThat(sources()).containsExactly(Source.OTHER);
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(3);
+    }
+
     static Stream<LimitStore> fallbacksThatDecideNothing() {
         return Stream.of(
                 Fallback.error(), deciding(Mono.empty()), deciding(Mono.error(new LimitStoreException("no", null))));
