@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.netty.channel.EventLoop;
 import java.util.ArrayDeque;
@@ -404,7 +405,7 @@ final class BatchQueue {
             if (hasReply) {
                 return;
             }
-            onError(new LimitStoreUnavailableException("Redis has answered nothing", null));
+            onError(new LimitStoreUnansweredException("Redis replied with nothing", null));
         }
 
         private void replied(ScriptReply reply, String whyUnwritten, long trip) {

@@ -246,17 +246,6 @@ final class Errors {
                 null);
     }
 
-    /**
-     * Returns an exception for calls that were not sent, because another one that should have loaded their script has
-     * failed. A reply of Redis stays as it is.
-     */
-    static Throwable notSent(Throwable e) {
-        return e instanceof RedisCommandExecutionException || e instanceof LimitStoreException
-                ? e
-                : new LimitStoreUnavailableException(
-                        "Redis is unavailable: the script could not be loaded: " + messageOf(e), e);
-    }
-
     /** Returns whether an error may come from a demoted primary. */
     static boolean isDemotion(@Nullable String message) {
         return message != null && hasCode(message, DEMOTED);
@@ -307,13 +296,6 @@ final class Errors {
     /** Returns whether Redis runs no command on this connection. */
     static boolean isUnauthenticated(RedisCommandExecutionException e) {
         return isUnauthenticated(messageOf(e));
-    }
-
-    /** Returns whether Redis does not run this command, whatever its arguments. */
-    static boolean isRefusal(Throwable e) {
-        return e instanceof RedisCommandExecutionException
-                && (isRefusal(messageOf(e))
-                        || UNKNOWN_COMMAND.matcher(messageOf(e)).find());
     }
 
     private static boolean isRefusal(String message) {

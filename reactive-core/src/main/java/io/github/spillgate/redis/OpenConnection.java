@@ -5,6 +5,7 @@ import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisCommandInterruptedException;
 import io.lettuce.core.RedisCommandTimeoutException;
 import io.lettuce.core.RedisException;
+import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.netty.channel.EventLoop;
 import java.time.Duration;
@@ -180,7 +181,9 @@ final class OpenConnection implements CommandSender {
     /** Blocks until the reply to a command, on the thread that opens a connection. Errors are those of Lettuce. */
     static <T extends @Nullable Object> T await(CompletableFuture<T> reply, String command, Duration longest) {
         try {
-            return reply.get(longest.toNanos(), TimeUnit.NANOSECONDS);
+            // For Lettuce, zero is no limit.
+            Duration limit = longest.isZero() ? RedisURI.DEFAULT_TIMEOUT_DURATION : longest;
+            return reply.get(limit.toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException e) {
             throw new RedisCommandTimeoutException("no reply to " + command + " within " + longest);
         } catch (InterruptedException e) {

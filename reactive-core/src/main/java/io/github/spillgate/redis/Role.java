@@ -2,12 +2,16 @@ package io.github.spillgate.redis;
 
 import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisCommandTimeoutException;
 import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Checks that a server is a primary. A replica rejects charges but would go on denying from stale data, which would
@@ -21,44 +25,54 @@ final class Role {
     /** How many of a Sentinel's primaries the error names. */
     private static final int MOST_NAMES = 3;
 
-    /** Whether the server has closed a connection instead of replying, as some proxies do. */
-    private volatile boolean isUnsupported;
+    /** How long no server is asked after one has closed the connection. */
+    private static final long PAUSE = TimeUnit.MINUTES.toNanos(1);
+
+    private final LongSupplier nanoTime;
+
+    /** When a server closed a connection instead of replying, as some proxies do; null if none did. */
+    private volatile @Nullable Long closedAt;
+
+    Role(LongSupplier nanoTime) {
+        this.nanoTime = nanoTime;
+    }
 
     /**
      * Waits for the server's role. A server that refuses the command is accepted, because users and proxies may not
-     * have it: if it is a replica, the first charge fails. If the server closes the connection, the next one is
-     * accepted without a check.
+     * have it: if it is a replica, the first charge fails. If a server closes the connection, the connections of the
+     * next minute are accepted without a check.
      *
      * @return the connection; it is closed if the check fails
      * @throws io.github.spillgate.LimitStoreUnreachableException if the server is a replica or a Sentinel
      */
     StatefulRedisConnection<byte[], byte[]> requirePrimary(StatefulRedisConnection<byte[], byte[]> connection) {
-        if (isUnsupported) {
+        Long closed = closedAt;
+        if (closed != null && nanoTime.getAsLong() - closed < PAUSE) {
             return connection;
         }
         CompletableFuture<List<Object>> reply = new CompletableFuture<>();
+        // Lettuce fails the command, or with some options reconnects and asks again for as long as it is closed.
+        connection.addListener(new RedisConnectionStateListener() {
+            @Override
+            public void onRedisDisconnected(RedisChannelHandler<?, ?> disconnected) {
+                reply.completeExceptionally(new RedisException("the server closed the connection on ROLE"));
+            }
+        });
+        connection.async().role().whenComplete((role, error) -> {
+            if (error == null) {
+                reply.complete(role);
+            } else {
+                reply.completeExceptionally(error);
+            }
+        });
         try {
-            // Lettuce may reconnect and ask again, for as long as the server closes the connection.
-            connection.addListener(new RedisConnectionStateListener() {
-                @Override
-                public void onRedisDisconnected(RedisChannelHandler<?, ?> closed) {
-                    if (reply.completeExceptionally(
-                            new RedisException("the server closed the connection instead of replying to ROLE"))) {
-                        isUnsupported = true;
-                    }
-                }
-            });
-            connection.async().role().whenComplete((role, error) -> {
-                if (error == null) {
-                    reply.complete(role);
-                } else {
-                    reply.completeExceptionally(error);
-                }
-            });
             requirePrimary(OpenConnection.await(reply, "ROLE", connection.getTimeout()));
         } catch (RedisCommandExecutionException e) {
             return connection;
         } catch (RuntimeException e) {
+            if (e instanceof RedisException && !(e instanceof RedisCommandTimeoutException)) {
+                closedAt = nanoTime.getAsLong();
+            }
             OpenConnection.unobserved(connection.closeAsync());
             throw e;
         }

@@ -1,6 +1,5 @@
 package io.github.spillgate.redis;
 
-import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisFuture;
 import io.lettuce.core.RedisNoScriptException;
 import io.lettuce.core.api.async.RedisAsyncCommands;
@@ -24,13 +23,14 @@ final class ScriptRunner {
     // other command is needed. Proxies and managed services refuse SCRIPT more often than EVAL.
     //
     // Thousands of calls may be in flight when Redis loses the script, and each fails. One of them sends the text, and
-    // the others wait until that one has ended. So a call remembers the last load that had ended when it was sent. If
-    // there is a newer one by the time the call fails, that one helps: it had not ended when the call was sent, so it
+    // the others wait until that one has ended. So a call remembers the last load that had a reply when it was sent.
+    // If there is a newer one by the time the call fails, that one helps: it had no reply when the call was sent, so it
     // is not what Redis has lost; or if it is, the next failure shows it. To remember the newest load, ended or not,
     // would be wrong: a call may overtake it on the way to Redis, and would then send the text again.
     //
-    // No call waits for long: the connection of another lane may be dead, and a waiting call keeps the place of its
-    // batch. A call that fails a second time sends the text itself. So a call needs three commands at most.
+    // No call waits for long, or fails because of another one: the connection of another lane may be dead, and a
+    // waiting call keeps the place of its batch. A call that finds the script missing again sends the text itself. So
+    // a call needs three commands at most.
     //
     // Some services forget each script at once, or have several servers behind one address. If one load after the
     // other makes no digest work, all calls send the text for a while. Then the digest is tried again.
@@ -50,7 +50,7 @@ final class ScriptRunner {
     private final byte[][] idleKeys;
     private final LongSupplier nanoTime;
     private final AtomicReference<@Nullable Load> newest = new AtomicReference<>();
-    private final AtomicReference<@Nullable Load> ended = new AtomicReference<>();
+    private final AtomicReference<@Nullable Load> replied = new AtomicReference<>();
 
     /**
      * A script on one server.
@@ -79,7 +79,7 @@ final class ScriptRunner {
      */
     Mono<Object> run(CommandSender first, CommandSender then, byte[][] keys, Function<RedisClock, byte[]> request) {
         return Mono.defer(() -> {
-            Load known = ended.get();
+            Load known = replied.get();
             if (known != null && known.isFollowedByText()) {
                 return sendText(first, keys, request);
             }
@@ -101,7 +101,7 @@ final class ScriptRunner {
     private Mono<Object> runUnknown(
             @Nullable Load known, CommandSender sender, byte[][] keys, Function<RedisClock, byte[]> request) {
         Load load = newest.get();
-        while (load == null || load == known) {
+        while (load == null || load == known || load.hasFailed()) {
             Load mine = new Load(load);
             if (newest.compareAndSet(load, mine)) {
                 return mine.around(sendText(sender, keys, request));
@@ -110,7 +110,7 @@ final class ScriptRunner {
         }
         return load.awaited()
                 .publishOn(Schedulers.parallel())
-                .then(Mono.defer(() -> sendDigest(sender, ended.get(), keys, request)
+                .then(Mono.defer(() -> sendDigest(sender, replied.get(), keys, request)
                         .onErrorResume(
                                 RedisNoScriptException.class, e -> newLoad().around(sendText(sender, keys, request)))));
     }
@@ -145,53 +145,53 @@ final class ScriptRunner {
         /** The number of the load; a newer load has a higher one. */
         private final long number;
 
-        /** The number of loads before this one that have helped no later call. */
+        /** The number of loads before this one that had a reply and have helped no later call. */
         private final int inVain;
 
         private final CompletableFuture<Void> end = new CompletableFuture<>();
 
-        private volatile long endedAt;
+        /** When the reply arrived. */
+        private volatile long repliedAt;
+
+        private volatile boolean hasReply;
 
         /** Whether a later call succeeded with the digest. */
         private volatile boolean hasHelped;
 
         Load(@Nullable Load before) {
             number = before == null ? 1 : before.number + 1;
-            inVain = before == null || before.hasHelped ? 0 : Math.min(before.inVain + 1, MOST_IN_VAIN);
+            inVain = before == null || before.hasHelped
+                    ? 0
+                    : Math.min(before.hasReply ? before.inVain + 1 : before.inVain, MOST_IN_VAIN);
         }
 
         /** Returns the call, which ends this load when it ends. */
         Mono<Object> around(Mono<Object> call) {
-            return call.doOnNext(reply -> end()).doOnError(this::failed).doFinally(signal -> end());
+            return call.doOnNext(reply -> replied()).doFinally(signal -> end.complete(null));
         }
 
-        /** Completes once the call has ended, or after a while. */
+        /** Completes once the call has ended, however, or after a while. */
         Mono<Void> awaited() {
             return Mono.fromFuture(end, true).timeout(LONGEST_WAIT, Mono.empty());
         }
 
+        /** Returns whether the call ended without a reply, so that the script may still be unknown. */
+        boolean hasFailed() {
+            return end.isDone() && !hasReply;
+        }
+
         /** Returns whether calls send the text, because digests do not work. */
         boolean isFollowedByText() {
-            return inVain == MOST_IN_VAIN && nanoTime.getAsLong() - endedAt < WITH_TEXT;
+            return inVain == MOST_IN_VAIN && nanoTime.getAsLong() - repliedAt < WITH_TEXT;
         }
 
-        private void end() {
-            if (end.isDone()) {
-                return;
-            }
-            endedAt = nanoTime.getAsLong();
-            // A load that others did not wait for may end after its successor.
-            ended.accumulateAndGet(
+        private void replied() {
+            repliedAt = nanoTime.getAsLong();
+            hasReply = true;
+            // A load for which nobody waits any more may end after its successor.
+            replied.accumulateAndGet(
                     this, (known, mine) -> known != null && mine != null && known.number > mine.number ? known : mine);
             end.complete(null);
-        }
-
-        /** A script that fails is known all the same. Otherwise all that wait get the error. */
-        private void failed(Throwable e) {
-            if (!(e instanceof RedisCommandExecutionException) || Errors.isRefusal(e)) {
-                newest.compareAndSet(this, ended.get());
-                end.completeExceptionally(Errors.notSent(e));
-            }
         }
     }
 }

@@ -41,7 +41,7 @@ interface Topology {
      * @param nodes the URI of the client's server; none if it is not known, and then there are no lanes on event loops
      */
     static Topology standalone(RedisClient client, List<RedisURI> nodes, Server.Settings settings) {
-        Role role = new Role();
+        Role role = new Role(Lane::nanoTime);
         Server.Connector connector = new Server.Connector() {
             @Override
             public StatefulRedisConnection<byte[], byte[]> connect() {

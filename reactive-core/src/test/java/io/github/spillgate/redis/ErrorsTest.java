@@ -116,15 +116,6 @@ class ErrorsTest {
     }
 
     @Test
-    void anUnansweredScriptLoadIsReportedAsUnavailable() {
-        assertThat(Errors.notSent(new RedisCommandTimeoutException("timed out")))
-                .isExactlyInstanceOf(LimitStoreUnavailableException.class)
-                .hasMessageEndingWith(": timed out");
-        Throwable answer = new RedisCommandExecutionException("OOM command not allowed");
-        assertThat(Errors.notSent(answer)).isSameAs(answer);
-    }
-
-    @Test
     void aConnectionThatIsClosedBeforeLettuceLooksIsExplained() {
         for (Exception closed : List.of(
                 new IllegalStateException("RedisHandshakeHandler not registered"),

@@ -21,11 +21,14 @@ import java.time.Duration;
 import java.util.Set;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** A Redis behind a proxy, or a managed one, that refuses commands. */
 class RestrictedRedisTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
+
     /** PING is sent by Lettuce. */
     private static final Set<String> NEEDED = Set.of("EVAL", "EVALSHA", "PING");
 
@@ -53,9 +56,11 @@ class RestrictedRedisTest {
         assertThatCode(() -> store.prepare().block(LONG)).doesNotThrowAnyException();
     }
 
-    @Test
-    void aProxyThatClosesTheConnectionOnOtherCommandsIsEnough() {
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aProxyThatClosesTheConnectionOnOtherCommandsIsEnough(boolean reconnects) {
         client.setOptions(ClientOptions.builder()
+                .autoReconnect(reconnects)
                 .protocolVersion(ProtocolVersion.RESP2)
                 .maintNotificationsConfig(MaintNotificationsConfig.disabled())
                 .build());

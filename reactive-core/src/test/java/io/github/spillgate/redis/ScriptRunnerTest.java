@@ -20,9 +20,11 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
 
 /** Scripts are loaded again whenever Redis has lost them, whatever becomes of earlier loads. */
 class ScriptRunnerTest {
@@ -69,6 +71,32 @@ class ScriptRunnerTest {
             assertThat(decision.limits().get(0).used()).isEqualTo(used);
         }
         assertThat(proxy.calls("EVALSHA")).isLessThan(10);
+        store.close();
+    }
+
+    /** A call that brings the text fails, and the others do not fail because of it. */
+    @Test
+    void aLoadThatFailsFailsNoOtherCall() {
+        RedisStore store = RedisStore.builder(client).batching(1, 256, 1_000).build();
+        RateLimiter limiter = limiter(store);
+        limiter.tryAcquire("a").block(LONG);
+        admin.sync().scriptFlush();
+        AtomicBoolean hasFailed = new AtomicBoolean();
+        proxy.answer(command -> command.equals("EVAL") && hasFailed.compareAndSet(false, true)
+                ? "NOPERM this user has no permissions to access one of the keys used as arguments"
+                : CommandProxy.PASS);
+        AtomicInteger failures = new AtomicInteger();
+        List<Decision> decisions = Flux.range(0, 20)
+                .flatMap(
+                        i -> limiter.tryAcquire("key-" + i).onErrorResume(e -> {
+                            failures.incrementAndGet();
+                            return Mono.empty();
+                        }),
+                        20)
+                .collectList()
+                .block(LONG);
+        assertThat(failures).hasValue(1);
+        assertThat(decisions).hasSize(19).allMatch(Decision::isAllowed);
         store.close();
     }
 
