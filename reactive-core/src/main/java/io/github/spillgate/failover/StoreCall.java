@@ -363,7 +363,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
     private LimitStoreUnansweredException unanswered() {
         return new LimitStoreUnansweredException(
-                failover.primary() + " did not reply within " + failover.deadlineNanos() / 1_000_000 + " ms", null);
+                failover.primary() + " did not reply within " + failover.deadlineNanos() / 1_000_000
+                        + " ms, the deadline of the limiter",
+                null);
     }
 
     // The deadline.

@@ -325,7 +325,8 @@ final class Errors {
             return adviceOnUnknown();
         }
         if (isNoPermission(message)) {
-            return ": expected a user with the rights that the store needs, for example ACL SETUSER app on >password "
+            return ": expected a user with the rights that the store needs (ACL LOG names the denied command or key),"
+                    + " for example ACL SETUSER app on >password "
                     + RIGHTS + (message.contains("'select'") ? " +select" : "");
         }
         if (message.contains(NO_SUCH_DATABASE)) {

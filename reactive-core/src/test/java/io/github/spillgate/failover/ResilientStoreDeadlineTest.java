@@ -45,7 +45,8 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
         time.pass(Duration.ofMillis(1));
         assertThat(sources()).containsExactly(Source.LOCAL);
         assertThat(limiter.state().fallbacks()).isEqualTo(1);
-        assertThat(limiter.state().problem()).hasValue("ControlledStore did not reply within 100 ms");
+        assertThat(limiter.state().problem())
+                .hasValue("ControlledStore did not reply within 100 ms, the deadline of the limiter");
     }
 
     static Stream<Function<RateLimiter, Mono<?>>> everyOperation() {

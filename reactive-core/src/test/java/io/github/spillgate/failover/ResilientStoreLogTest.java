@@ -108,11 +108,11 @@ class ResilientStoreLogTest {
         assertThat(lines())
                 .containsExactly(
                         "WARN Falling back to LocalFallback; ControlledStore is unavailable: ControlledStore did not "
-                                + "reply within 100 ms",
+                                + "reply within 100 ms, the deadline of the limiter",
                         "WARN ControlledStore cannot be reached: WRONGPASS",
                         "INFO ControlledStore is available again; LocalFallback no longer decides",
                         "WARN Falling back to LocalFallback; ControlledStore is unavailable: ControlledStore did not "
-                                + "reply within 100 ms",
+                                + "reply within 100 ms, the deadline of the limiter",
                         "WARN ControlledStore cannot be reached: WRONGPASS",
                         "INFO ControlledStore is available again; LocalFallback no longer decides");
     }
@@ -187,11 +187,12 @@ class ResilientStoreLogTest {
         assertThat(lines())
                 .containsExactly(
                         "WARN Falling back to LocalFallback; ControlledStore is unavailable: ControlledStore did not "
-                                + "reply within 100 ms");
+                                + "reply within 100 ms, the deadline of the limiter");
         assertThat(limiter.state().breaker()).as("after one call").isEqualTo(Breaker.CLOSED);
         assertThat(limiter.state().source()).isEqualTo(Source.LOCAL);
         assertThat(limiter.state().isFallbackActive()).isTrue();
-        assertThat(limiter.state().problem()).hasValue("ControlledStore did not reply within 100 ms");
+        assertThat(limiter.state().problem())
+                .hasValue("ControlledStore did not reply within 100 ms, the deadline of the limiter");
         remote.isAvailable();
         remote.replyToAll();
         acquireForTenths(50);
