@@ -142,7 +142,7 @@ public final class RateLimiter implements AutoCloseable {
      */
     public Mono<Decision> tryAcquire(Collection<Charge> charges) {
         List<Charge> given = allPresent(charges);
-        return claims.needLookup(given) ? decideLookedUp(given, this::takeClaims) : TakeMono.of(this, claims.of(given));
+        return claims.needLookup(given) ? decideLookedUp(given, this::takeClaims) : take(claims.of(given));
     }
 
     /**
@@ -492,7 +492,7 @@ public final class RateLimiter implements AutoCloseable {
 
     /** Takes for one charge. Most decisions come through here, so it creates no list of charges. */
     private Mono<Decision> tryAcquireOne(Charge charge) {
-        return claims.areLookedUp() ? tryAcquire(List.of(charge)) : TakeMono.of(this, claims.of(charge));
+        return claims.areLookedUp() ? tryAcquire(List.of(charge)) : take(claims.of(charge));
     }
 
     private Mono<Decision> acquire(Charge charge, long longestWait) {
@@ -511,8 +511,11 @@ public final class RateLimiter implements AutoCloseable {
         return Mono.defer(() -> acquireClaims(known, longestWait));
     }
 
-    /** Takes claims. For {@link TakeMono}. */
-    Mono<Decision> takeClaims(List<Claim> claims) {
+    private Mono<Decision> take(List<Claim> known) {
+        return Mono.defer(() -> takeClaims(known));
+    }
+
+    private Mono<Decision> takeClaims(List<Claim> claims) {
         Mono<Decision> answer = answerWithoutStore(claims);
         return answer == null ? decision(Objects.requireNonNull(store.take(claims), NO_ANSWER)) : answer;
     }
