@@ -147,8 +147,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             return;
         }
         // A probe is answered by the fallback at once, unless there is none. But a reset must not be executed after it
-        // is
-        // answered, because it would remove permits that were taken since.
+        // is answered, because it would remove permits that were taken since.
         boolean waits = passage == CircuitGate.Passage.ASK
                 || operation.kind == Operation.Kind.CHANGE
                 || Fallback.isError(failover.fallback());

@@ -116,13 +116,7 @@ final class ScriptRunner {
     }
 
     private Load newLoad() {
-        Load before;
-        Load mine;
-        do {
-            before = newest.get();
-            mine = new Load(before);
-        } while (!newest.compareAndSet(before, mine));
-        return mine;
+        return newest.updateAndGet(Load::new);
     }
 
     private Mono<Object> sendDigest(
@@ -188,7 +182,7 @@ final class ScriptRunner {
         private void replied() {
             repliedAt = nanoTime.getAsLong();
             hasReply = true;
-            // A load for which nobody waits any more may end after its successor.
+            // A load that took longer than calls wait may end after its successor.
             replied.accumulateAndGet(
                     this, (known, mine) -> known != null && mine != null && known.number > mine.number ? known : mine);
             end.complete(null);

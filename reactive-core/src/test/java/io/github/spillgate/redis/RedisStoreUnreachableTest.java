@@ -70,7 +70,7 @@ class RedisStoreUnreachableTest {
                 .hasMessageStartingWith("Redis is unavailable: no connection to " + place() + ": Connection refused");
     }
 
-    /** All scripts wait for the same connection, and Reactor logs errors that nobody receives. */
+    /** All scripts wait for the same connection, and Reactor logs errors without a receiver. */
     @Test
     void aPreparationThatFailsDropsNoError() {
         redis.kill();

@@ -85,10 +85,6 @@ public final class CommandProxy implements Closeable {
         return known == null ? 0 : known.get();
     }
 
-    public Set<String> commands() {
-        return Set.copyOf(calls.keySet());
-    }
-
     @Override
     public void close() {
         try {
