@@ -9,11 +9,17 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.CommandProxy;
+import io.github.spillgate.testkit.LoopRequests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
+import io.netty.channel.EventLoop;
+import io.netty.channel.EventLoopGroup;
+import io.netty.channel.MultiThreadIoEventLoopGroup;
+import io.netty.channel.nio.NioIoHandler;
+import io.netty.util.concurrent.Future;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -72,6 +78,31 @@ class ScriptRunnerTest {
         }
         assertThat(proxy.calls("EVALSHA")).isLessThan(10);
         store.close();
+    }
+
+    /** The lane of one loop does not reply, and the script is missing on another lane that works. */
+    @Test
+    void aLoadWithoutAReplyDelaysNoOtherLaneForLong() {
+        EventLoopGroup loops = new MultiThreadIoEventLoopGroup(2, NioIoHandler.newFactory());
+        RedisStore store = RedisStore.create(RedisURI.create("127.0.0.1", proxy.port()));
+        RateLimiter limiter = limiter(store);
+        loops.forEach(loop -> LoopRequests.awaitLane((EventLoop) loop, limiter));
+        admin.sync().scriptFlush();
+        CountDownLatch released = new CountDownLatch(1);
+        AtomicBoolean isHeld = new AtomicBoolean();
+        proxy.answer(command -> {
+            if (command.equals("EVAL") && isHeld.compareAndSet(false, true)) {
+                awaitQuietly(released);
+            }
+            return CommandProxy.PASS;
+        });
+        CompletableFuture<Decision> held = LoopRequests.request(loops.next(), limiter.tryAcquire("a"));
+        await().atMost(LONG).until(isHeld::get);
+        assertThat(LoopRequests.request(loops.next(), limiter.tryAcquire("b"))).succeedsWithin(LONG);
+        released.countDown();
+        assertThat(held).succeedsWithin(LONG);
+        store.closeLater().block(LONG);
+        Future<?> unused = loops.shutdownGracefully(0, 5, TimeUnit.SECONDS);
     }
 
     /** A call that brings the text fails, and the others do not fail because of it. */
