@@ -36,6 +36,11 @@ final class CountClaim implements Claim {
     }
 
     @Override
+    public String limiter() {
+        return name.limiter();
+    }
+
+    @Override
     public String key() {
         return key;
     }

@@ -31,6 +31,10 @@ final class CountName implements Comparable<CountName> {
         return prefix.limit;
     }
 
+    String limiter() {
+        return prefix.limiter;
+    }
+
     /** Returns the identity. */
     String text() {
         String written = text;
@@ -75,11 +79,13 @@ final class CountName implements Comparable<CountName> {
     /** The common prefix of all identities for one limit of one limiter. */
     static final class Prefix {
 
+        private final String limiter;
         private final Limit limit;
         private final String text;
         private final String opening;
 
         Prefix(String limiter, Limit limit) {
+            this.limiter = limiter;
             this.limit = limit;
             this.text = limiter + ":" + limit.identity() + ":";
             this.opening = text + "{";

@@ -68,6 +68,10 @@ import reactor.core.scheduler.Schedulers;
 public final class RateLimiter implements AutoCloseable {
 
     private static final String CHARGE = "Charge.of(\"user:42\")";
+
+    /** The charge of a decision at startup that takes nothing. */
+    private static final Charge READY = Charge.of("ready", Limit.perMinute(1));
+
     private static final String NO_ANSWER = "the store answered with null: expected a Mono, as LimitStore promises";
 
     private final String name;
@@ -87,6 +91,7 @@ public final class RateLimiter implements AutoCloseable {
         this.clock = builder.clock;
         this.claims = new Claims(this.store, name, limits, builder.lookup);
         this.queues = new WaitQueues(this.store, clock, builder.maxPerQueue, builder.maxInTotal);
+        this.store.use(name);
     }
 
     /**
@@ -437,6 +442,21 @@ public final class RateLimiter implements AutoCloseable {
      */
     public List<Limit> limits() {
         return limits;
+    }
+
+    /**
+     * Prepares the store: connects, loads the scripts, and makes one decision that charges nothing. If this has
+     * completed, the next decision does not wait for any of that. A limiter also works before; until it has connected,
+     * its fallback decides.
+     *
+     * <p>Use it at startup, for a bounded time: {@code limiter.ready().timeout(Duration.ofSeconds(5))}.
+     *
+     * @return completes when the store is prepared; a {@link LimitStoreException} if it cannot be, now
+     */
+    public Mono<Void> ready() {
+        return store.prepare()
+                .then(Mono.defer(() -> store.peek(claims.of(READY))))
+                .then();
     }
 
     /**

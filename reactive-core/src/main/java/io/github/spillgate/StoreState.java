@@ -32,6 +32,7 @@ public final class StoreState {
     private final boolean fallbackActive;
     private final @Nullable String problem;
     private final long fallbacks;
+    private final long missedDeadlines;
     private final long toReconcile;
     private final long reconciled;
     private final long lost;
@@ -45,6 +46,7 @@ public final class StoreState {
      * @param fallbackActive see {@link #isFallbackActive()}
      * @param problem see {@link #problem()}; null if there is none
      * @param fallbacks see {@link #fallbacks()}
+     * @param missedDeadlines see {@link #missedDeadlines()}
      * @param toReconcile see {@link #toReconcile()}
      * @param reconciled see {@link #reconciled()}
      * @param lost see {@link #lost()}
@@ -56,6 +58,7 @@ public final class StoreState {
             boolean fallbackActive,
             @Nullable String problem,
             long fallbacks,
+            long missedDeadlines,
             long toReconcile,
             long reconciled,
             long lost,
@@ -65,6 +68,7 @@ public final class StoreState {
         this.fallbackActive = fallbackActive;
         this.problem = problem;
         this.fallbacks = fallbacks;
+        this.missedDeadlines = missedDeadlines;
         this.toReconcile = toReconcile;
         this.reconciled = reconciled;
         this.lost = lost;
@@ -78,7 +82,7 @@ public final class StoreState {
      * @return the state
      */
     public static StoreState of(Source source) {
-        return new StoreState(source, Breaker.NONE, false, null, 0, 0, 0, 0, 0);
+        return new StoreState(source, Breaker.NONE, false, null, 0, 0, 0, 0, 0, 0);
     }
 
     /**
@@ -129,6 +133,16 @@ public final class StoreState {
     }
 
     /**
+     * Returns the number of requests that the fallback has answered because the store missed their deadline while the
+     * circuit breaker was closed. If it grows, the store or the network is slow, or this process lacks CPU time.
+     *
+     * @return the number of requests, since the start; a part of {@link #fallbacks()}
+     */
+    public long missedDeadlines() {
+        return missedDeadlines;
+    }
+
+    /**
      * Returns the number of permits that the fallback has granted and that are still to be charged in the store.
      * Permits that leave their window before that are subtracted when it is their turn.
      *
@@ -172,7 +186,8 @@ public final class StoreState {
     public String toString() {
         return "StoreState[source=" + source + ", breaker=" + breaker + ", fallbackActive=" + fallbackActive
                 + ", problem=" + problem + ", fallbacks="
-                + fallbacks + ", toReconcile=" + toReconcile + ", reconciled=" + reconciled + ", lost=" + lost
+                + fallbacks + ", missedDeadlines=" + missedDeadlines + ", toReconcile=" + toReconcile + ", reconciled="
+                + reconciled + ", lost=" + lost
                 + ", unknown="
                 + unknown + "]";
     }

@@ -6,6 +6,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
+import reactor.core.scheduler.Schedulers;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 
@@ -25,6 +26,12 @@ final class Availability {
 
     private static final long NEVER = Long.MIN_VALUE;
 
+    /** How long missed deadlines are counted before they are logged: until then the breaker may open. */
+    private static final long MISSES_COUNTED = TimeUnit.SECONDS.toNanos(1);
+
+    /** The shortest time between two log lines on missed deadlines. */
+    private static final long MISSES_LOGGED = TimeUnit.MINUTES.toNanos(1);
+
     private final String store;
     private final String fallback;
     private final AtomicBoolean unavailable = new AtomicBoolean();
@@ -33,6 +40,15 @@ final class Availability {
 
     /** When the fallback first decided since the store last did. */
     private final AtomicLong fallenBackSince = new AtomicLong(NEVER);
+
+    /** The missed deadlines that are not logged. */
+    private final AtomicLong missed = new AtomicLong();
+
+    /** How many of them were missed while this process stood still. */
+    private final AtomicLong missedStill = new AtomicLong();
+
+    private final AtomicBoolean willLogMisses = new AtomicBoolean();
+    private volatile long missesLoggedAt = Deadlines.now() - MISSES_LOGGED;
 
     /** What is wrong with the store; null if it is available. */
     private volatile @Nullable String problem;
@@ -103,7 +119,48 @@ final class Availability {
         if (!unavailable.get() && unavailable.compareAndSet(false, true)) {
             causeLogged.set(causeKnown);
             problem = lastProblem;
+            missed.set(0);
+            missedStill.set(0);
             LOG.warn("Falling back to {}; {} is unavailable: {}", fallback, store, lastProblem);
+        }
+    }
+
+    /**
+     * Notes that the fallback decides because the store missed a deadline. If the store stays available, such misses
+     * are logged, at most once a minute.
+     *
+     * @param stoodStill whether this process stood still since the request began
+     */
+    void missedDeadline(boolean stoodStill) {
+        if (unavailable.get()) {
+            return;
+        }
+        missed.incrementAndGet();
+        if (stoodStill) {
+            missedStill.incrementAndGet();
+        }
+        if (!willLogMisses.get() && willLogMisses.compareAndSet(false, true)) {
+            long delay = Math.max(MISSES_COUNTED, missesLoggedAt + MISSES_LOGGED - Deadlines.now());
+            Schedulers.parallel().schedule(this::logMisses, delay, TimeUnit.NANOSECONDS);
+        }
+    }
+
+    private void logMisses() {
+        willLogMisses.set(false);
+        long still = missedStill.getAndSet(0);
+        long all = missed.getAndSet(0);
+        if (all > 0) {
+            missesLoggedAt = Deadlines.now();
+            LOG.warn(
+                    "{} did not decide {} requests by the deadline, {} of them while this process stood still; {} decided"
+                            + " them. Likely cause: {}",
+                    store,
+                    all,
+                    still,
+                    fallback,
+                    2 * still >= all
+                            ? "this process lacks CPU time, or has long pauses for garbage collection"
+                            : "the store or the network is slow, or the deadline is too short for them");
         }
     }
 

@@ -255,6 +255,20 @@ final class CircuitGate {
         availability.refused(error);
     }
 
+    /**
+     * Reports that the fallback decides because the store missed the deadline.
+     *
+     * @param stoodStill whether this process stood still since the request began
+     * @return whether the breaker is closed, so that the store is expected to decide
+     */
+    boolean missedDeadline(boolean stoodStill) {
+        if (breaker.getState() != CircuitBreaker.State.CLOSED) {
+            return false;
+        }
+        availability.missedDeadline(stoodStill);
+        return true;
+    }
+
     /** Reports that the fallback decides, for any reason. */
     void fellBack() {
         availability.fellBack();

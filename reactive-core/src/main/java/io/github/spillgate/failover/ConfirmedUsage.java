@@ -2,16 +2,33 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
+import io.github.spillgate.spi.CounterState;
+import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.StoreUsage;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
- * The usage of a count that the primary store has confirmed: a number of permits until a time, then fewer until a later
- * time, then none. Guarded by the monitor of its {@link Ledger}.
+ * The usage of a count that the primary store has confirmed: a number of permits, of which some expire before the
+ * others, until a time; then fewer until a later time, then none. Guarded by the monitor of its {@link Ledger}.
  *
  * <p>The times of replies are those of the server's clock. Of replies whose order is certain, the newest counts.
  * Replies of the same millisecond, and replies that arrive out of order, may have been decided in any order, so the
  * highest value of them counts.
  */
 final class ConfirmedUsage {
+    // Design notes.
+    //
+    // If Redis stops, permits still expire as time passes, and the fallback may grant them again. The usage may only be
+    // too high, never too low. When permits expire is known in part:
+    //
+    //   counter   Exactly, for the permits of all instances: it fades by a formula.
+    //   log       For the permits of this instance (OwnUsage). The others count until the last permit expires.
+    //
+    // The store's clock is taken to run from the newest reply on. That is never ahead of it, because the reply was made
+    // before it arrived. A counter is read at steps, so that a search for the time at which a cost fits ends.
 
     /**
      * Replies arrive out of order by at most the time for which late replies are accepted. If one is older than that,
@@ -21,8 +38,23 @@ final class ConfirmedUsage {
 
     private static final long NEVER = Long.MAX_VALUE;
 
+    private final OwnUsage own = new OwnUsage();
+
+    private Limit limit;
     private long used;
     private long usedUntil;
+
+    /** Whether permits of {@code used} expire before the others. */
+    private boolean fades;
+
+    /** The counter at the newest reply; null for a log. */
+    private @Nullable CounterState counter;
+
+    /** The permits in use at the newest reply. */
+    private long reported;
+
+    /** The local time of the newest reply. */
+    private long receivedAt;
 
     /** The lower step, which counts from {@code usedUntil} on. */
     private long usedThen;
@@ -38,28 +70,72 @@ final class ConfirmedUsage {
     /** Replies that arrive before this local time may be from before the last reset. */
     private long resetUncertainUntil = Long.MIN_VALUE;
 
+    ConfirmedUsage(Limit limit) {
+        this.limit = limit;
+    }
+
+    /**
+     * Moves to a time. Moves times that a local clock, which was set back, has left too far ahead.
+     *
+     * @param limit the limit in its present form
+     */
+    void advance(Limit limit, long now) {
+        this.limit = limit;
+        long latest = now + limit.reach().toMillis();
+        resetUncertainUntil = Math.min(resetUncertainUntil, now + OUT_OF_ORDER);
+        usedUntil = Math.min(usedUntil, latest);
+        usedThenUntil = Math.min(usedThenUntil, latest);
+    }
+
     /**
      * Records a reply.
      *
-     * @param permits the permits in use
-     * @param until the local time at which none of them counts any more
+     * @param usage the usage in the reply
      * @param repliedAt the server's time
      * @param now the local time
      */
-    void report(long permits, long until, long repliedAt, long now) {
+    void report(StoreUsage usage, long repliedAt, long now) {
+        long permits = usage.used();
+        long until = now + Math.max(0, usage.wholeAt().toEpochMilli() - repliedAt);
         if (repliedAt > newestReply || newestReply - repliedAt >= OUT_OF_ORDER) {
             if (newestReply == 0 || repliedAt < newestReply || firstReply == NEVER) {
                 firstReply = now < resetUncertainUntil ? NEVER : repliedAt;
             }
             newestReply = repliedAt;
+            receivedAt = now;
+            reported = permits;
+            counter = usage.counter();
+            fades = true;
             used = permits;
             usedUntil = until;
             usedThen = 0;
             usedThenUntil = 0;
         } else {
+            if (repliedAt == newestReply && permits > reported) {
+                reported = permits;
+                counter = usage.counter();
+            }
             dropExpired(now);
             raiseTo(permits, until);
         }
+    }
+
+    /** Records that the primary store has granted permits to this instance, at a time of its clock. */
+    void granted(long permits, long takenAt) {
+        // From before a reset, they may not be in use any more.
+        if (takenAt >= firstReply) {
+            own.add(limit, takenAt, permits);
+        }
+    }
+
+    /** Records that permits of a decision are refunded in the primary store, which took them at a time of its clock. */
+    void refunded(long permits, long takenAt) {
+        own.refund(limit, takenAt, permits);
+    }
+
+    /** Records that the oldest permits, of any instance, are refunded in the primary store. */
+    void refundedOldest(long permits) {
+        own.refundOldest(limit, newestReply, permits);
     }
 
     /** A high value does not extend a low one that lasts longer, or neither would ever end. */
@@ -79,23 +155,64 @@ final class ConfirmedUsage {
             usedUntil = usedThenUntil;
             usedThen = 0;
             usedThenUntil = 0;
+            fades = false;
         }
     }
 
     /** Returns the permits in use at a time. */
     long at(long time) {
-        if (time < usedUntil) {
-            return used;
-        }
-        return time < usedThenUntil ? usedThen : 0;
+        long then = time < usedThenUntil ? usedThen : 0;
+        return time < usedUntil ? Math.max(then, used - expiredAt(time)) : then;
     }
 
-    /** Returns the next time after this one at which the usage changes; {@code Long.MAX_VALUE} if there is none. */
+    /**
+     * Returns the permits in use at a time, as far as one of several instances can know: it takes the permits of the
+     * others to expire like its own. For a share of the limit only.
+     */
+    long estimatedAt(long time) {
+        long certain = at(time);
+        if (!fades || time >= usedUntil || limit.algorithm() == Algorithm.COUNTER) {
+            return certain;
+        }
+        long then = own.inUse(limit, newestReply);
+        if (then == 0) {
+            return certain;
+        }
+        long left = then - expiredAt(time);
+        return Math.min(certain, (long) Math.ceil((double) used * left / then));
+    }
+
+    /** Returns how many of the permits in use at the newest reply have certainly expired at a local time. */
+    private long expiredAt(long time) {
+        long passed = time - receivedAt;
+        if (!fades || passed <= 0) {
+            return 0;
+        }
+        CounterState state = counter;
+        if (state != null) {
+            long then = newestReply + passed / step() * step();
+            return reported - state.at(limit, then).used(limit, then);
+        }
+        return limit.algorithm() == Algorithm.LOG ? own.released(limit, newestReply, newestReply + passed) : 0;
+    }
+
+    /** Returns the next time after this one at which the usage may change; {@code Long.MAX_VALUE} if there is none. */
     long changesAfter(long time) {
         if (time < usedUntil && used > 0) {
-            return usedUntil;
+            return fades ? Math.min(usedUntil, fadesAfter(time)) : usedUntil;
         }
         return time < usedThenUntil && usedThen > 0 ? usedThenUntil : NEVER;
+    }
+
+    private long fadesAfter(long time) {
+        long passed = Math.max(0, time - receivedAt);
+        return limit.algorithm() == Algorithm.LOG
+                ? own.nextRelease(limit, newestReply + passed) - newestReply + receivedAt
+                : receivedAt + (passed / step() + 1) * step();
+    }
+
+    private long step() {
+        return Math.max(1, limit.window().toMillis() / OwnUsage.STEPS);
     }
 
     /** Returns when nothing of it is in use any more; now, if nothing is. */
@@ -104,11 +221,92 @@ final class ConfirmedUsage {
         return usedThen > 0 ? Math.max(end, usedThenUntil) : end;
     }
 
+    /** Returns the server's time of the newest reply. */
+    long newestReply() {
+        return newestReply;
+    }
+
+    /**
+     * Returns whether permits are missing in a reply: permits that the primary store has certainly granted to this
+     * instance, and that must still be in use.
+     *
+     * @param permits the permits in the reply without those that it has charged
+     * @param repliedAt the server's time
+     */
+    boolean isMissingIn(long permits, long repliedAt) {
+        // Replies of the same millisecond may have been decided in any order.
+        return repliedAt > newestReply && permits < own.inUse(limit, repliedAt);
+    }
+
+    /** Returns the permits in use, with their ages, the oldest first; empty if there are none. */
+    List<Grants> ages(long now) {
+        List<Grants> ages = new ArrayList<>();
+        long passed = Math.max(0, now - receivedAt);
+        long time = newestReply + passed;
+        CounterState state = counter;
+        if (state != null && fades) {
+            CounterState present = state.at(limit, time);
+            long age = time - present.start();
+            if (present.previous() > 0) {
+                long before = age + limit.window().toMillis();
+                ages.add(new Grants(before, before, present.previous()));
+            }
+            if (present.current() > 0) {
+                ages.add(new Grants(age, age, present.current()));
+            }
+            return ages;
+        }
+        if (fades && limit.algorithm() == Algorithm.LOG) {
+            ages.addAll(own.ages(limit, newestReply, time));
+        }
+        long others = at(now);
+        for (Grants some : ages) {
+            others -= some.permits();
+        }
+        if (others > 0) {
+            // They may be as young as the last permit, which expires last.
+            long youngest = Math.max(passed, limit.window().toMillis() - Math.max(0, usedUntil - now));
+            ages.add(new Grants(youngest, youngest, others));
+            ages.sort(Comparator.comparingLong(Grants::toMillis).reversed());
+        }
+        return ages;
+    }
+
+    /**
+     * Becomes the usage that the primary store has lost.
+     *
+     * @param kept the permits that it still has
+     * @param lostBefore the usage that it has lost before
+     */
+    void becomeLost(long kept, @Nullable ConfirmedUsage lostBefore, long now) {
+        if (kept > 0) {
+            subtract(kept, now);
+            // Some of those that would expire first are not lost.
+            fades = false;
+        }
+        if (lostBefore != null) {
+            fades = false;
+            used = at(now) + lostBefore.at(now);
+            usedUntil = Math.max(endsAt(now), lostBefore.endsAt(now));
+            usedThen = 0;
+        }
+    }
+
+    /** Returns the permits in use at the newest reply. */
+    long reported() {
+        return reported;
+    }
+
+    /** Returns the permits in use at the newest reply that were certainly granted to this instance. */
+    long reportedOwn() {
+        return own.inUse(limit, newestReply);
+    }
+
     /**
      * Returns whether permits that the primary store took at a time of its clock are certainly included, in full: they
      * still counted at the newest reply, did not fade as in a counter, and no reset removed them.
      */
-    boolean includes(Limit limit, long takenAt) {
+    boolean includes(long takenAt) {
         return takenAt >= firstReply
                 && (newestReply == takenAt
                         || (limit.algorithm() == Algorithm.LOG
@@ -123,6 +321,8 @@ final class ConfirmedUsage {
         if (subtracted > 0) {
             used -= subtracted;
             usedThen = Math.min(usedThen, used);
+            // The formula of a counter would let these permits expire once more.
+            fades &= counter == null;
         }
         return subtracted;
     }
@@ -135,13 +335,9 @@ final class ConfirmedUsage {
         usedThenUntil = 0;
         newestReply = 0;
         firstReply = 0;
+        fades = false;
+        reported = 0;
+        own.clear();
         resetUncertainUntil = now + OUT_OF_ORDER;
-    }
-
-    /** Moves times that a local clock, which was set back, has left too far ahead. */
-    void limitTo(long latest, long now) {
-        resetUncertainUntil = Math.min(resetUncertainUntil, now + OUT_OF_ORDER);
-        usedUntil = Math.min(usedUntil, latest);
-        usedThenUntil = Math.min(usedThenUntil, latest);
     }
 }

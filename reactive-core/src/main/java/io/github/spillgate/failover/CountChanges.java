@@ -76,7 +76,11 @@ final class CountChanges {
     private Mono<Void> refundCharged(StoreDecision decision, List<ChargedPermits> charged, LocalFallback ledgers) {
         return refundOnce(
                 charged.stream().map(ChargedPermits::claim).toList(),
-                () -> primary.refundCharged(charged),
+                () -> {
+                    grants.refundingOldest(
+                            charged.stream().map(ChargedPermits::claim).toList());
+                    return primary.refundCharged(charged);
+                },
                 store -> Mono.fromRunnable(() -> ledgers.refundCharged(decision, charged)));
     }
 
@@ -127,7 +131,13 @@ final class CountChanges {
     }
 
     private Mono<Void> refundOldest(List<Claim> claims) {
-        return refundOnce(claims, () -> primary.refund(claims), store -> store.refund(claims));
+        return refundOnce(
+                claims,
+                () -> {
+                    grants.refundingOldest(claims);
+                    return primary.refund(claims);
+                },
+                store -> store.refund(claims));
     }
 
     /**

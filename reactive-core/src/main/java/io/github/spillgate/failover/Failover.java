@@ -25,6 +25,7 @@ import reactor.util.context.ContextView;
  * @param denials the cached denials
  * @param timers the deadlines of calls
  * @param fallbacks how many calls fell back
+ * @param missedDeadlines how many of them fell back at the deadline although the breaker was closed
  */
 record Failover(
         LimitStore primary,
@@ -34,7 +35,8 @@ record Failover(
         LocalGrants grants,
         DenialCache denials,
         Timers timers,
-        LongAdder fallbacks) {
+        LongAdder fallbacks,
+        LongAdder missedDeadlines) {
 
     Mono<StoreDecision> take(List<Claim> claims) {
         Operation<StoreDecision> take = new Operation<>(
@@ -65,6 +67,10 @@ record Failover(
 
     void countFallback() {
         fallbacks.increment();
+    }
+
+    void countMissedDeadline() {
+        missedDeadlines.increment();
     }
 
     /** A Mono that makes a call for each subscriber. */

@@ -5,6 +5,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.local.Count;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
@@ -19,9 +20,10 @@ import org.jspecify.annotations.Nullable;
 final class Ledger extends Count {
     // Design notes.
     //
-    // Three numbers:
+    // Four numbers:
     //
     //   confirmed   permits in use by all instances, as the primary store has replied
+    //   lost        permits that it had confirmed and has lost, with its data
     //   granted     permits that this instance granted itself and has not handed over for reconciliation
     //   in flight   permits that were handed over, and whose charge in the primary store is not known yet, without
     //               those refunded since
@@ -29,15 +31,15 @@ final class Ledger extends Count {
     // Invariant: a request is reported as allowed, by the primary store or by the fallback, only if it fits into the
     // limit together with all requests that this instance has reported as allowed before and that still count.
     //
-    // Every request that was allowed and still counts is in at least one of the three numbers. So it is enough to
-    // check, with the new request included, that their sum is at most the limit. Each method below is one step under
-    // the monitor of this count: of a grant and a reply at the same time, the later one sees the earlier one.
+    // Every request that was allowed and still counts is in at least one of the numbers. So it is enough to check, with
+    // the new request included, that their sum is at most the limit. Each method below is one step under the monitor of
+    // this count: of a grant and a reply at the same time, the later one sees the earlier one.
     //
-    //   fits()      A grant of the fallback must fit with all three; confirmed permits count by the share, and the
-    //               CountTable reserves the shares of other instances. It ignores requests to the primary store that
-    //               are in flight, because their replies go through confirm().
+    //   fits()      A grant of the fallback must fit with all; those that the primary store knows or knew count by the
+    //               share, and the CountTable reserves the shares of other instances. It ignores requests to the
+    //               primary store that are in flight, because their replies go through confirm().
     //   confirm()   A reply of the primary store is recorded first, and may be passed on only if it fits with the
-    //               other two then.
+    //               others then.
     //
     // A permit that moves from one number to another is in both for a moment, and always in one: reconciled grants are
     // confirmed before they leave "in flight" (Reconciler), and so is a late reply before its grant is cancelled
@@ -49,7 +51,12 @@ final class Ledger extends Count {
     // permits that other instances use. Every refund of a charged grant has the stamp of the charge and the time at
     // which the permits leave the window (ChargedPermits): however late it is, it does not remove later permits.
     //
-    // Not covered: permits that the primary store has lost, evicted counts, and grants of other instances.
+    // Lost data shows in the first reply that has fewer permits than this instance itself has certainly been granted.
+    // What is missing moves to "lost", and is restored (DataLoss). If another instance has reset the count, the primary
+    // store knows that, and restores nothing.
+    //
+    // Not covered: lost permits of a count that this instance did not use, evicted counts, and grants of other
+    // instances.
     //
     // docs/decisions/0033-one-ledger-per-count.md has the reasons.
 
@@ -71,8 +78,14 @@ final class Ledger extends Count {
     private static final long NEVER = Long.MAX_VALUE;
 
     private final ReconciliationQueue queue;
+    private final OutageShare share;
+    private final Instances.@Nullable Group instances;
+    private final LossListener losses;
     private final Count granted;
-    private final ConfirmedUsage confirmed = new ConfirmedUsage();
+    private ConfirmedUsage confirmed;
+
+    /** The usage that the primary store had confirmed and has lost. */
+    private @Nullable ConfirmedUsage lost;
 
     private @Nullable InFlight inFlight;
     private @Nullable ChargedPeriod charged;
@@ -98,27 +111,54 @@ final class Ledger extends Count {
      *
      * @param claim a claim on the count
      * @param queue gets this ledger when it has something to reconcile
+     * @param share the share of the limit that this instance may grant
+     * @param instances the instances of the limiter; null if they are not counted
+     * @param losses learns of permits that the primary store may have lost
      */
-    Ledger(Claim claim, ReconciliationQueue queue) {
+    Ledger(
+            Claim claim,
+            ReconciliationQueue queue,
+            OutageShare share,
+            Instances.@Nullable Group instances,
+            LossListener losses) {
         this.claim = claim;
+        this.losses = losses;
         this.queue = queue;
+        this.share = share;
+        this.instances = instances;
         this.granted = Count.of(claim.limit());
+        this.confirmed = new ConfirmedUsage(claim.limit());
     }
 
     @Override
-    public void advance(Claim claim, double share, long now) {
+    public void advance(Claim claim, long now) {
         if (!claim.limit().equals(this.claim.limit())) {
             this.claim = claim;
         }
         this.now = now;
         handedOverAt = Math.min(handedOverAt, now);
-        localShare = share;
-        granted.advance(claim, share, now);
-        long latest = now + claim.limit().reach().toMillis();
-        confirmed.limitTo(latest, now);
-        if (inFlight != null) {
-            inFlight.until = Math.min(inFlight.until, latest);
+        granted.advance(claim, now);
+        confirmed.advance(claim.limit(), now);
+        if (lost != null) {
+            lost.advance(claim.limit(), now);
+            if (lost.endsAt(now) <= now) {
+                lost = null;
+            }
         }
+        if (inFlight != null) {
+            inFlight.until =
+                    Math.min(inFlight.until, now + claim.limit().reach().toMillis());
+        }
+    }
+
+    /** Returns the share of the limit that this instance may grant, for the decision that begins now. */
+    double share() {
+        localShare = share.of(
+                claim.limit(),
+                instances == null ? 1 : instances.number(),
+                confirmed.reportedOwn(),
+                confirmed.reported());
+        return localShare;
     }
 
     // The decision of the fallback.
@@ -161,6 +201,7 @@ final class Ledger extends Count {
     @Override
     public long wholeAt() {
         long end = Math.max(granted.wholeAt(), confirmed.endsAt(now));
+        end = lost == null ? end : Math.max(end, lost.endsAt(now));
         return inFlight == null ? end : Math.max(end, inFlight.until);
     }
 
@@ -190,13 +231,19 @@ final class Ledger extends Count {
 
     /** Returns how many permits are in use at a time, besides those granted; confirmed ones by the share. */
     private long reserved(long time) {
-        return (long) Math.ceil(confirmed.at(time) * localShare) + inFlight(time);
+        long used = localShare < 1 ? confirmed.estimatedAt(time) : confirmed.at(time);
+        return (long) Math.ceil((used + lost(time)) * localShare) + inFlight(time);
     }
 
     /** Returns the next time after this one at which fewer permits are reserved. */
     private long reservedUntil(long time) {
         long next = confirmed.changesAfter(time);
+        next = lost == null ? next : Math.min(next, lost.changesAfter(time));
         return inFlight != null && time < inFlight.until ? Math.min(next, inFlight.until) : next;
+    }
+
+    private long lost(long time) {
+        return lost == null ? 0 : lost.at(time);
     }
 
     private long inFlight(long time) {
@@ -208,27 +255,84 @@ final class Ledger extends Count {
     /**
      * Records a reply of the primary store, and returns whether a request that it allows fits together with the local
      * grants. Replies may arrive in any order.
+     *
+     * @param isReconciliation whether it is the reply to the reconciliation that is in flight
      */
-    Fit confirm(StoreUsage usage, StoreDecision decision) {
+    Fit confirm(StoreUsage usage, StoreDecision decision, boolean isReconciliation) {
         long repliedAt = decision.at().toEpochMilli();
-        long until = now + Math.max(0, usage.wholeAt().toEpochMilli() - repliedAt);
-        confirmed.report(usage.used(), until, repliedAt, now);
+        if (lost != null && usage.used() - confirmed.reported() >= lost.at(now)) {
+            // So many more than before: they are restored, although that has not been reported yet.
+            lost = null;
+        }
+        checkForLoss(usage, decision, isReconciliation);
+        confirmed.report(usage, repliedAt, now);
         Limit limit = usage.limit();
-        long used = Math.max(usage.used(), confirmed.at(now));
-        if (toReconcile == 0 && inFlight == null && used <= limit.permits()) {
-            return Fit.YES;
+        // A reply may be older than the charge of a reconciliation, and then does not include it.
+        boolean hasGranted = toReconcile > 0 || inFlight != null || charged != null;
+        long used = (hasGranted ? Math.max(usage.used(), confirmed.at(now)) : usage.used()) + lost(now);
+        Fit fit = Fit.YES;
+        if (hasGranted || used > limit.permits()) {
+            fit = !granted.fits(limit, used)
+                    ? Fit.NO
+                    : granted.fits(limit, used + inFlight(now)) ? Fit.YES : Fit.IF_RECONCILED;
         }
-        if (!granted.fits(limit, used)) {
-            return Fit.NO;
+        // Once for each decision: a decision that fits is not checked again.
+        if (fit == Fit.YES && decision.isCharged()) {
+            confirmed.granted(usage.claim().permits(), repliedAt);
         }
-        return granted.fits(limit, used + inFlight(now)) ? Fit.YES : Fit.IF_RECONCILED;
+        return fit;
+    }
+
+    /** If the primary store has lost permits, they still count here, and are added to what it replies from now on. */
+    private void checkForLoss(StoreUsage usage, StoreDecision decision, boolean isReconciliation) {
+        long charged = isReconciliation ? certainlyReconciled(decision) : 0;
+        long kept = usage.used() - (decision.isCharged() ? usage.claim().permits() : charged);
+        if (!confirmed.isMissingIn(kept, decision.at().toEpochMilli())) {
+            return;
+        }
+        ConfirmedUsage missing = confirmed;
+        LostPermits permits = new LostPermits(claim, missing.newestReply(), missing.ages(now));
+        confirmed = new ConfirmedUsage(claim.limit());
+        missing.becomeLost(kept, lost, now);
+        lost = missing;
+        if (!permits.ages().isEmpty()) {
+            losses.lost(permits, missing);
+        }
+    }
+
+    /** Returns how many permits of the reconciliation in flight the reply certainly includes. */
+    private long certainlyReconciled(StoreDecision reply) {
+        InFlight sent = inFlight;
+        boolean isChargedNow = reply.stamp() > 0;
+        if (sent == null || !isChargedNow || claim.limit().algorithm() == Algorithm.COUNTER) {
+            return 0;
+        }
+        return now < leavesWindowAt(sent.from) ? sent.permits : 0;
+    }
+
+    /** Notes that the primary store has these permits again, or that the count was reset. */
+    void restored(ConfirmedUsage missing) {
+        if (lost == missing) {
+            lost = null;
+        }
+    }
+
+    /** Notes that permits of a decision are refunded in the primary store, which took them at a time of its clock. */
+    void refundedInPrimary(long permits, long takenAt) {
+        confirmed.refunded(permits, takenAt);
+    }
+
+    /** Notes that the oldest permits, of any instance, are refunded in the primary store. */
+    void refundedOldestInPrimary(long permits) {
+        confirmed.refundedOldest(permits);
     }
 
     // Refunds and resets.
 
     /** Subtracts permits that the primary store took at a time of its clock, if they are certainly confirmed. */
     void refundConfirmed(long permits, long takenAt) {
-        if (confirmed.includes(claim.limit(), takenAt)) {
+        confirmed.refunded(permits, takenAt);
+        if (confirmed.includes(takenAt)) {
             confirmed.subtract(permits, now);
         }
     }
@@ -236,6 +340,7 @@ final class Ledger extends Count {
     /** Refunds permits without a decision: confirmed ones first, because they are older. */
     @Override
     public void refundOldest(long permits) {
+        confirmed.refundedOldest(permits);
         refundOldestGranted(permits - confirmed.subtract(permits, now));
     }
 
@@ -337,6 +442,7 @@ final class Ledger extends Count {
         forgetGrants();
         granted.clear();
         confirmed.reset(now);
+        lost = null;
         inFlight = null;
         charged = null;
         refundedUnnamed = 0;
@@ -411,7 +517,7 @@ final class Ledger extends Count {
 
     /** Moves to a time outside a decision. */
     void advanceTo(long now) {
-        advance(claim, localShare, now);
+        advance(claim, now);
     }
 
     /** Notes that the table has evicted this count, and what it was to reconcile is lost. */
@@ -431,6 +537,19 @@ final class Ledger extends Count {
     @Override
     public List<Grants> grants() {
         return granted.grants();
+    }
+
+    /** Learns of permits that are missing in a reply of the primary store. Called under the monitor of the count. */
+    @FunctionalInterface
+    interface LossListener {
+
+        /**
+         * Notes missing permits.
+         *
+         * @param permits the permits
+         * @param missing to be {@linkplain Ledger#restored reported} once the primary store has them again
+         */
+        void lost(LostPermits permits, ConfirmedUsage missing);
     }
 
     /** Grants that were handed over, and whose charge in the primary store is not known yet. */

@@ -7,6 +7,7 @@ import io.github.spillgate.local.CountTable;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
@@ -16,6 +17,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.OptionalDouble;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
 import java.util.function.Predicate;
@@ -28,8 +30,8 @@ import reactor.core.publisher.Mono;
  * <p>It starts from the usage of each count that the primary store last reported, and records what it grants. A {@link
  * ResilientStore} charges these grants in the primary store afterwards. Use it as the fallback of one store.
  *
- * <p>If several instances fall back at the same time, together they would grant the permits of each limit several times
- * over. Set the {@linkplain #share(double) share} of each instance to avoid that.
+ * <p>If several instances fall back at the same time, each of them grants its {@linkplain #share(double) share} of each
+ * limit.
  *
  * <p>Its memory is bounded, with the same behaviour at the bound as {@link io.github.spillgate.local.LocalStore
  * LocalStore}. A counter takes about 500 bytes.
@@ -38,39 +40,58 @@ public final class LocalFallback implements LimitStore {
 
     private final CountTable<Ledger> ledgers;
     private final ReconciliationQueue queue;
-    private final AtomicReference<@Nullable LimitStore> primary = new AtomicReference<>();
+    private final OutageShare share = new OutageShare();
+    private final AtomicReference<@Nullable Instances> instances = new AtomicReference<>();
+    private volatile @Nullable DataLoss losses;
 
     LocalFallback(int maximumCounts, InstantSource clock) {
         queue = new ReconciliationQueue(clock);
         ledgers = new CountTable<>(
-                maximumCounts, clock, claim -> new Ledger(claim, queue), ledger -> ledger.evicted(clock.millis()));
+                maximumCounts, clock, this::newLedger, Ledger::share, ledger -> ledger.evicted(clock.millis()));
+    }
+
+    private Ledger newLedger(Claim claim) {
+        Instances counted = instances.get();
+        return new Ledger(claim, queue, share, counted == null ? null : counted.of(claim.limiter()), this::restore);
+    }
+
+    private void restore(LostPermits permits, ConfirmedUsage missing) {
+        DataLoss data = losses;
+        if (data != null) {
+            data.restore(permits, () -> ledgers.update(permits.claim(), ledger -> ledger.restored(missing)));
+        }
     }
 
     /**
      * Sets the share of each limit that this instance may grant during an outage: a quarter, if there are four
-     * instances. It can be changed at any time, for example when instances start or stop, and applies from the next
-     * decision on. A share of less than one permit is rounded up to one. Permits that other instances use are
-     * subtracted in proportion to the share; permits that this instance itself has granted count in full.
+     * instances. It can be changed at any time, and applies from the next decision on. A share of less than one permit
+     * is rounded up to one. Permits that other instances use are subtracted in proportion to the share; permits that
+     * this instance itself has granted count in full.
+     *
+     * <p>By default, the share follows from the use of each count: it is about the part that this instance has used of
+     * it, and an equal part for each instance of the limiter if the count was not in use. For this, the instances
+     * register in the primary store every 5 s. A single instance has a share of 1, and so has one that has not reached
+     * the primary store since it was started.
      *
      * <p>In a decision, the remaining permits are those that this instance may still grant; the rest of the limit is
      * reported as used.
      *
-     * @param share more than 0, and at most 1, the default
+     * @param share more than 0, and at most 1
      * @return this fallback
      * @throws IllegalArgumentException if the share is out of range
      */
     public LocalFallback share(double share) {
-        ledgers.share(share);
+        this.share.set(share);
         return this;
     }
 
     /**
-     * Returns the share of each limit that this instance may grant.
+     * Returns the share of each limit that was set for this instance.
      *
-     * @return the share
+     * @return the share; empty, by default, if it follows from the use of each count
      */
-    public double share() {
-        return ledgers.share();
+    public OptionalDouble share() {
+        return share.fixed();
     }
 
     @Override
@@ -127,16 +148,20 @@ public final class LocalFallback implements LimitStore {
     /**
      * Makes this store the fallback of a primary store.
      *
+     * @return the instances of each limiter
      * @throws IllegalArgumentException if it already is the fallback of a store
      */
-    void bindTo(LimitStore store) {
-        LimitStore before = primary.compareAndExchange(null, Objects.requireNonNull(store));
+    Instances bindTo(LimitStore store) {
+        Instances counted = new Instances(Objects.requireNonNull(store), () -> !share.isFixed());
+        Instances before = instances.compareAndExchange(null, counted);
         if (before != null) {
-            throw new IllegalArgumentException("this fallback is already in use for " + before
+            throw new IllegalArgumentException("this fallback is already in use for " + before.store()
                     + ": expected another one, for example Fallback.local(100_000), or one ResilientStore that"
                     + " several limiters share");
         }
+        losses = new DataLoss(store);
         queue.open();
+        return counted;
     }
 
     /**
@@ -146,19 +171,28 @@ public final class LocalFallback implements LimitStore {
      * @return whether it fits under all limits; always {@link Fit#YES} for a decision that charged nothing
      */
     Fit confirm(StoreDecision decision) {
+        return confirm(decision, false);
+    }
+
+    /** Records the reply to reconciliations, before {@link #charged} ends each of them. */
+    void confirmReconciled(StoreDecision reply) {
+        confirm(reply, true);
+    }
+
+    private Fit confirm(StoreDecision decision, boolean isReconciliation) {
         Fit worst = Fit.YES;
         for (StoreDecision part : decision.parts()) {
             for (StoreUsage usage : part.usages()) {
-                Fit fit = confirm(usage, part);
+                Fit fit = confirm(usage, part, isReconciliation);
                 worst = fit.compareTo(worst) > 0 ? fit : worst;
             }
         }
         return decision.isCharged() ? worst : Fit.YES;
     }
 
-    private Fit confirm(StoreUsage usage, StoreDecision decision) {
+    private Fit confirm(StoreUsage usage, StoreDecision decision, boolean isReconciliation) {
         Claim claim = usage.claim();
-        Fit fit = ledgers.apply(claim, usage.used() > 0, ledger -> ledger.confirm(usage, decision));
+        Fit fit = ledgers.apply(claim, usage.used() > 0, ledger -> ledger.confirm(usage, decision, isReconciliation));
         if (usage.isViolated()) {
             long wait = usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli();
             ledgers.protect(claim, ledgers.now() + wait);
@@ -305,6 +339,21 @@ public final class LocalFallback implements LimitStore {
     void notCharged(Reconciliation reconciliation) {
         queue.reconciled(reconciliation, false);
         ledgers.update(reconciliation.claim(), ledger -> ledger.notCharged(reconciliation));
+    }
+
+    /** Notes that a decision of the primary store is refunded there. Call this before that is asked. */
+    void refundedInPrimary(StoreDecision decision) {
+        for (StoreDecision part : decision.parts()) {
+            long takenAt = part.at().toEpochMilli();
+            for (Claim claim : part.claims()) {
+                ledgers.update(claim, ledger -> ledger.refundedInPrimary(claim.permits(), takenAt));
+            }
+        }
+    }
+
+    /** Notes that the oldest permits are refunded in the primary store. Call this before that is asked. */
+    void refundedOldestInPrimary(List<Claim> claims) {
+        claims.forEach(claim -> ledgers.update(claim, ledger -> ledger.refundedOldestInPrimary(claim.permits())));
     }
 
     /** Returns the ledgers, for tests. */

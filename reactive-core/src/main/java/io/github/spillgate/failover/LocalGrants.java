@@ -20,6 +20,8 @@ final class LocalGrants {
     private final LimitStore primary;
     private final @Nullable LocalFallback fallback;
     private final @Nullable Reconcilers reconcilers;
+    private final @Nullable Instances instances;
+    private final CircuitGates gates;
     private final DenialCache denials;
     private final UnansweredCalls unanswered = new UnansweredCalls();
     private final ResetLog resets = new ResetLog();
@@ -32,12 +34,14 @@ final class LocalGrants {
 
     LocalGrants(LimitStore primary, LimitStore fallback, CircuitGates gates, DenialCache denials) {
         this.primary = primary;
+        this.gates = gates;
         this.denials = denials;
         if (fallback instanceof LocalFallback local) {
-            local.bindTo(primary);
+            this.instances = local.bindTo(primary);
             this.fallback = local;
             this.reconcilers = new Reconcilers(primary, local, gates, unanswered, this::refundCharged);
         } else {
+            this.instances = null;
             this.fallback = null;
             this.reconcilers = null;
         }
@@ -152,14 +156,38 @@ final class LocalGrants {
 
     /** Refunds a charge for which no caller waits. If this fails, that errs towards denying. */
     private void refundCharged(ChargedPermits charged) {
-        denials.freeing(List.of(charged.claim()), Mono.defer(() -> primary.refundCharged(List.of(charged))))
+        List<Claim> claims = List.of(charged.claim());
+        refundingOldest(claims);
+        denials.freeing(claims, Mono.defer(() -> primary.refundCharged(List.of(charged))))
                 .subscribe(null, error -> {});
     }
 
     /** Refunds a charge of the primary store that no request uses. If the refund fails, that errs towards denying. */
     void refundUnused(StoreDecision charged) {
         List<Claim> claims = charged.claims();
+        if (fallback != null) {
+            fallback.refundedInPrimary(charged);
+        }
         denials.freeing(claims, Mono.defer(() -> primary.refund(charged))).subscribe(null, error -> {});
+    }
+
+    /** Notes that the oldest permits are about to be refunded in the primary store. */
+    void refundingOldest(List<Claim> claims) {
+        if (fallback != null) {
+            fallback.refundedOldestInPrimary(claims);
+        }
+    }
+
+    /** Notes that a limiter uses the store, so that its instances are counted. */
+    void use(String limiter) {
+        if (instances != null) {
+            instances.register(limiter);
+        }
+    }
+
+    /** Registers this instance of each limiter, so that the number of instances is known; never an error. */
+    Mono<Void> register() {
+        return instances == null ? Mono.empty() : instances.registerAll();
     }
 
     /** Returns how many permits were granted by a fallback that does not record them. */
@@ -174,7 +202,9 @@ final class LocalGrants {
 
     /** Makes a last attempt to reconcile, and ends. */
     Mono<Void> end() {
-        return reconcilers == null ? Mono.empty() : reconcilers.end();
+        return reconcilers == null || instances == null
+                ? Mono.empty()
+                : Mono.when(reconcilers.end(), instances.end(gates.isAnyDeciding()));
     }
 
     private static long permits(StoreDecision decision) {

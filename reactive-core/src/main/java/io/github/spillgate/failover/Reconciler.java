@@ -305,7 +305,7 @@ final class Reconciler {
         List<Reconciliation> finished = batch;
         Map<String, StoreDecision> charged = new HashMap<>();
         if (known != null) {
-            fallback.confirm(known);
+            fallback.confirmReconciled(known);
             for (StoreDecision part : known.parts()) {
                 part.claims().forEach(claim -> charged.put(claim.identity(), part));
             }

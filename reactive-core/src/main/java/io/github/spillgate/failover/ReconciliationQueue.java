@@ -147,6 +147,6 @@ final class ReconciliationQueue {
 
     StoreState state() {
         return new StoreState(
-                Source.LOCAL, Breaker.NONE, false, null, 0, toReconcile.get(), reconciled.get(), lost.get(), 0);
+                Source.LOCAL, Breaker.NONE, false, null, 0, 0, toReconcile.get(), reconciled.get(), lost.get(), 0);
     }
 }

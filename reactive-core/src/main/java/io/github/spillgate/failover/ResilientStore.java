@@ -82,6 +82,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
                 grants,
                 denials,
                 Failover.Timers.of(deadlineNanos),
+                new LongAdder(),
                 new LongAdder());
         changes = new CountChanges(failover);
         // So that a wrong setting is reported at startup, and the first request does not wait for a connection.
@@ -141,6 +142,18 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
         return changes.reset(claims);
     }
 
+    /** Notes that a limiter uses the store. If its instances matter for a local fallback, this one registers. */
+    @Override
+    public void use(String limiter) {
+        grants.use(limiter);
+    }
+
+    /** Prepares the primary store, and registers this instance of each limiter. */
+    @Override
+    public Mono<Void> prepare() {
+        return primary.prepare().then(Mono.defer(grants::register));
+    }
+
     /** Returns the deadline, the longest time for an answer, as far as it depends on the store. */
     @Override
     public Optional<Duration> deadline() {
@@ -157,6 +170,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
                 gates.isAnyFallenBack(),
                 gates.problem(),
                 failover.fallbacks().sum(),
+                failover.missedDeadlines().sum(),
                 local.toReconcile(),
                 local.reconciled(),
                 local.lost() + grants.lost(),
@@ -170,7 +184,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
     }
 
     /**
-     * Makes a last attempt to reconcile, for at most 1 second, and stops the background work. Closes neither of the two
+     * Makes a last attempt to reconcile, for at most 1 s, and stops the background work. Closes neither of the two
      * stores. Starts when it is called, with or without a subscriber, and runs once.
      *
      * @return completes when that is done; never an error

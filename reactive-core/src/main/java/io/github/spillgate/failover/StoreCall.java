@@ -183,7 +183,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             }
             if (waits && timeLeft < failover.deadlineNanos()) {
                 earlyDeadline =
-                        Schedulers.parallel().schedule(this::fallBackAtDeadline, timeLeft, TimeUnit.NANOSECONDS);
+                        Schedulers.parallel().schedule(() -> fallBackAtDeadline(false), timeLeft, TimeUnit.NANOSECONDS);
             }
             long deadline = sentAt + Math.min(timeLeft, failover.deadlineNanos());
             operation.onPrimary.apply(deadline).subscribe(this);
@@ -267,6 +267,10 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                 serve(reply);
             } else {
                 stopEarlyDeadline();
+                if (repliedInTime && failover.grants().isReconciled()) {
+                    // It decides, but does not know permits that it has lost.
+                    gate.decided();
+                }
                 openPair();
                 if (pair != null) {
                     pair.primaryReplied(reply, false);
@@ -388,12 +392,15 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             }
         } finally {
             failover.timers().late().add(new LateTimer());
-            fallBackAtDeadline();
+            fallBackAtDeadline(stoodStill);
         }
     }
 
-    private void fallBackAtDeadline() {
+    private void fallBackAtDeadline(boolean stoodStill) {
         if (first(SERVED)) {
+            if (gate.missedDeadline(stoodStill)) {
+                failover.countMissedDeadline();
+            }
             openPair();
             fallBack(null);
         }

@@ -42,4 +42,20 @@ public final class Checks {
         }
         return List.copyOf(values);
     }
+
+    /**
+     * Returns a share of a limit.
+     *
+     * @param share the share
+     * @return the same share
+     * @throws IllegalArgumentException if it is not more than 0 and at most 1
+     */
+    public static double share(double share) {
+        if (!(share > 0 && share <= 1)) {
+            throw new IllegalArgumentException("share " + share
+                    + " is no part of a limit: expected more than 0 and at most 1, for example 0.25 for "
+                    + "four instances");
+        }
+        return share;
+    }
 }

@@ -79,10 +79,9 @@ public abstract class Count {
      * Moves to a time. If the clock was set back, permits with a later time are moved to the new time.
      *
      * @param claim the claim to handle, with the limit in its present form
-     * @param share the share of the limit that the table may grant; the same for all steps of one decision
      * @param now the time, in milliseconds
      */
-    public abstract void advance(Claim claim, double share, long now);
+    public abstract void advance(Claim claim, long now);
 
     /**
      * Returns how many permits are in use.

@@ -17,6 +17,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
+import java.util.function.ToDoubleFunction;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
@@ -60,9 +61,9 @@ public final class CountTable<C extends Count> {
     private final DeniedCounts<C> denied;
     private final InstantSource clock;
     private final Function<Claim, C> factory;
+    private final ToDoubleFunction<C> share;
     private final Consumer<C> onEviction;
     private final AtomicLong resets = new AtomicLong();
-    private volatile double share = 1;
 
     /**
      * Creates a table.
@@ -70,16 +71,24 @@ public final class CountTable<C extends Count> {
      * @param maximumCounts the highest number of counts, 16 or more; protected counts are in addition
      * @param clock the clock, read in milliseconds; it may stand still, jump and go back
      * @param factory creates the count for a claim
+     * @param share returns the share of the limit that this process may grant on a count, more than 0 and at most 1;
+     *     called once for each count of a decision, under its monitor and at the present time
      * @param onEviction called with each evicted count, under its monitor
      * @throws IllegalArgumentException if the number is below 16
      */
-    public CountTable(int maximumCounts, InstantSource clock, Function<Claim, C> factory, Consumer<C> onEviction) {
+    public CountTable(
+            int maximumCounts,
+            InstantSource clock,
+            Function<Claim, C> factory,
+            ToDoubleFunction<C> share,
+            Consumer<C> onEviction) {
         if (maximumCounts < SMALLEST) {
             throw new IllegalArgumentException("maximumCounts " + maximumCounts
                     + " is less than one decision may need: expected " + SMALLEST + " or more, for example 100_000");
         }
         this.clock = Objects.requireNonNull(clock, "clock is null: expected one, for example InstantSource.system()");
         this.factory = factory;
+        this.share = share;
         this.onEviction = onEviction;
         this.cache = Caffeine.newBuilder()
                 .maximumSize(maximumCounts)
@@ -129,30 +138,6 @@ public final class CountTable<C extends Count> {
     }
 
     /**
-     * Sets the share of each limit that this table may grant.
-     *
-     * @param share more than 0, and at most 1, the default
-     * @throws IllegalArgumentException if the share is out of range
-     */
-    public void share(double share) {
-        if (!(share > 0 && share <= 1)) {
-            throw new IllegalArgumentException("share " + share
-                    + " is no part of a limit: expected more than 0 and at most 1, for example 0.25 for "
-                    + "four instances");
-        }
-        this.share = share;
-    }
-
-    /**
-     * Returns the share of each limit that this table may grant.
-     *
-     * @return the share
-     */
-    public double share() {
-        return share;
-    }
-
-    /**
      * Returns the present time.
      *
      * @return the time, in milliseconds
@@ -191,7 +176,7 @@ public final class CountTable<C extends Count> {
             }
             synchronized (count) {
                 if (!count.isEvicted() || attempt == ATTEMPTS) {
-                    count.advance(claim, share, clock.millis());
+                    count.advance(claim, clock.millis());
                     return function.apply(count);
                 }
             }
@@ -245,12 +230,12 @@ public final class CountTable<C extends Count> {
                     continue;
                 }
                 long now = clock.millis();
-                double currentShare = share; // read once for a decision
-                boolean fits = fits(claim, count, currentShare, now);
+                long ofOthers = advance(claim, count, now);
+                boolean fits = count.fits(claim.limit(), claim.permits() + ofOthers);
                 if (charging) {
                     charge(claim, count, fits);
                 }
-                decision = decision(charging, now, List.of(usage(claim, count, currentShare, fits, fits, now)));
+                decision = decision(charging, now, List.of(usage(claim, count, ofOthers, fits, fits, now)));
             }
             protectIfViolated(claim, count, decision, 0);
             return decision;
@@ -316,11 +301,14 @@ public final class CountTable<C extends Count> {
 
     private StoreDecision decideLocked(List<Entry<C>> entries, boolean charging) {
         long now = clock.millis();
-        double currentShare = share; // read once for a decision
         boolean allowed = true;
         boolean[] fits = new boolean[entries.size()];
+        long[] ofOthers = new long[fits.length];
         for (int i = 0; i < fits.length; i++) {
-            fits[i] = fits(entries.get(i).claim, entries.get(i).count, currentShare, now);
+            Claim claim = entries.get(i).claim;
+            C count = entries.get(i).count;
+            ofOthers[i] = advance(claim, count, now);
+            fits[i] = count.fits(claim.limit(), claim.permits() + ofOthers[i]);
             allowed &= fits[i];
         }
         List<StoreUsage> usages = new ArrayList<>(fits.length);
@@ -330,14 +318,15 @@ public final class CountTable<C extends Count> {
             if (charging) {
                 charge(claim, count, allowed);
             }
-            usages.add(usage(claim, count, currentShare, fits[i], allowed, now));
+            usages.add(usage(claim, count, ofOthers[i], fits[i], allowed, now));
         }
         return decision(charging, now, usages);
     }
 
-    private static boolean fits(Claim claim, Count count, double share, long now) {
-        count.advance(claim, share, now);
-        return count.fits(claim.limit(), claim.permits() + ofOthers(claim.limit(), share));
+    /** Moves a count to the present time, and returns how many permits of its limit are not for this process. */
+    private long advance(Claim claim, C count, long now) {
+        count.advance(claim, now);
+        return ofOthers(claim.limit(), share.applyAsDouble(count));
     }
 
     /** Returns how many of a limit's permits are not for this process. Its share is at least one permit. */
@@ -358,8 +347,7 @@ public final class CountTable<C extends Count> {
         }
     }
 
-    private static StoreUsage usage(Claim claim, Count count, double share, boolean fits, boolean allowed, long now) {
-        long ofOthers = ofOthers(claim.limit(), share);
+    private static StoreUsage usage(Claim claim, Count count, long ofOthers, boolean fits, boolean allowed, long now) {
         long fitsAt = allowed ? now : fitsAt(claim.limit(), count, claim.permits() + ofOthers, now);
         return StoreUsage.of(claim, count.used() + ofOthers, !fits, fitsAt, count.wholeAt());
     }

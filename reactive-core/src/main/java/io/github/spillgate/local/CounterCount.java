@@ -26,7 +26,7 @@ final class CounterCount extends Count {
     private long now;
 
     @Override
-    public void advance(Claim claim, double share, long now) {
+    public void advance(Claim claim, long now) {
         limit = claim.limit();
         this.now = now;
         CounterState stored = new CounterState(storedStart, storedPrevious, storedCurrent);

@@ -3,6 +3,7 @@ package io.github.spillgate.local;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
@@ -35,9 +36,11 @@ import reactor.core.publisher.Mono;
 public final class LocalStore implements LimitStore {
 
     private final CountTable<Count> counts;
+    private volatile double share = 1;
 
     private LocalStore(int maximumCounts, InstantSource clock) {
-        counts = new CountTable<>(maximumCounts, clock, claim -> Count.of(claim.limit()), evicted -> {});
+        counts =
+                new CountTable<>(maximumCounts, clock, claim -> Count.of(claim.limit()), count -> share, evicted -> {});
     }
 
     /**
@@ -75,7 +78,7 @@ public final class LocalStore implements LimitStore {
      * @throws IllegalArgumentException if the share is out of range
      */
     public LocalStore share(double share) {
-        counts.share(share);
+        this.share = Checks.share(share);
         return this;
     }
 
@@ -85,7 +88,7 @@ public final class LocalStore implements LimitStore {
      * @return the share
      */
     public double share() {
-        return counts.share();
+        return share;
     }
 
     @Override

@@ -40,7 +40,7 @@ final class LogCount extends Count {
     private long used;
 
     @Override
-    public void advance(Claim claim, double share, long now) {
+    public void advance(Claim claim, long now) {
         Limit limit = claim.limit();
         this.now = now;
         window = limit.window().toMillis();

@@ -71,6 +71,12 @@ public final class LimiterMetrics implements MeterBinder {
                 tags,
                 registry);
         counter(
+                "spillgate.deadlines.missed",
+                "Requests that the fallback has answered because the store missed their deadline, with a closed breaker",
+                StoreState::missedDeadlines,
+                tags,
+                registry);
+        counter(
                 "spillgate.reconciliation.charged",
                 "Permits of the fallback that have been charged in the store",
                 StoreState::reconciled,

@@ -80,6 +80,11 @@ final class Cluster implements Topology {
     }
 
     @Override
+    public int slotOf(byte[] key) {
+        return SlotHash.getSlot(key);
+    }
+
+    @Override
     public boolean isCluster() {
         return true;
     }

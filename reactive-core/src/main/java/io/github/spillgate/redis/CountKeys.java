@@ -35,6 +35,11 @@ final class CountKeys {
         return prefixBytes.clone();
     }
 
+    /** Returns the key of the registered instances of a limiter. No count has it: those have more colons. */
+    byte[] instances(String limiter) {
+        return (prefix + "instances:{" + limiter + "}").getBytes(StandardCharsets.US_ASCII);
+    }
+
     byte[][] counts(List<Claim> claims) {
         byte[][] keys = new byte[claims.size()][];
         for (int i = 0; i < keys.length; i++) {
@@ -46,6 +51,26 @@ final class CountKeys {
     /** Returns the key that holds the time of the last reset of a count. */
     byte[] resetMark(Claim claim) {
         return key(claim, MARK);
+    }
+
+    /** Returns the keys of all counts, and then the keys of their refund marks. */
+    byte[][] countsAndRefundMarks(List<Claim> claims) {
+        int size = claims.size();
+        byte[][] keys = new byte[2 * size][];
+        for (int i = 0; i < size; i++) {
+            keys[i] = count(claims.get(i));
+            keys[size + i] = refundMark(claims.get(i));
+        }
+        return keys;
+    }
+
+    /** Returns the keys of a count, of its reset mark and of its refund mark. */
+    byte[][] countAndMarks(Claim claim) {
+        return new byte[][] {count(claim), resetMark(claim), refundMark(claim)};
+    }
+
+    private byte[] refundMark(Claim claim) {
+        return key(claim, MARK + MARK);
     }
 
     /** Returns the keys of all counts, and then the keys of their reset marks. */

@@ -8,6 +8,7 @@ import io.github.spillgate.StoreState;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
@@ -21,6 +22,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
+import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -326,11 +328,14 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return inEachSlot(
                 claims,
                 (slot, all) -> router.togetherOrEach(
-                        all, refundOldest(slot, all), claim -> refundOldest(slot, List.of(claim))));
+                        all,
+                        refundOldest(slot, keys.countsAndRefundMarks(all), all),
+                        // Without a mark, another instance may take this refund for lost data, and undo it.
+                        claim -> refundOldest(slot, keys.counts(List.of(claim)), List.of(claim))));
     }
 
-    private Mono<Object> refundOldest(int slot, List<Claim> claims) {
-        return refund(slot, keys.counts(claims), ScriptRequest.refundOldest(claims));
+    private Mono<Object> refundOldest(int slot, byte[][] names, List<Claim> claims) {
+        return refund(slot, names, ScriptRequest.refundOldest(claims));
     }
 
     private Mono<Object> refund(int slot, byte[][] names, byte[] request) {
@@ -449,6 +454,31 @@ public final class RedisStore implements LimitStore, AutoCloseable {
             }
         }
         return StoreDecision.ofPeek(Source.REDIS, reply.millis(), stamp, usages);
+    }
+
+    @Override
+    public Mono<Void> restore(LostPermits permits) {
+        Claim claim = permits.claim();
+        byte[][] names = keys.countAndMarks(claim);
+        byte[] request = ScriptRequest.restore(permits);
+        return Mono.defer(() -> router.send(
+                        router.slotOf(claim),
+                        names,
+                        (server, first, then) -> server.reconcile().run(first, then, names, request)))
+                .then();
+    }
+
+    /** {@inheritDoc} The registrations of a limiter are in one value, of at most 1,000 instances. */
+    @Override
+    public Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
+        byte[][] names = {keys.instances(limiter)};
+        byte[] request = ScriptRequest.register(instance, lifetime.toMillis());
+        return Mono.defer(() -> router.send(
+                        topology.slotOf(names[0]),
+                        names,
+                        (server, first, then) -> server.register().run(first, then, names, request)))
+                .map(number -> ((Long) number).intValue())
+                .filter(number -> number > 0);
     }
 
     /** Connects and loads the scripts; in Redis Cluster on every node. It is an error if no node can be reached. */

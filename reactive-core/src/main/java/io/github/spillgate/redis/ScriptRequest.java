@@ -4,12 +4,14 @@ import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.UUID;
 
 /**
  * Encoder of the argument of a script. {@code wire.lua} and the header of each script describe the format.
@@ -21,6 +23,10 @@ final class ScriptRequest {
     private static final int LOG = 1;
     private static final int COUNTER = 2;
     private static final int ALIGNED_COUNTER = 3;
+
+    private static final int REFUND_CHARGED = 0;
+    private static final int REFUND_DECISION = 1;
+    private static final int REFUND_OLDEST = 2;
 
     private static final int LIMITS_LENGTH = 2;
     private static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1;
@@ -73,21 +79,21 @@ final class ScriptRequest {
 
     /** Returns a request to refund the oldest permits of each count. */
     static byte[] refundOldest(List<Claim> claims) {
-        ScriptRequest request = refund(0, 0, claims.size());
+        ScriptRequest request = refund(REFUND_OLDEST, 0, claims.size());
         claims.forEach(claim -> request.addRefund(claim, 0, 0));
         return request.toBytes();
     }
 
     /** Returns a request to refund permits that were charged, the oldest of each count. */
     static byte[] refundCharged(List<ChargedPermits> permits) {
-        ScriptRequest request = refund(0, 0, permits.size());
+        ScriptRequest request = refund(REFUND_CHARGED, 0, permits.size());
         permits.forEach(charged -> request.addRefund(charged.claim(), charged.stamp(), charged.until()));
         return request.toBytes();
     }
 
     /** Returns a request to refund the permits that these claims took with a decision. */
     static byte[] refund(StoreDecision decision, List<Claim> claims) {
-        ScriptRequest request = refund(1, decision.at().toEpochMilli(), claims.size());
+        ScriptRequest request = refund(REFUND_DECISION, decision.at().toEpochMilli(), claims.size());
         claims.forEach(claim -> request.addRefund(claim, decision.stamp(), 0));
         return request.toBytes();
     }
@@ -104,17 +110,26 @@ final class ScriptRequest {
 
     /** Returns a request to reconcile, with the current ages of the grants. */
     static byte[] reconcile(List<Reconciliation> reconciliations) {
-        ScriptRequest request = new ScriptRequest((2 + 4 + GRANTS_LENGTH) * reconciliations.size());
+        ScriptRequest request = new ScriptRequest((2 + 7 + 4 + GRANTS_LENGTH) * reconciliations.size());
         for (Reconciliation reconciliation : reconciliations) {
-            List<Grants> ages = reconciliation.ages();
-            request.addLimit(reconciliation.claim().limit()).add(ages.size(), 4);
-            for (Grants grants : ages) {
-                request.addExact(grants.fromMillis())
-                        .addExact(grants.toMillis())
-                        .addExact(grants.permits());
-            }
+            request.addGrants(reconciliation.claim(), 0, reconciliation.ages());
         }
         return request.toBytes();
+    }
+
+    /** Returns a request to restore what Redis has lost. */
+    static byte[] restore(LostPermits permits) {
+        return new ScriptRequest(2 + 7 + 4 + GRANTS_LENGTH * permits.ages().size())
+                .addGrants(permits.claim(), Math.max(1, 1_000 * permits.since()), permits.ages())
+                .toBytes();
+    }
+
+    private ScriptRequest addGrants(Claim claim, long lostSince, List<Grants> ages) {
+        addLimit(claim.limit()).add(lostSince, 7).add(ages.size(), 4);
+        for (Grants grants : ages) {
+            addExact(grants.fromMillis()).addExact(grants.toMillis()).addExact(grants.permits());
+        }
+        return this;
     }
 
     /**
@@ -132,6 +147,19 @@ final class ScriptRequest {
         return request;
     }
 
+    /**
+     * Returns a request to register an instance. It has no limits.
+     *
+     * @param lifeMillis for how many milliseconds the instance is registered; 0 removes it
+     */
+    static byte[] register(UUID instance, long lifeMillis) {
+        byte[] request = new byte[6 + 2 * Long.BYTES];
+        int at = put(request, 0, lifeMillis, 6);
+        at = put(request, at, instance.getMostSignificantBits(), Long.BYTES);
+        put(request, at, instance.getLeastSignificantBits(), Long.BYTES);
+        return request;
+    }
+
     /** Returns a request to decide nothing. */
     static byte[] decideNothing() {
         return new ScriptRequest(0).toBytes();
@@ -145,6 +173,11 @@ final class ScriptRequest {
     /** Returns a request to reset that is too late on any clock. */
     static byte[] resetNothing() {
         return reset(List.of(), 1);
+    }
+
+    /** Returns a request to remove an instance that is not registered. */
+    static byte[] registerNothing() {
+        return register(new UUID(0, 0), 0);
     }
 
     /** Returns a request to reconcile nothing. */

@@ -33,6 +33,7 @@ final class Server {
     private final ScriptRunner refund;
     private final ScriptRunner reset;
     private final ScriptRunner reconcile;
+    private final ScriptRunner register;
 
     /** The number of decisions that wait for the first connection. */
     private final AtomicInteger waiting = new AtomicInteger();
@@ -64,6 +65,7 @@ final class Server {
         this.refund = new ScriptRunner(settings.scripts().refund(), idleKeys, Lane::nanoTime);
         this.reset = new ScriptRunner(settings.scripts().reset(), idleKeys, Lane::nanoTime);
         this.reconcile = new ScriptRunner(settings.scripts().reconcile(), idleKeys, Lane::nanoTime);
+        this.register = new ScriptRunner(settings.scripts().register(), idleKeys, Lane::nanoTime);
         this.lane = new Lane(this, connector::connect, settings, settings.delivery());
     }
 
@@ -90,6 +92,10 @@ final class Server {
 
     ScriptRunner reconcile() {
         return reconcile;
+    }
+
+    ScriptRunner register() {
+        return register;
     }
 
     /** Decides, batched with other decisions. */
@@ -171,7 +177,7 @@ final class Server {
         });
     }
 
-    /** Connects and loads the scripts. */
+    /** Connects and loads the scripts that a request may need. */
     Mono<Void> prepare() {
         Connection connection = lane.connection();
         return Mono.when(
@@ -254,8 +260,9 @@ final class Server {
      * @param refund refunds permits
      * @param reset deletes counts
      * @param reconcile charges permits that were granted elsewhere
+     * @param register registers an instance of a limiter
      */
-    record Scripts(Script decide, Script refund, Script reset, Script reconcile) {
+    record Scripts(Script decide, Script refund, Script reset, Script reconcile, Script register) {
 
         /**
          * Reads the scripts.
@@ -295,7 +302,13 @@ final class Server {
                             "counter.lua",
                             "log.lua",
                             "codec.lua",
-                            "reconcile.lua"));
+                            "reconcile.lua"),
+                    Script.of(
+                            ScriptOutputType.INTEGER,
+                            ScriptRequest.registerNothing(),
+                            change,
+                            "counts.lua",
+                            "register.lua"));
         }
     }
 }

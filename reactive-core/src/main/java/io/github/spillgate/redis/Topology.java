@@ -16,6 +16,9 @@ interface Topology {
     /** Returns the hash slot of a count. Only counts in one slot can be decided in one command. */
     int slotOf(Claim claim);
 
+    /** Returns the hash slot of a key. */
+    int slotOf(byte[] key);
+
     /** Returns whether there may be several servers, which fail independently of each other. */
     boolean isCluster();
 
@@ -67,6 +70,11 @@ interface Topology {
         return new Topology() {
             @Override
             public int slotOf(Claim claim) {
+                return 0;
+            }
+
+            @Override
+            public int slotOf(byte[] key) {
                 return 0;
             }
 

@@ -30,6 +30,13 @@ public interface Claim {
     Object handle();
 
     /**
+     * Returns the name of the limiter that claims.
+     *
+     * @return the name, of the characters {@code A-Z a-z 0-9 . _ -}
+     */
+    String limiter();
+
+    /**
      * Returns the key that is charged.
      *
      * @return the key as the caller passed it, not encoded

@@ -9,6 +9,7 @@ import io.github.spillgate.StoreState;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.UUID;
 import reactor.core.publisher.Mono;
 
 /**
@@ -132,6 +133,38 @@ public interface LimitStore {
      *     charged; empty, by default, if this store cannot reconcile
      */
     default Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
+        return Mono.empty();
+    }
+
+    /**
+     * Notes that a limiter in this process uses the store. A {@link RateLimiter} calls this when it is created.
+     *
+     * @param limiter the name of the limiter; limiters of the same name in other processes share its counts
+     */
+    default void use(String limiter) {}
+
+    /**
+     * Restores permits that this store had confirmed and has lost, with its data: raises the count to them, unless it
+     * was reset since, or permits were refunded without their decision. Idempotent, and harmless if other processes restore the same permits.
+     *
+     * @param permits the permits
+     * @return completes when that is done; by default at once, for a store that
+     *     loses nothing
+     */
+    default Mono<Void> restore(LostPermits permits) {
+        return Mono.empty();
+    }
+
+    /**
+     * Registers an instance of a limiter for a while, and counts the registered ones in all processes. The registration
+     * replaces an earlier one of the same instance.
+     *
+     * @param limiter the name of the limiter
+     * @param instance the instance, unique among all processes
+     * @param lifetime how long the registration lasts, up to a minute; zero removes it
+     * @return the number of instances, this one included; empty, by default, if the store cannot count them
+     */
+    default Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
         return Mono.empty();
     }
 

@@ -3,6 +3,7 @@ package io.github.spillgate.spi;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import java.time.Instant;
+import org.jspecify.annotations.Nullable;
 
 /** The usage of one limit by one key, as a store has decided on a {@link Claim}. */
 public final class StoreUsage implements Decision.Usage {
@@ -12,13 +13,21 @@ public final class StoreUsage implements Decision.Usage {
     private final boolean violated;
     private final long fitsAtMillis;
     private final long wholeAtMillis;
+    private final @Nullable CounterState counter;
 
-    private StoreUsage(Claim claim, long used, boolean violated, long fitsAtMillis, long wholeAtMillis) {
+    private StoreUsage(
+            Claim claim,
+            long used,
+            boolean violated,
+            long fitsAtMillis,
+            long wholeAtMillis,
+            @Nullable CounterState counter) {
         this.claim = claim;
         this.used = used;
         this.violated = violated;
         this.fitsAtMillis = fitsAtMillis;
         this.wholeAtMillis = wholeAtMillis;
+        this.counter = counter;
     }
 
     /**
@@ -33,7 +42,7 @@ public final class StoreUsage implements Decision.Usage {
      * @return the usage
      */
     public static StoreUsage of(Claim claim, long used, boolean violated, long fitsAtMillis, long wholeAtMillis) {
-        return new StoreUsage(claim, used, violated, fitsAtMillis, wholeAtMillis);
+        return new StoreUsage(claim, used, violated, fitsAtMillis, wholeAtMillis, null);
     }
 
     /**
@@ -49,7 +58,7 @@ public final class StoreUsage implements Decision.Usage {
     public static StoreUsage ofCounter(Claim claim, CounterState state, boolean violated, boolean denied, long now) {
         Limit limit = claim.limit();
         long fitsAt = denied ? state.fitsAt(limit, claim.permits(), now) : now;
-        return new StoreUsage(claim, state.used(limit, now), violated, fitsAt, state.wholeAt(limit, now));
+        return new StoreUsage(claim, state.used(limit, now), violated, fitsAt, state.wholeAt(limit, now), state);
     }
 
     long fitsAtMillis() {
@@ -59,7 +68,7 @@ public final class StoreUsage implements Decision.Usage {
     /** Returns this usage by a clock that is ahead by {@code millis}, with or without a refund. */
     StoreUsage later(long millis, boolean refunded) {
         long left = refunded && !claim.limit().isCountingDenied() ? Math.max(0, used - claim.permits()) : used;
-        return new StoreUsage(claim, left, violated, fitsAtMillis + millis, wholeAtMillis + millis);
+        return new StoreUsage(claim, left, violated, fitsAtMillis + millis, wholeAtMillis + millis, null);
     }
 
     @Override
@@ -79,6 +88,15 @@ public final class StoreUsage implements Decision.Usage {
      */
     public Claim claim() {
         return claim;
+    }
+
+    /**
+     * Returns the counter after the decision.
+     *
+     * @return the state in the window of the decision, by the store's clock; null for a log, or if it is not known
+     */
+    public @Nullable CounterState counter() {
+        return counter;
     }
 
     @Override

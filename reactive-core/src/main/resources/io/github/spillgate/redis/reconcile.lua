@@ -1,10 +1,13 @@
--- reconcile.lua: charges permits that were granted elsewhere. Each reconciliation is independent of the others and is
--- charged once.
+-- reconcile.lua: charges permits that were granted elsewhere, and restores permits that this server has lost. Each
+-- reconciliation is independent of the others and is charged once.
 --
 -- KEYS[2i-1]   the key of the count of the i-th reconciliation
--- KEYS[2i]     the key of its mark, which exists once it has been charged
+-- KEYS[2i]     the key of its mark, which exists once it has been charged. To restore, which a call does for one count
+--              only, the key of its reset mark, and then that of its refund mark
 -- ARGV[1]      the limits, see wire.lua, and then, to the end, for each reconciliation
 --                limit:2      the position of its limit; the charge may exceed it
+--                lost:7       0 to charge. To restore, the time of the last reply with these permits in microseconds:
+--                             the count gets what is missing, unless it was reset, or any permits refunded, since then
 --                grants:4, then for each, the oldest first
 --                  from:7     the highest age of its permits in milliseconds
 --                  to:7       the lowest age of its permits in milliseconds
@@ -181,6 +184,111 @@ local function chargeCounter(counter, grants)
   end
 end
 
+-- Restoring
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- Reads a mark: the time of a reset or refund, or the time of a restoration and how many permits it restored.
+local function readMark(key)
+  local mark = redis.pcall('GETRANGE', key, '0', '-1')
+  if type(mark) == 'string' then
+    local at, restored = string.match(mark, '^(%d+) ?(%d*)$')
+    return tonumber(at), tonumber(restored)
+  end
+end
+
+-- Keeps the newest permits, this number.
+local function keepNewest(slots, permits)
+  local left, kept = permits, {}
+  for n = #slots, 1, -1 do
+    local some = min(slots[n].permits, left)
+    if some > 0 then
+      table.insert(kept, 1, {slot = slots[n].slot, permits = some})
+    end
+    left = left - some
+  end
+  return kept
+end
+
+-- Returns how many permits of a log are later than this time.
+local function laterThan(log, millis)
+  local slot = floor(millis / log.limit.resolution)
+  local later = log.used > 0 and log.newest > slot and log.count or 0
+  local n = log.last - 1
+  while n >= log.first do
+    local at, count = entry(log, n)
+    if at <= slot then
+      break
+    end
+    later, n = later + count, n - 1
+  end
+  return later
+end
+
+-- Each of these two returns the count, and how many permits it has restored in all; nil if none.
+
+local function restoreLog(log, grants, lost, known)
+  local slots, permits = slotsOf(grants, log.limit), 0
+  for _, some in ipairs(slots) do
+    permits = permits + some.permits
+  end
+  -- What was granted since the last reply with these permits is in addition to them.
+  local missing = permits - (known or log.used - laterThan(log, lost / 1000))
+  if missing > 0 then
+    chargeLog(log, keepNewest(slots, missing))
+  end
+  if missing > 0 or log.mended then
+    writeLog(log)
+  end
+  return log, missing > 0 and permits or nil
+end
+
+local function usedOf(counter)
+  local left = counter.limit.window - (now - counter.start)
+  return counter.current + math.ceil(counter.previous * left / counter.limit.window)
+end
+
+local function restoreCounter(counter, grants, lost, known)
+  local restored = {key = counter.key, limit = counter.limit, previous = 0, current = 0, start = counter.start}
+  replay(restored, grants)
+  local permits = usedOf(restored)
+  -- A counter that began since the last reply with these permits is in addition to them.
+  local isNew = not known and counter.start >= lost / 1000
+  local missing = permits - (known or isNew and 0 or usedOf(counter))
+  if missing > 0 then
+    if isNew then
+      restored.current = restored.current + counter.current + counter.previous
+      counter = restored
+    else
+      -- Of the others it is not known when they were granted: they count as taken now.
+      counter.current = counter.current + missing
+    end
+  end
+  if missing > 0 or counter.mended then
+    writeCounter(counter)
+  end
+  return counter, missing > 0 and permits or nil
+end
+
+-- Restores what is missing, unless the count was reset, or any permits refunded, since the last reply with these
+-- permits. If another instance has restored the count since then, only what that did not know is missing.
+local function restore(count, grants, lost)
+  local limit = count.limit
+  local resetAt, at, known = readMark(KEYS[2]), readMark(KEYS[3])
+  if resetAt and resetAt >= lost or at and at >= lost and not known then
+    return count
+  end
+  if not at or at < lost then
+    known = nil
+  end
+  local restored
+  count, restored = (limit.isLog and restoreLog or restoreCounter)(count, grants, lost, known)
+  if restored then
+    call('SET', KEYS[3], string.format('%.0f %.0f', micros, restored), 'PX',
+      limit.isLog and limit.window + limit.resolution or 2 * limit.window)
+  end
+  return count, restored
+end
+
 -- Returns whether this is the first charge of the reconciliation.
 local function mark(i, life)
   return call('SET', KEYS[2 * i], '', 'NX', 'PX', life)
@@ -216,8 +324,8 @@ end
 local limits, at = readLimits()
 local reply = {pack('<I7', micros)}
 for i = 1, #KEYS / 2 do
-  local l, number, limit, count, isCharged
-  l, number, at = unpackFrom('<I2I4', argument, at)
+  local l, lost, number, limit, count, isCharged
+  l, lost, number, at = unpackFrom('<I2I7I4', argument, at)
   limit = limits[l]
   local grants = {}
   for h = 1, number do
@@ -234,7 +342,11 @@ for i = 1, #KEYS / 2 do
   if not count then
     reply[i + 1] = usageOf(nil, 0, FOREIGN)
   else
-    count, isCharged = (limit.isLog and reconcileLog or reconcileCounter)(i, count, grants)
+    if lost == 0 then
+      count, isCharged = (limit.isLog and reconcileLog or reconcileCounter)(i, count, grants)
+    elseif number > 0 then
+      count, isCharged = restore(count, grants, lost)
+    end
     reply[i + 1] = usageOf(count, isCharged and 1 or 0, 0, now)
   end
 end

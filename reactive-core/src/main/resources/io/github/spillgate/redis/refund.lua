@@ -1,9 +1,10 @@
 -- refund.lua: refunds permits of one or more counts.
 --
 -- KEYS      the keys of the counts; no two are equal; then the keys of their reset marks, or none of these if it is
---           known that there was no reset
+--           known that there was no reset; or the keys of their refund marks
 -- ARGV[1]   the limits, see wire.lua, then
---             mode:1      0 to refund the oldest permits, 1 to refund those of one decision
+--             mode:1      0 to refund the oldest permits, 1 to refund those of one decision, 2 to refund the oldest
+--                         permits, of any instance, and to leave refund marks if there are keys for them
 --             at:7        the time of the decision in milliseconds; 0 without one
 --             then, to the end, for each count
 --               limit:2   the position of its limit
@@ -21,7 +22,7 @@
 local limits, at = readLimits()
 local mode, takenAt
 mode, takenAt, at = unpackFrom('<I1I7', argument, at)
-local isOldest = mode == 0
+local isOldest, leavesMarks = mode ~= 1, mode == 2
 
 -- Returns the number of the entry of this slot, if there is one.
 local function find(log, slot)
@@ -121,12 +122,16 @@ while at <= #argument do
   counts[i], costs[i], stamps[i], ends[i] = count, cost, stamp, last
 end
 for i, count in ipairs(counts) do
-  count.isGone = ends[i] > 0 and now >= ends[i] or isReset(KEYS[#counts + i], stamps[i])
+  count.isGone = ends[i] > 0 and now >= ends[i] or not leavesMarks and isReset(KEYS[#counts + i], stamps[i])
 end
 for i, count in ipairs(counts) do
   local isLog, isChanged = count.limit.isLog, false
   if not count.isGone then
     isChanged = isLog and count.used > 0 and refundLog(count, costs[i]) or not isLog and refundCounter(count, costs[i])
+  end
+  if isChanged and leavesMarks and KEYS[#counts + i] then
+    local reach = isLog and count.limit.window + count.limit.resolution or 2 * count.limit.window
+    call('SET', KEYS[#counts + i], string.format('%.0f', micros), 'PX', reach)
   end
   if isChanged or count.mended then
     if isLog then

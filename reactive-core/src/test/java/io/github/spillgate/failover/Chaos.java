@@ -234,9 +234,9 @@ final class Chaos implements AutoCloseable {
     Chaos assertCallersUnaffected() {
         assertLatencies();
         ledger.assertRedisNeverExceededTheLimit();
-        ledger.assertLocalStoreKeptItsShare(local.share(), repairedAt);
-        ledger.assertLocalStoreCountedAllKnownGrants(local.share());
-        if (local.share() == 1) {
+        ledger.assertLocalStoreKeptItsShare(local.share().orElse(1), repairedAt);
+        ledger.assertLocalStoreCountedAllKnownGrants(local.share().orElse(1));
+        if (local.share().orElse(1) == 1) {
             ledger.assertBothStoresTogetherKeptTheLimit();
         }
         assertThat(state().lost()).as("lost").isZero();

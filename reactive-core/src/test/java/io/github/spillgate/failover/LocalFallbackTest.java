@@ -289,7 +289,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
             String key = "key-" + run;
             store.share(random.nextInt(4) == 0 ? 0.6 : 1);
             RateLimiter limiter = limiter(Limit.parse(text));
-            int most = store.share() == 1 ? 8 : 4;
+            int most = store.share().orElse(1) == 1 ? 8 : 4;
             for (int step = 0; step < 6; step++) {
                 switch (random.nextInt(4)) {
                     case 0 -> remember(limiter, key, random.nextInt(9), 1 + random.nextInt(190));

@@ -49,7 +49,7 @@ class ResilientStoreCustomFallbackTest extends ResilientStoreFixture {
                 .fallback(new Unprotected(LocalStore.bounded(1_000, time)) {
                     @Override
                     public StoreState state() {
-                        return new StoreState(Source.LOCAL, StoreState.Breaker.NONE, false, null, 0, 7, 3, 2, 0);
+                        return new StoreState(Source.LOCAL, StoreState.Breaker.NONE, false, null, 0, 0, 7, 3, 2, 0);
                     }
                 })
                 .build();

@@ -61,13 +61,45 @@ class ResilientStoreLogTest {
     }
 
     @Test
-    void aFewTimeoutsLogNothing() {
+    void aFewMissedDeadlinesLogOneLine() {
         remote.holdsReplies();
         acquire(3);
         time.passMillis(200);
         remote.replyToAll();
         assertThat(limiter.state().fallbacks()).isEqualTo(3);
+        assertThat(limiter.state().missedDeadlines()).isEqualTo(3);
         assertThat(lines()).isEmpty();
+        time.passMillis(1_000);
+        assertThat(lines())
+                .containsExactly("WARN ControlledStore did not decide 3 requests by the deadline, 0 of them while this"
+                        + " process stood still; LocalFallback decided them. Likely cause: the store or the network is"
+                        + " slow, or the deadline is too short for them");
+    }
+
+    @Test
+    void missedDeadlinesAreLoggedOnceAMinute() {
+        for (int second = 0; second < 300; second++) {
+            remote.isAvailable();
+            acquire(20);
+            remote.holdsReplies();
+            acquire(1);
+            time.passMillis(200);
+            remote.replyToAll();
+            time.passMillis(800);
+        }
+        assertThat(limiter.state().missedDeadlines()).isEqualTo(300);
+        assertThat(lines()).hasSize(5).allMatch(line -> line.contains("by the deadline"));
+        assertThat(lines().get(4)).contains("did not decide 60 requests");
+    }
+
+    @Test
+    void missedDeadlinesBeforeAnOutageAreNotLoggedApartFromIt() {
+        remote.holdsReplies();
+        acquire(100);
+        time.passMillis(2_000);
+        assertThat(limiter.state().breaker()).isNotEqualTo(Breaker.CLOSED);
+        assertThat(lines()).hasSize(1);
+        assertThat(lines().get(0)).startsWith("WARN Falling back to LocalFallback");
     }
 
     @Test
@@ -205,7 +237,7 @@ class ResilientStoreLogTest {
     }
 
     @Test
-    void aSingleTimeoutLogsNothing() {
+    void aSingleTimeoutIsNoOutage() {
         decideInThePrimaryStore();
         remote.holdsReplies();
         acquire(1);
@@ -216,7 +248,7 @@ class ResilientStoreLogTest {
             time.passMillis(1_000);
             acquire(1);
         }
-        assertThat(lines()).isEmpty();
+        assertThat(lines()).hasSize(1).allMatch(line -> line.contains("did not decide 1 requests by the deadline"));
         assertThat(limiter.state().source()).isEqualTo(Source.OTHER);
     }
 

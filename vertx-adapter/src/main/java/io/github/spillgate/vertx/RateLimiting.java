@@ -33,6 +33,7 @@ import io.vertx.core.Future;
 import io.vertx.core.Vertx;
 import io.vertx.ext.web.RoutingContext;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -66,6 +67,8 @@ public final class RateLimiting {
     private final RateLimitHeaders headers;
     private final DenialWriter denials;
     private final boolean preflights;
+    private final Duration readyTimeout;
+
     /** Closes the Redis store and then the Redis client, if this limiter has created them. */
     private final Mono<Void> disconnect;
 
@@ -84,6 +87,7 @@ public final class RateLimiting {
                 .retryAfter(options.retryAfter());
         this.denials = options.denials() == Denials.FAIL ? DenialWriter.failing() : DenialWriter.ofProblem();
         this.preflights = options.preflights();
+        this.readyTimeout = options.readyTimeout();
         this.disconnect = disconnect;
     }
 
@@ -160,6 +164,22 @@ public final class RateLimiting {
      */
     public Future<@Nullable Decision> peek(RoutingContext ctx) {
         return ContextDelivery.future(vertx, rules.peek(new RoutingRequest(ctx)));
+    }
+
+    /**
+     * Waits until the limiter has connected to Redis. Compose it with the deployment of the first verticle, so that the
+     * first requests are decided in Redis:
+     *
+     * <pre>{@code
+     * limiting.ready().compose(ready -> vertx.deployVerticle(...));
+     * }</pre>
+     *
+     * @return completes when the next decision does not wait for a connection; also after {@code ready-timeout}, or if
+     *     Redis cannot be reached, because the fallback decides then
+     */
+    public Future<Void> ready() {
+        return ContextDelivery.future(
+                vertx, limiter.ready().timeout(readyTimeout).onErrorComplete());
     }
 
     /**
@@ -377,12 +397,14 @@ public final class RateLimiting {
                         + " store: local if that is intended");
             }
             LocalStore local = checked("local.counts", options.localCounts(), LocalStore::bounded);
-            return checked("local.share", options.localShare(), share -> local.share(share));
+            Double share = options.localShare();
+            return share == null ? local : checked("local.share", share, local::share);
         }
 
         private LimitStore localFallback() {
             LocalFallback local = checked("local.counts", options.localCounts(), Fallback::local);
-            return checked("local.share", options.localShare(), share -> local.share(share));
+            Double share = options.localShare();
+            return share == null ? local : checked("local.share", share, local::share);
         }
 
         private LimitStore fallback() {

@@ -133,12 +133,14 @@ final class Settings {
         return (int) found;
     }
 
-    double fraction(String name, double otherwise) {
-        return read(
-                name,
-                otherwise,
-                "a number, for example 0.25",
-                value -> value instanceof Number number ? Double.valueOf(number.doubleValue()) : null);
+    /** Returns null if it is not set. */
+    @Nullable
+    Double fraction(String name) {
+        Object value = take(name);
+        if (value != null && !(value instanceof Number)) {
+            throw wrong(name, value, found(value) + "expected a number, for example 0.25");
+        }
+        return value == null ? null : ((Number) value).doubleValue();
     }
 
     boolean flag(String name, boolean otherwise) {

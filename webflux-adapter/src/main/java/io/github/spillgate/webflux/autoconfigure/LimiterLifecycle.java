@@ -1,11 +1,12 @@
 package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.RateLimiter;
+import java.time.Duration;
 import org.springframework.context.SmartLifecycle;
 
 /**
- * Closes the limiter when the application stops: after the server, and before the connections to Redis, which it needs
- * to reconcile what the fallback has granted.
+ * Waits for the limiter when the application starts, before the server, and closes it when the application stops: after
+ * the server, and before the connections to Redis, which it needs to reconcile what the fallback has granted.
  */
 final class LimiterLifecycle implements SmartLifecycle {
 
@@ -13,14 +14,25 @@ final class LimiterLifecycle implements SmartLifecycle {
     private static final int PHASE = DEFAULT_PHASE - 4_096;
 
     private final RateLimiter limiter;
+    private final Duration longestWait;
     private volatile boolean running;
 
-    LimiterLifecycle(RateLimiter limiter) {
+    /**
+     * Creates the lifecycle of a limiter.
+     *
+     * @param longestWait how long the start waits for the store at most; zero does not wait
+     */
+    LimiterLifecycle(RateLimiter limiter, Duration longestWait) {
         this.limiter = limiter;
+        this.longestWait = longestWait;
     }
 
     @Override
     public void start() {
+        if (longestWait.compareTo(Duration.ZERO) > 0) {
+            // If the store cannot be reached, the fallback decides, and the limiter logs the reason.
+            limiter.ready().timeout(longestWait).onErrorComplete().block();
+        }
         running = true;
     }
 

@@ -106,8 +106,8 @@ public final class SpillgateAutoConfiguration {
     }
 
     @Bean
-    LimiterLifecycle spillgateLifecycle(RateLimiter limiter) {
-        return new LimiterLifecycle(limiter);
+    LimiterLifecycle spillgateLifecycle(RateLimiter limiter, SpillgateProperties settings) {
+        return new LimiterLifecycle(limiter, settings.readyTimeout());
     }
 
     @Bean

@@ -21,6 +21,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param store where counts are kept
  * @param redis the Redis that keeps the counts
  * @param deadline longest time for a decision; if Redis has not answered by then, the fallback decides
+ * @param readyTimeout how long the application waits for Redis when it starts, at most; 0 does not wait
  * @param cacheDenials longest time for which a denial is cached; 0 disables the cache
  * @param fallback what decides if Redis does not
  * @param local the in-memory store, which decides if Redis does not, or if there is no Redis
@@ -39,6 +40,7 @@ public record SpillgateProperties(
         @DefaultValue("auto") StoreType store,
         @DefaultValue Redis redis,
         @DefaultValue("100ms") Duration deadline,
+        @DefaultValue("2s") Duration readyTimeout,
         @DefaultValue("1s") Duration cacheDenials,
         @DefaultValue("local") FallbackType fallback,
         @DefaultValue Local local,
@@ -121,11 +123,11 @@ public record SpillgateProperties(
      * The in-memory store.
      *
      * @param counts maximum number of counts in memory
-     * @param share part of each limit that this instance may grant alone, such as 0.25 if there are four instances
+     * @param share part of each limit that this instance may grant alone, such as 0.25 if there are four instances; by
+     *     default everything without a Redis, and during an outage about the part that this instance has used
      */
     public record Local(
-            @DefaultValue("100000") int counts,
-            @DefaultValue("1") double share) {}
+            @DefaultValue("100000") int counts, @Nullable Double share) {}
 
     /**
      * How the address of a client is determined.

@@ -46,15 +46,17 @@ final class StoreConfiguration {
     static LocalStore local(SpillgateProperties settings) {
         LocalStore store = WrongSettingException.checked(
                 "spillgate.local.counts", settings.local().counts(), LocalStore::bounded);
-        return WrongSettingException.checked(
-                "spillgate.local.share", settings.local().share(), store::share);
+        Double share = settings.local().share();
+        return share == null ? store : WrongSettingException.checked("spillgate.local.share", share, store::share);
     }
 
     static LocalFallback localFallback(SpillgateProperties settings) {
         LocalFallback fallback = WrongSettingException.checked(
                 "spillgate.local.counts", settings.local().counts(), Fallback::local);
-        return WrongSettingException.checked(
-                "spillgate.local.share", settings.local().share(), fallback::share);
+        Double share = settings.local().share();
+        return share == null
+                ? fallback
+                : WrongSettingException.checked("spillgate.local.share", share, fallback::share);
     }
 
     private static RedisStore redis(RedisStore.Builder store, SpillgateProperties settings) {

@@ -96,7 +96,9 @@ class ReadmeFiguresTest {
                                     .replace(',', '_')
                             + ")`",
                     "share",
-                    BigDecimal.valueOf(fallback.share()).stripTrailingZeros().toPlainString(),
+                    fallback.share().isEmpty()
+                            ? "[automatic](when-redis-fails.md#the-share-of-an-instance)"
+                            : fallback.share().toString(),
                     "deadline",
                     resilient.deadline().orElseThrow().toMillis() + " ms",
                     "cacheDenials",

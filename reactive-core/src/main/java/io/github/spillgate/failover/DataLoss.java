@@ -1,0 +1,74 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.LostPermits;
+import java.time.Duration;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+import reactor.util.Logger;
+import reactor.util.Loggers;
+import reactor.util.retry.Retry;
+
+/**
+ * Restores counts of which the primary store knows less than it has confirmed to this instance, because it has lost
+ * data.
+ */
+final class DataLoss {
+
+    private static final Logger LOG = Loggers.getLogger(ResilientStore.class);
+
+    private static final Duration TIMEOUT = Duration.ofSeconds(1);
+    private static final Duration FIRST_PAUSE = Duration.ofMillis(100);
+    private static final int ATTEMPTS = 5;
+
+    /** Losses are counted for this time before they are logged, and logged no more often than once a minute. */
+    private static final long COUNTED = TimeUnit.SECONDS.toNanos(1);
+
+    private static final long LOGGED = TimeUnit.MINUTES.toNanos(1);
+
+    private final LimitStore primary;
+    private final AtomicLong toLog = new AtomicLong();
+    private final AtomicBoolean willLog = new AtomicBoolean();
+    private volatile long loggedAt = Deadlines.now() - LOGGED;
+
+    DataLoss(LimitStore primary) {
+        this.primary = primary;
+    }
+
+    /**
+     * Restores permits.
+     *
+     * @param restored called when the primary store has them again, or knows why not; not called if it cannot be asked
+     *     for a while
+     */
+    void restore(LostPermits permits, Runnable restored) {
+        lost();
+        // Not on this thread, which holds the monitor of a count.
+        Schedulers.parallel()
+                .schedule(() -> Mono.defer(() -> primary.restore(permits))
+                        .timeout(TIMEOUT, Schedulers.parallel())
+                        .retryWhen(Retry.backoff(ATTEMPTS, FIRST_PAUSE))
+                        .subscribe(nothing -> {}, error -> {}, restored));
+    }
+
+    private void lost() {
+        toLog.incrementAndGet();
+        if (!willLog.get() && willLog.compareAndSet(false, true)) {
+            long delay = Math.max(COUNTED, loggedAt + LOGGED - Deadlines.now());
+            Schedulers.parallel().schedule(this::log, delay, TimeUnit.NANOSECONDS);
+        }
+    }
+
+    private void log() {
+        willLog.set(false);
+        loggedAt = Deadlines.now();
+        LOG.warn(
+                "{} has fewer permits on {} counts than it confirmed: it has lost data, unless these counts were reset;"
+                        + " this instance restores what it knows",
+                primary,
+                toLog.getAndSet(0));
+    }
+}

@@ -1,0 +1,58 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.internal.Checks;
+import java.util.OptionalDouble;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The share of each limit that this instance may grant during an outage: the one that the user has set, or one that
+ * follows from the use of the count and the number of instances.
+ */
+final class OutageShare {
+    // Design notes.
+    //
+    // If every instance granted its part of the use (its own permits over those of all), all of them together would
+    // grant the limit once. But an instance knows the use of others only as of its own last reply, and a count with
+    // three permits in use says little about who will ask for the next fifty. So each instance adds to the use it knows
+    // a tenth of the limit, evenly spread over all instances: a new count is shared evenly, a busy one by its use.
+    // With equal knowledge the shares still add up to one.
+
+    /** The part of the limit that counts as if it were in use evenly. */
+    private static final double EVEN = 0.1;
+
+    private volatile @Nullable Double fixed;
+
+    void set(double share) {
+        fixed = Checks.share(share);
+    }
+
+    /** Returns the share that the user has set. */
+    OptionalDouble fixed() {
+        Double set = fixed;
+        return set == null ? OptionalDouble.empty() : OptionalDouble.of(set);
+    }
+
+    boolean isFixed() {
+        return fixed != null;
+    }
+
+    /**
+     * Returns the share of a limit.
+     *
+     * @param instances the number of instances
+     * @param own the permits in use by this instance, as of the last reply
+     * @param all the permits in use by all instances, as of the last reply
+     */
+    double of(Limit limit, int instances, long own, long all) {
+        Double set = fixed;
+        if (set != null) {
+            return set;
+        }
+        if (instances <= 1) {
+            return 1;
+        }
+        double even = EVEN * limit.permits();
+        return Math.min(1, (own + even / instances) / (Math.max(own, all) + even));
+    }
+}

@@ -1,0 +1,162 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Algorithm;
+import io.github.spillgate.Limit;
+import io.github.spillgate.spi.Reconciliation.Grants;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+
+/**
+ * The permits of one count that the primary store has granted to this instance, by the time of the grant on the store's
+ * clock. Guarded by the monitor of its {@link Ledger}.
+ */
+final class OwnUsage {
+    // Design notes.
+    //
+    // A reply of the primary store says how many permits are in use, and not when they expire. Of its own permits an
+    // instance knows when: it keeps them in slots of a 16th of the window. Both uses of this need a lower bound:
+    //
+    //   releasedAt()   A slot counts as expired only when its last permit is, and only permits that were certainly in
+    //                  use at the reply are subtracted from it. All others count until the reply's last permit expires.
+    //   inUse()        The part of the use that is certainly of this instance. It is that instance's share of the use,
+    //                  and if a reply has less than that, the store has lost data, or the count was reset.
+    //
+    // So it may only hold permits that the store still holds. A refund of a decision is subtracted from its slot.
+    // Another
+    // refund removes the oldest permits of any instance, so as many are subtracted from the oldest slots. After a
+    // reset, replies from
+    // before it may still arrive; their permits are not recorded. Not covered: refunds and resets by other instances,
+    // of which this one does not learn.
+
+    /** The slots in a window. Two more hold what is in use while the first and the last slot are only partly within. */
+    static final int STEPS = 16;
+
+    private static final int SLOTS = STEPS + 2;
+
+    private final int[] permits = new int[SLOTS];
+
+    /** The number of the newest slot: its start, divided by the length of a slot. */
+    private long newest;
+
+    /** Records permits, which must be in use in the primary store. */
+    void add(Limit limit, long takenAt, long cost) {
+        long slot = takenAt / length(limit);
+        if (slot > newest) {
+            if (slot - newest >= SLOTS) {
+                clear();
+            } else {
+                for (long passed = newest + 1; passed <= slot; passed++) {
+                    permits[index(passed)] = 0;
+                }
+            }
+            newest = slot;
+        } else if (newest - slot >= SLOTS) {
+            return; // expired, or the clock was set back: it counts as of another instance
+        }
+        int i = index(slot);
+        permits[i] = (int) Math.min(Integer.MAX_VALUE, permits[i] + cost);
+    }
+
+    /** Subtracts permits that were taken at a time of the store's clock. */
+    void refund(Limit limit, long takenAt, long refunded) {
+        long slot = takenAt / length(limit);
+        if (slot <= newest && newest - slot < SLOTS) {
+            subtract(slot, refunded);
+        }
+    }
+
+    /** Subtracts the oldest permits that are certainly in use at a time of the store's clock. */
+    void refundOldest(Limit limit, long time, long refunded) {
+        long left = refunded;
+        for (long slot = firstInUse(limit, time); slot <= newest && left > 0; slot++) {
+            left -= subtract(slot, left);
+        }
+    }
+
+    private long subtract(long slot, long most) {
+        int i = index(slot);
+        int less = (int) Math.min(most, permits[i]);
+        permits[i] -= less;
+        return less;
+    }
+
+    void clear() {
+        Arrays.fill(permits, 0);
+        newest = 0;
+    }
+
+    /** Returns how many permits are certainly in use at a time of the store's clock. Those of a counter fade. */
+    long inUse(Limit limit, long time) {
+        long first = firstInUse(limit, time);
+        if (limit.algorithm() == Algorithm.LOG) {
+            return sum(first, newest);
+        }
+        // A permit fades from the end of its window, which may be right after it was taken, for as long as a window.
+        long length = length(limit);
+        double window = limit.window().toMillis();
+        double inUse = 0;
+        for (long slot = first; slot <= newest; slot++) {
+            inUse += permits[index(slot)] * Math.min(1, 1 - (time - slot * length) / window);
+        }
+        return (long) inUse;
+    }
+
+    /**
+     * Returns how many of the permits that were certainly in use at a reply have certainly expired since.
+     *
+     * @param repliedAt the time of the reply, on the store's clock
+     * @param time the present time, on the store's clock
+     */
+    long released(Limit limit, long repliedAt, long time) {
+        long lastExpired = Math.floorDiv(time - limit.reach().toMillis(), length(limit)) - 1;
+        return sum(firstInUse(limit, repliedAt), Math.min(lastExpired, newest));
+    }
+
+    /**
+     * Returns the permits in use at a time of the store's clock, with their ages: the latest time of each slot counts.
+     *
+     * @param repliedAt the time of the reply with which they were certainly in use
+     */
+    List<Grants> ages(Limit limit, long repliedAt, long time) {
+        List<Grants> ages = new ArrayList<>();
+        long length = length(limit);
+        for (long slot = firstInUse(limit, repliedAt); slot <= newest; slot++) {
+            long age = time - Math.min(repliedAt, (slot + 1) * length);
+            int some = permits[index(slot)];
+            if (some > 0 && age < limit.reach().toMillis()) {
+                ages.add(new Grants(age, age, some));
+            }
+        }
+        return ages;
+    }
+
+    /** Returns the next time after this one at which more permits may have expired; it may be without effect. */
+    long nextRelease(Limit limit, long time) {
+        long length = length(limit);
+        long reach = limit.reach().toMillis();
+        return (Math.floorDiv(time - reach, length) + 1) * length + reach;
+    }
+
+    private long firstInUse(Limit limit, long time) {
+        long first = Math.floorDiv(time - limit.window().toMillis(), length(limit)) + 1;
+        return Math.max(first, newest - SLOTS + 1);
+    }
+
+    private long sum(long first, long last) {
+        long sum = 0;
+        for (long slot = first; slot <= last; slot++) {
+            sum += permits[index(slot)];
+        }
+        return sum;
+    }
+
+    private static int index(long slot) {
+        return (int) Math.floorMod(slot, (long) SLOTS);
+    }
+
+    /** Returns the length of a slot in milliseconds, so that all slots cover more than a permit counts. */
+    private static long length(Limit limit) {
+        return (limit.reach().toMillis() + STEPS - 1) / STEPS;
+    }
+}

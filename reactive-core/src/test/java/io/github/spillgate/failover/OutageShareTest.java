@@ -1,0 +1,234 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.within;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.Unprotected;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Random;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.IntBinaryOperator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
+
+/** What several instances grant together during an outage without a setting, by their share of each limit. */
+class OutageShareTest {
+
+    private static final Limit HUNDRED = Limit.of(100, Duration.ofSeconds(10));
+
+    private final OutageShare share = new OutageShare();
+
+    @Test
+    void aSingleInstanceMayGrantTheWholeLimit() {
+        assertThat(share.of(HUNDRED, 1, 0, 0)).isEqualTo(1);
+        assertThat(share.of(HUNDRED, 1, 10, 90)).isEqualTo(1);
+    }
+
+    @Test
+    void aCountThatWasNotInUseIsSharedEvenly() {
+        assertThat(share.of(HUNDRED, 4, 0, 0)).isEqualTo(0.25);
+    }
+
+    @Test
+    void aCountInUseIsSharedByUse() {
+        assertThat(share.of(HUNDRED, 4, 90, 100)).isGreaterThan(0.7);
+        assertThat(share.of(HUNDRED, 4, 0, 100)).isLessThan(0.06);
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {2, 3, 16, 1_000})
+    void sharesOfEqualKnowledgeAddUpToOne(int instances) {
+        Random random = new Random(instances);
+        long[] used = new long[instances];
+        long all = 0;
+        for (int i = 0; i < instances; i++) {
+            used[i] = random.nextInt(50);
+            all += used[i];
+        }
+        double sum = 0;
+        for (long own : used) {
+            sum += share.of(HUNDRED, instances, own, all);
+        }
+        assertThat(sum).isEqualTo(1, within(1e-9));
+    }
+
+    @Test
+    void aFixedShareReplacesIt() {
+        share.set(0.5);
+        assertThat(share.of(HUNDRED, 4, 90, 100)).isEqualTo(0.5);
+    }
+
+    /**
+     * All instances lose Redis at the same time, after two windows of traffic, and decide alone for three. The bounds
+     * are in parts of the limit.
+     */
+    @ParameterizedTest
+    @CsvSource({
+        "1, EVEN, 0.9, 1.0, 0.9",
+        "2, EVEN, 0.9, 1.0, 0.9",
+        "4, EVEN, 0.9, 1.0, 0.9",
+        "16, EVEN, 0.9, 1.0, 0.9",
+        "1, EVEN, 3, 1.0, 0",
+        "2, EVEN, 3, 1.0, 0",
+        "4, EVEN, 3, 1.0, 0",
+        "16, EVEN, 3, 1.0, 0",
+        "2, SKEWED, 0.9, 1.25, 0.9",
+        "4, SKEWED, 0.9, 1.25, 0.9",
+        "16, SKEWED, 0.9, 1.25, 0.9",
+        "2, SKEWED, 3, 1.25, 0",
+        "4, SKEWED, 3, 1.25, 0",
+        "16, SKEWED, 3, 1.25, 0",
+        "2, STICKY, 0.9, 1.25, 0.9",
+        "4, STICKY, 0.9, 1.25, 0.9",
+        "16, STICKY, 0.9, 1.25, 0.9",
+        "2, STICKY, 3, 1.25, 0",
+        "4, STICKY, 3, 1.25, 0",
+        "16, STICKY, 3, 1.25, 0"
+    })
+    void instancesTogetherStayNearTheLimit(
+            int instances, Traffic traffic, double demand, double most, double leastOfGoodTraffic) {
+        double highest = 0;
+        long asked = 0;
+        long granted = 0;
+        for (int seed = 0; seed < 10; seed++) {
+            Fleet fleet = new Fleet(instances, new Random(seed));
+            fleet.run(traffic, demand);
+            highest = Math.max(highest, fleet.highest / 100.0);
+            asked += fleet.askedInOutage;
+            granted += fleet.grantedInOutage;
+        }
+        assertThat(highest).isLessThanOrEqualTo(most);
+        assertThat((double) granted / asked).isGreaterThanOrEqualTo(leastOfGoodTraffic);
+    }
+
+    /** Which instance gets a request for a key: by the key, and by the number of earlier requests for it. */
+    private enum Traffic {
+        EVEN((key, number) -> number),
+        SKEWED((key, number) -> number % 10 < 9 ? 0 : 1 + number / 10),
+        STICKY((key, number) -> key);
+
+        private final IntBinaryOperator instance;
+
+        Traffic(IntBinaryOperator instance) {
+            this.instance = instance;
+        }
+    }
+
+    /** Several instances of one limiter, with 10 keys. */
+    private static final class Fleet {
+
+        private static final int KEYS = 10;
+
+        private final Random random;
+        private final ManualClock clock = new ManualClock();
+        private final LocalStore redis = LocalStore.bounded(1_000, clock);
+        private final List<LocalFallback> fallbacks = new ArrayList<>();
+        private final List<Claim> claims = new ArrayList<>();
+        private final Map<Integer, Deque<Long>> admitted = new HashMap<>();
+        private long highest;
+        private long askedInOutage;
+        private long grantedInOutage;
+
+        Fleet(int instances, Random random) {
+            this.random = random;
+            for (int i = 0; i < instances; i++) {
+                LocalFallback fallback = Fallback.local(1_000, clock);
+                Instances counted = fallback.bindTo(new CountedStore(instances));
+                counted.register("api");
+                counted.end(false).block();
+                fallbacks.add(fallback);
+            }
+            AtomicReference<List<Claim>> seen = new AtomicReference<>();
+            RateLimiter limiter = RateLimiter.builder("api")
+                    .limit(HUNDRED)
+                    .store(new Unprotected(LocalStore.bounded(100)) {
+                        @Override
+                        public Mono<StoreDecision> take(List<Claim> claims) {
+                            seen.set(claims);
+                            return super.take(claims);
+                        }
+                    })
+                    .build();
+            for (int key = 0; key < KEYS; key++) {
+                limiter.tryAcquire("key-" + key).block();
+                claims.add(seen.get().get(0));
+            }
+        }
+
+        void run(Traffic traffic, double demand) {
+            double between = HUNDRED.window().toMillis() / (demand * HUNDRED.permits() * KEYS);
+            long window = HUNDRED.window().toMillis();
+            long outage = clock.millis() + 2 * window;
+            double next = clock.millis();
+            for (int i = random.nextInt(1_000); next < outage + 3 * window; i++) {
+                next += between * (0.5 + random.nextDouble());
+                clock.set((long) next);
+                int key = i % KEYS;
+                int instance = traffic.instance.applyAsInt(key, i / KEYS) % fallbacks.size();
+                request(key, instance, clock.millis() >= outage);
+            }
+        }
+
+        private void request(int key, int instance, boolean isOutage) {
+            List<Claim> claim = List.of(claims.get(key));
+            LocalFallback fallback = fallbacks.get(instance);
+            LimitStore decides = isOutage ? fallback : redis;
+            StoreDecision decision = Objects.requireNonNull(decides.take(claim).block());
+            if (!isOutage) {
+                fallback.confirm(decision);
+            }
+            if (isOutage) {
+                askedInOutage++;
+                grantedInOutage += decision.isAllowed() ? 1 : 0;
+            }
+            if (decision.isAllowed()) {
+                long now = clock.millis();
+                Deque<Long> times = admitted.computeIfAbsent(key, any -> new ArrayDeque<>());
+                times.add(now);
+                times.removeIf(time -> time <= now - HUNDRED.window().toMillis());
+                highest = Math.max(highest, times.size());
+            }
+        }
+    }
+
+    /** A store in which so many instances are registered. */
+    private static final class CountedStore extends Unprotected {
+
+        private final int instances;
+
+        CountedStore(int instances) {
+            super(LocalStore.bounded(16));
+            this.instances = instances;
+        }
+
+        @Override
+        public Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
+            return Mono.just(instances);
+        }
+
+        @Override
+        public StoreState state() {
+            return StoreState.of(Source.OTHER);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.LogForTests;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.api.sync.RedisCommands;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Redis loses its data while instances know what it has granted: it is flushed, or restarts empty. */
+class ResilientStoreDataLossTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+    private static final int USED = 60;
+
+    private final RedisForTests redis = RedisForTests.startOwn();
+    private final RedisClient client = RedisClient.create(redis.uri());
+    private final RedisCommands<String, String> admin = client.connect().sync();
+    private final List<RedisStore> stores = new ArrayList<>();
+    private final List<RateLimiter> instances = new ArrayList<>();
+
+    @AfterEach
+    void shutdown() {
+        instances.forEach(limiter -> limiter.closeLater().block(LONG));
+        stores.forEach(store -> store.closeLater().block(LONG));
+        client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        redis.close();
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "1, 100/1h, true",
+        "4, 100/1h, false",
+        "1, 100/1h resolution=1m, false",
+        "4, 100/1h resolution=1m, false",
+        "1, 100/1h counter, true",
+        "4, 100/1h counter, false",
+        "1, 100/24h counter aligned, false",
+        "4, 100/24h counter aligned, false"
+    })
+    void aFlushFreesHardlyAnyPermits(int number, String text, boolean isExact) {
+        Limit limit = Limit.parse(text);
+        start(number);
+        assertThat(allowed(limit, USED)).isEqualTo(USED);
+        admin.flushall();
+        untilTheNextMillisecond();
+        int after = allowed(limit, 200);
+        // An instance knows the use as of its own last reply. An aligned counter, and a log with a coarse resolution,
+        // do
+        // not show whether a permit was granted after the loss.
+        assertThat(USED + after).isBetween(100, isExact ? 100 : 110);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h", "100/1h counter"})
+    void anEmptyRestartFreesNoPermits(String text) {
+        Limit limit = Limit.parse(text);
+        start(1);
+        assertThat(allowed(limit, USED)).isEqualTo(USED);
+        redis.kill();
+        int during = allowed(limit, 20);
+        redis.restart();
+        await().atMost(LONG)
+                .until(() -> isDecidedInRedis("other", limit)
+                        && instances.get(0).state().toReconcile() == 0);
+        int after = allowed(limit, 200);
+        assertThat(during).isEqualTo(20);
+        assertThat(USED + during + after).isEqualTo(100);
+    }
+
+    @Test
+    void anotherInstanceLearnsOfTheRestoredPermits() {
+        Limit limit = Limit.perHour(100);
+        start(1);
+        allowed(limit, USED);
+        admin.flushall();
+        allowed(limit, 1);
+        await().untilAsserted(() -> assertThat(used(instances.get(0), limit)).isEqualTo(USED + 1));
+        start(1);
+        assertThat(used(instances.get(1), limit)).isEqualTo(USED + 1);
+    }
+
+    @Test
+    void aLossIsLogged() {
+        Limit limit = Limit.perHour(100);
+        start(1);
+        allowed(limit, USED);
+        try (LogForTests log = LogForTests.listen()) {
+            admin.flushall();
+            allowed(limit, 1);
+            await().atMost(LONG)
+                    .untilAsserted(() -> assertThat(log.lines("has lost data")).isNotEmpty());
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h", "100/1h counter"})
+    void aResetByAnotherInstanceIsNotUndone(String text) {
+        Limit limit = Limit.parse(text);
+        start(2);
+        assertThat(allowed(0, limit, USED)).isEqualTo(USED);
+        instances.get(1).reset(Charge.of("key", limit)).block(LONG);
+        assertThat(allowed(0, limit, 1)).isEqualTo(1);
+        // Until it knows of the reset, the first instance counts the earlier permits as well.
+        await().untilAsserted(() -> assertThat(used(instances.get(1), limit)).isEqualTo(1));
+        assertThat(allowed(0, limit, 99)).isEqualTo(99);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h", "100/1h counter"})
+    void aRefundByAnotherInstanceIsNotUndone(String text) {
+        Limit limit = Limit.parse(text);
+        start(2);
+        assertThat(allowed(0, limit, USED)).isEqualTo(USED);
+        instances.get(1).refund(Charge.of("key", limit).permits(50)).block(LONG);
+        assertThat(allowed(0, limit, 1)).isEqualTo(1);
+        assertThat(allowed(0, limit, 89)).isEqualTo(89);
+        assertThat(used(instances.get(1), limit)).isEqualTo(100);
+    }
+
+    private static void untilTheNextMillisecond() {
+        long now = System.currentTimeMillis();
+        await().pollInterval(Duration.ofMillis(1)).until(() -> System.currentTimeMillis() > now + 1);
+    }
+
+    private void start(int number) {
+        for (int i = 0; i < number; i++) {
+            RedisStore store = RedisStore.create(client);
+            stores.add(store);
+            RateLimiter limiter = RateLimiter.builder("api")
+                    .store(store)
+                    .deadline(Duration.ofSeconds(2))
+                    .build();
+            instances.add(limiter);
+            limiter.ready().block(LONG);
+        }
+    }
+
+    /** Sends requests to all instances in turn, and returns how many are allowed. */
+    private int allowed(Limit limit, int requests) {
+        int allowed = 0;
+        for (int i = 0; i < requests; i++) {
+            allowed += allowed(i % instances.size(), limit, 1);
+        }
+        return allowed;
+    }
+
+    private int allowed(int instance, Limit limit, int requests) {
+        int allowed = 0;
+        for (int i = 0; i < requests; i++) {
+            Decision decision =
+                    instances.get(instance).tryAcquire(Charge.of("key", limit)).block(LONG);
+            allowed += Objects.requireNonNull(decision).isAllowed() ? 1 : 0;
+        }
+        return allowed;
+    }
+
+    private boolean isDecidedInRedis(String key, Limit limit) {
+        Decision decision = instances.get(0).tryAcquire(Charge.of(key, limit)).block(LONG);
+        return Objects.requireNonNull(decision).source() == Source.REDIS;
+    }
+
+    private static long used(RateLimiter limiter, Limit limit) {
+        Decision peeked =
+                Objects.requireNonNull(limiter.peek(Charge.of("key", limit)).block(LONG));
+        return peeked.limits().get(0).used();
+    }
+}

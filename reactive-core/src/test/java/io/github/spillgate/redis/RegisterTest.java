@@ -1,0 +1,118 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.testkit.RedisClusterForTests;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.api.sync.RedisCommands;
+import io.lettuce.core.cluster.RedisClusterClient;
+import java.time.Duration;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** Instances of a limiter register in Redis, and are counted there. */
+class RegisterTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+
+    private final RedisClient client = RedisClient.create(RedisForTests.first().uri());
+    private final String namespace = "register-" + System.nanoTime();
+    private final RedisStore store =
+            RedisStore.builder(client).namespace(namespace).build();
+    private RedisCommands<String, String> admin;
+
+    @BeforeEach
+    void connect() {
+        admin = client.connect().sync();
+    }
+
+    @AfterEach
+    void close() {
+        store.closeLater().block();
+        client.shutdown();
+    }
+
+    @Test
+    void eachInstanceOfALimiterIsCountedOnce() {
+        UUID one = UUID.randomUUID();
+        assertThat(register("api", one)).isEqualTo(1);
+        assertThat(register("api", one)).isEqualTo(1);
+        assertThat(register("api", UUID.randomUUID())).isEqualTo(2);
+        assertThat(register("other", UUID.randomUUID())).isEqualTo(1);
+        assertThat(register("api", one)).isEqualTo(2);
+    }
+
+    @Test
+    void aRegistrationExpires() {
+        UUID brief = UUID.randomUUID();
+        UUID other = UUID.randomUUID();
+        assertThat(store.register("api", brief, Duration.ofMillis(200)).block()).isEqualTo(1);
+        await().until(() -> register("api", other), number -> number == 1);
+    }
+
+    @Test
+    void aRegistrationCanBeRemoved() {
+        UUID one = UUID.randomUUID();
+        UUID other = UUID.randomUUID();
+        register("api", one);
+        register("api", other);
+        assertThat(store.register("api", one, Duration.ZERO).block()).isEqualTo(1);
+        assertThat(store.register("api", other, Duration.ZERO).block()).isNull();
+        assertThat(admin.keys(namespace + ":*")).isEmpty();
+    }
+
+    @Test
+    void theKeyExpiresWithTheLastRegistration() {
+        register("api", UUID.randomUUID());
+        String key = admin.keys(namespace + ":*").get(0);
+        assertThat(admin.pttl(key)).isBetween(20_000L, 30_000L);
+        store.register("api", UUID.randomUUID(), Duration.ofMillis(10)).block();
+        assertThat(admin.pttl(key)).isBetween(20_000L, 30_000L);
+    }
+
+    @Test
+    void noMoreThanAThousandInstancesAreStored() {
+        for (int i = 0; i < 1_010; i++) {
+            assertThat(register("api", new UUID(1, i))).isEqualTo(Math.min(1_000, i + 1));
+        }
+        assertThat(admin.strlen(admin.keys(namespace + ":*").get(0))).isLessThan(23_000);
+    }
+
+    @Test
+    void aValueOfAnotherProgramIsLeftAlone() {
+        register("api", UUID.randomUUID());
+        String key = admin.keys(namespace + ":*").get(0);
+        admin.set(key, "something else");
+        assertThat(register("api", UUID.randomUUID())).isNull();
+        assertThat(admin.get(key)).isEqualTo("something else");
+        admin.del(key);
+        admin.lpush(key, "a list");
+        assertThat(register("api", UUID.randomUUID())).isNull();
+        assertThat(admin.llen(key)).isEqualTo(1);
+    }
+
+    @Test
+    void instancesRegisterInAClusterToo() {
+        RedisClusterClient clusterClient =
+                RedisClusterClient.create(RedisClusterForTests.shared().uris());
+        RedisStore cluster =
+                RedisStore.builder(clusterClient).namespace(namespace).build();
+        for (String limiter : new String[] {"api", "login", "orders"}) {
+            for (int i = 1; i <= 3; i++) {
+                assertThat(cluster.register(limiter, UUID.randomUUID(), LONG).block())
+                        .isEqualTo(i);
+            }
+        }
+        cluster.closeLater().block();
+        clusterClient.shutdown();
+    }
+
+    private @Nullable Integer register(String limiter, UUID instance) {
+        return store.register(limiter, instance, LONG).block();
+    }
+}
