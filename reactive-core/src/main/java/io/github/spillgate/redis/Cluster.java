@@ -213,8 +213,28 @@ final class Cluster implements Topology {
                     .withHost(host)
                     .withPort(port)
                     .build();
-            return new Server(name, new NodeConnector(nodes, uri), NO_KEYS, settings, this::redirect, refresh::start);
+            return new Server(
+                    name,
+                    new NodeConnector(nodes, uri),
+                    () -> idleKeys(name),
+                    settings,
+                    this::redirect,
+                    refresh::start);
         });
+    }
+
+    /**
+     * Returns the key of a script call that changes nothing on this node. Some services reject scripts without a key.
+     * Before a slot of the node is known, there is none.
+     */
+    private byte[][] idleKeys(String node) {
+        for (int i = 0; i < SlotHash.SLOT_COUNT; i++) {
+            String tag = Integer.toString(i);
+            if (nameOf(SlotHash.getSlot(tag)).equals(node)) {
+                return new byte[][] {settings.keys().unused(tag)};
+            }
+        }
+        return NO_KEYS;
     }
 
     static String hostOf(Server server) {

@@ -40,6 +40,11 @@ final class CountKeys {
         return (prefix + "instances:{" + limiter + "}").getBytes(StandardCharsets.US_ASCII);
     }
 
+    /** Returns a key in the namespace that no count has, in the hash slot of this tag. */
+    byte[] unused(String tag) {
+        return (prefix + "{" + tag + "}").getBytes(StandardCharsets.US_ASCII);
+    }
+
     byte[][] counts(List<Claim> claims) {
         byte[][] keys = new byte[claims.size()][];
         for (int i = 0; i < keys.length; i++) {

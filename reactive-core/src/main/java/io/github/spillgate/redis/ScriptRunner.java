@@ -8,6 +8,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
@@ -47,7 +48,7 @@ final class ScriptRunner {
     private static final long WITH_TEXT = Duration.ofMinutes(1).toNanos();
 
     private final Script script;
-    private final byte[][] idleKeys;
+    private final Supplier<byte[][]> idleKeys;
     private final LongSupplier nanoTime;
     private final AtomicReference<@Nullable Load> newest = new AtomicReference<>();
     private final AtomicReference<@Nullable Load> replied = new AtomicReference<>();
@@ -55,9 +56,9 @@ final class ScriptRunner {
     /**
      * A script on one server.
      *
-     * @param idleKeys the keys of a request that changes nothing
+     * @param idleKeys returns the keys of a request that changes nothing
      */
-    ScriptRunner(Script script, byte[][] idleKeys, LongSupplier nanoTime) {
+    ScriptRunner(Script script, Supplier<byte[][]> idleKeys, LongSupplier nanoTime) {
         this.script = script;
         this.idleKeys = idleKeys;
         this.nanoTime = nanoTime;
@@ -90,12 +91,12 @@ final class ScriptRunner {
 
     /** Makes the digest known, with a request that changes nothing. */
     Mono<Void> load(CommandSender sender) {
-        return run(sender, sender, idleKeys, script.idleRequest()).then();
+        return run(sender, sender, idleKeys.get(), script.idleRequest()).then();
     }
 
     /** Sends the text, with a request that changes nothing. */
     RedisFuture<Object> sendIdle(RedisAsyncCommands<byte[], byte[]> commands) {
-        return commands.eval(script.text(), script.output(), idleKeys, script.idleRequest());
+        return commands.eval(script.text(), script.output(), idleKeys.get(), script.idleRequest());
     }
 
     private Mono<Object> runUnknown(

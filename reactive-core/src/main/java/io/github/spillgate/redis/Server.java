@@ -8,6 +8,7 @@ import io.lettuce.core.api.StatefulRedisConnection;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BiFunction;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
@@ -45,14 +46,14 @@ final class Server {
      *
      * @param name the name, unique within the topology
      * @param connector connects to the server
-     * @param idleKeys the keys of a script call that changes nothing; a proxy may need one to choose a server
+     * @param idleKeys returns the keys of a script call that changes nothing; a proxy may need one to choose a server
      * @param redirects returns the target of a redirect by this server; empty if there is no other server
      * @param onClusterDown called if this server replies that its cluster is down
      */
     Server(
             String name,
             Connector connector,
-            byte[][] idleKeys,
+            Supplier<byte[][]> idleKeys,
             Settings settings,
             BiFunction<Redirect, Server, Mono<Redirect.Target>> redirects,
             Runnable onClusterDown) {
@@ -179,9 +180,12 @@ final class Server {
 
     /** Connects and loads the scripts that a request may need. */
     Mono<Void> prepare() {
-        Connection connection = lane.connection();
-        return Mono.when(
-                decide.load(connection), refund.load(connection), reset.load(connection), reconcile.load(connection));
+        return Mono.when(load(Server::decide), load(Server::refund), load(Server::reset), load(Server::reconcile));
+    }
+
+    /** Follows redirects: the owner of the slot of the key may have changed. */
+    private Mono<Void> load(Function<Server, ScriptRunner> script) {
+        return send((server, first, then) -> script.apply(server).load(first));
     }
 
     /** Begins to close the connection; the result completes once it is closed. */

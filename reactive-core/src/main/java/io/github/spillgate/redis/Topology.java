@@ -63,7 +63,7 @@ interface Topology {
         Server server = new Server(
                 "",
                 connector,
-                new byte[][] {settings.keys().unused()},
+                () -> new byte[][] {settings.keys().unused()},
                 settings,
                 (redirect, from) -> Mono.empty(),
                 () -> {});

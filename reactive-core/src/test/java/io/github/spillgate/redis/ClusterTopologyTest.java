@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
@@ -120,6 +121,23 @@ class ClusterTopologyTest {
             });
             await().atMost(Duration.ofSeconds(10)).until(() -> decisions(limiter) == 200);
         });
+    }
+
+    /** The slot of the key that a node is prepared with may have another owner by then. */
+    @Test
+    void preparingANodeFollowsRedirects() {
+        assertThat(decisions(limiter())).isEqualTo(200);
+        String firstTag = "0";
+        int slot = SlotHash.getSlot(firstTag);
+        RedisNode owner = cluster.primaryOf(slot);
+        String name = "127.0.0.1:" + owner.uri().getPort();
+        cluster.migrateSlot(
+                slot,
+                anotherThan(owner),
+                () -> assertThatCode(() -> store.prepare(name).block(LONG))
+                        .as("ASK")
+                        .doesNotThrowAnyException());
+        assertThatCode(() -> store.prepare(name).block(LONG)).as("MOVED").doesNotThrowAnyException();
     }
 
     private long slotQueries(int node) {

@@ -12,22 +12,29 @@ import io.lettuce.core.resource.ClientResources;
 import io.lettuce.core.resource.DnsResolvers;
 import io.lettuce.core.resource.MappingSocketAddressResolver;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
 
 /**
  * The contract in a cluster whose nodes refuse all commands except those that the documentation requires, and PING,
- * which Lettuce sends. Each node is behind a proxy.
+ * which Lettuce sends. They refuse scripts without a key too. Each node is behind a proxy.
  */
 class RestrictedClusterStoreContractTest extends LimitStoreContract {
 
+    private static final Duration LONG = Duration.ofSeconds(30);
+
     private static final Set<String> NEEDED = Set.of("EVAL", "EVALSHA", "CLUSTER", "ASKING", "PING");
+
+    private static final AtomicInteger REFUSED_WITHOUT_KEY = new AtomicInteger();
 
     private static Map<Integer, CommandProxy> proxies = Map.of();
     private static @Nullable ClientResources resources;
@@ -40,7 +47,7 @@ class RestrictedClusterStoreContractTest extends LimitStoreContract {
         proxies = cluster.nodes().stream()
                 .map(node -> node.uri().getPort())
                 .collect(Collectors.toMap(Function.identity(), CommandProxy::new));
-        proxies.values().forEach(proxy -> proxy.answer(CommandProxy.only(NEEDED, "ERR unknown command 'x'")));
+        proxies.values().forEach(proxy -> proxy.answerWords(RestrictedClusterStoreContractTest::answer));
         resources = ClientResources.builder()
                 .socketAddressResolver(MappingSocketAddressResolver.create(
                         DnsResolvers.UNRESOLVED,
@@ -52,6 +59,27 @@ class RestrictedClusterStoreContractTest extends LimitStoreContract {
                 .nodes(cluster.uris())
                 .longestPeek(Duration.ofMinutes(1))
                 .build();
+    }
+
+    private static String answer(List<String> words) {
+        String command = words.get(0);
+        if (!NEEDED.contains(command)) {
+            return "ERR unknown command 'x'";
+        }
+        if (command.startsWith("EVAL") && words.get(2).equals("0")) {
+            REFUSED_WITHOUT_KEY.incrementAndGet();
+            return "ERR a script without a key belongs to no node";
+        }
+        return CommandProxy.PASS;
+    }
+
+    @Test
+    void eachNodeIsPreparedWithAKeyOfItsOwn() {
+        // The nodes are asked for their slots on connections that know none.
+        store.prepare().block(LONG);
+        int before = REFUSED_WITHOUT_KEY.get();
+        store.prepare().block(LONG);
+        assertThat(REFUSED_WITHOUT_KEY).hasValue(before);
     }
 
     @AfterAll

@@ -12,12 +12,15 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Collection;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Function;
 import java.util.function.UnaryOperator;
 
 /**
@@ -38,7 +41,7 @@ public final class CommandProxy implements Closeable {
     private final int behind;
     private final Map<String, AtomicLong> calls = new ConcurrentHashMap<>();
     private final Collection<Socket> open = ConcurrentHashMap.newKeySet();
-    private volatile UnaryOperator<String> rule = command -> PASS;
+    private volatile Function<List<String>, String> rule = command -> PASS;
 
     /**
      * Starts a proxy that passes everything on.
@@ -76,6 +79,15 @@ public final class CommandProxy implements Closeable {
      * @param next returns {@link #PASS}, {@link #CLOSE}, or the text of an error
      */
     public void answer(UnaryOperator<String> next) {
+        rule = words -> next.apply(words.get(0));
+    }
+
+    /**
+     * Answers commands by a rule, which gets the name of a command in upper case, and its arguments.
+     *
+     * @param next returns the same as in {@link #answer}
+     */
+    public void answerWords(Function<List<String>, String> next) {
         rule = next;
     }
 
@@ -108,9 +120,9 @@ public final class CommandProxy implements Closeable {
             OutputStream commands = back.getOutputStream();
             while (true) {
                 ByteArrayOutputStream command = new ByteArrayOutputStream();
-                String name = copyCommand(in, command);
-                calls.computeIfAbsent(name, none -> new AtomicLong()).incrementAndGet();
-                String answer = rule.apply(name);
+                List<String> words = copyCommand(in, command);
+                calls.computeIfAbsent(words.get(0), none -> new AtomicLong()).incrementAndGet();
+                String answer = rule.apply(words);
                 if (answer.equals(CLOSE)) {
                     return;
                 }
@@ -128,14 +140,15 @@ public final class CommandProxy implements Closeable {
         }
     }
 
-    /** Copies an array of strings, and returns the first. */
-    private static String copyCommand(InputStream in, OutputStream out) throws IOException {
-        int words = Integer.parseInt(copyLine(in, out).substring(1));
-        String name = copyString(in, out);
-        for (int i = 1; i < words; i++) {
-            copyString(in, out);
+    /** Copies an array of strings, and returns them, the first in upper case. */
+    private static List<String> copyCommand(InputStream in, OutputStream out) throws IOException {
+        int length = Integer.parseInt(copyLine(in, out).substring(1));
+        List<String> words = new ArrayList<>(length);
+        words.add(copyString(in, out).toUpperCase(Locale.ROOT));
+        while (words.size() < length) {
+            words.add(copyString(in, out));
         }
-        return name.toUpperCase(Locale.ROOT);
+        return words;
     }
 
     private static String copyString(InputStream in, OutputStream out) throws IOException {
