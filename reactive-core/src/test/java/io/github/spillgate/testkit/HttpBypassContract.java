@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
+import io.lettuce.core.RedisURI;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -16,6 +17,10 @@ public abstract class HttpBypassContract extends HttpContract {
 
     protected HttpBypassContract(HttpAdapter adapter) {
         super(adapter);
+    }
+
+    protected HttpBypassContract(HttpAdapter adapter, RedisURI redis) {
+        super(adapter, redis);
     }
 
     @ParameterizedTest

@@ -1,6 +1,9 @@
 package io.github.spillgate.testkit;
 
+import static org.assertj.core.api.Assertions.assertThat;
+
 import io.github.spillgate.Decision;
+import io.github.spillgate.Source;
 import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener;
@@ -8,9 +11,12 @@ import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.testkit.HttpAdapter.Server;
 import io.github.spillgate.testkit.HttpAdapter.Setup;
+import io.lettuce.core.RedisURI;
 import java.time.Duration;
 import java.util.List;
 import java.util.Queue;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
@@ -32,12 +38,20 @@ public abstract class HttpContract {
     final RuleLog events = new RuleLog();
     ClientForTests client;
 
+    /** Whether a test lets decisions miss their deadline. In all others Redis decides. */
+    boolean mayFallBack;
+
     private final HttpAdapter adapter;
-    private final LimiterForTests limiter = LimiterForTests.on(RedisForTests.first(), LONG_DEADLINE);
+    private final LimiterForTests limiter;
     private @Nullable Server server;
 
     HttpContract(HttpAdapter adapter) {
+        this(adapter, RedisForTests.first().uri());
+    }
+
+    HttpContract(HttpAdapter adapter, RedisURI redis) {
         this.adapter = adapter;
+        limiter = LimiterForTests.on(redis, LONG_DEADLINE);
     }
 
     @AfterEach
@@ -46,6 +60,9 @@ public abstract class HttpContract {
             server.close();
         }
         limiter.close();
+        if (!mayFallBack) {
+            assertThat(events.sources).doesNotContain(Source.LOCAL, Source.FALLBACK);
+        }
     }
 
     /** Returns a pattern such as {@code /items/{id}} in the adapter's own syntax. */
@@ -83,15 +100,17 @@ public abstract class HttpContract {
         return ClientForTests.ofHttp2(server.port());
     }
 
-    /** A listener that records a word or two for each event. */
+    /** A listener that records a word or two for each event, and which stores have decided. */
     static final class RuleLog implements RuleListener {
 
         private final Queue<String> all = new ConcurrentLinkedQueue<>();
         private final Queue<Throwable> why = new ConcurrentLinkedQueue<>();
+        private final Set<Source> sources = ConcurrentHashMap.newKeySet();
 
         @Override
         public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
             all.add(match.rule().name() + " " + outcome);
+            sources.add(decision.source());
         }
 
         @Override

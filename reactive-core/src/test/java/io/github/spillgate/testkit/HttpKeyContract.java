@@ -10,6 +10,7 @@ import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
+import io.lettuce.core.RedisURI;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -29,6 +30,10 @@ public abstract class HttpKeyContract extends HttpContract {
 
     protected HttpKeyContract(HttpAdapter adapter) {
         super(adapter);
+    }
+
+    protected HttpKeyContract(HttpAdapter adapter, RedisURI redis) {
+        super(adapter, redis);
     }
 
     static Stream<Arguments> keys() {

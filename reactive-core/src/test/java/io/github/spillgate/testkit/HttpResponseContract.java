@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rule;
+import io.lettuce.core.RedisURI;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.time.Duration;
@@ -26,6 +27,10 @@ public abstract class HttpResponseContract extends HttpContract {
 
     protected HttpResponseContract(HttpAdapter adapter) {
         super(adapter);
+    }
+
+    protected HttpResponseContract(HttpAdapter adapter, RedisURI redis) {
+        super(adapter, redis);
     }
 
     @Test

@@ -6,6 +6,7 @@ import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.redis.RedisStore;
+import io.lettuce.core.RedisURI;
 import java.time.Duration;
 import java.util.UUID;
 
@@ -18,8 +19,8 @@ public final class LimiterForTests implements AutoCloseable {
     private final RedisStore store;
     private final RateLimiter limiter;
 
-    private LimiterForTests(RedisForTests redis, Duration deadline) {
-        store = RedisStore.create(redis.uri());
+    private LimiterForTests(RedisURI redis, Duration deadline) {
+        store = RedisStore.create(redis);
         limiter = RateLimiter.builder("test-" + UUID.randomUUID().toString().substring(0, 8))
                 .store(store)
                 .deadline(deadline)
@@ -28,6 +29,11 @@ public final class LimiterForTests implements AutoCloseable {
 
     /** A limiter on this Redis, which waits so long for it and decides by itself then. */
     public static LimiterForTests on(RedisForTests redis, Duration deadline) {
+        return on(redis.uri(), deadline);
+    }
+
+    /** A limiter on the Redis at this address, for example behind a proxy. */
+    public static LimiterForTests on(RedisURI redis, Duration deadline) {
         return new LimiterForTests(redis, deadline);
     }
 
