@@ -45,6 +45,7 @@ class ResilientStoreRefusalTest {
     private RedisStore store;
     private RateLimiter limiter;
     private Duration deadline = Duration.ofMillis(100);
+    private int database;
 
     @BeforeEach
     void loadTheScripts() {
@@ -120,6 +121,26 @@ class ResilientStoreRefusalTest {
                             .asString()
                             .contains(code, what, remedy));
             admin.sync().aclSetuser("app", AclSetuserArgs.Builder.on().allKeys().allCommands());
+            await().atMost(PATIENCE).until(() -> limiter.tryAcquire(KEY).block().source() == Source.REDIS);
+        }
+    }
+
+    @Test
+    void aUserWhoMayNotSelectTheDatabaseIsNamedWithTheMissingRight() {
+        database = 3;
+        try (LogForTests log = LogForTests.listen()) {
+            createLimiter("~spillgate:* +@all -select");
+            await().atMost(PATIENCE).until(() -> {
+                limiter.tryAcquire(KEY).block();
+                return limiter.state().isFallbackActive()
+                        && limiter.state().problem().orElse("none").contains("+select");
+            });
+            await().atMost(PATIENCE)
+                    .untilAsserted(() -> assertThat(log.lines("NOPERM"))
+                            .singleElement()
+                            .asString()
+                            .contains("'select'", "+select"));
+            admin.sync().aclSetuser("app", AclSetuserArgs.Builder.addCommand(CommandType.SELECT));
             await().atMost(PATIENCE).until(() -> limiter.tryAcquire(KEY).block().source() == Source.REDIS);
         }
     }
@@ -209,6 +230,7 @@ class ResilientStoreRefusalTest {
 
     private void connect() {
         RedisURI uri = redis.uri();
+        uri.setDatabase(database);
         uri.setCredentialsProvider(
                 RedisCredentialsProvider.from(() -> RedisCredentials.just("app", "password".toCharArray())));
         client = RedisClient.create(uri);

@@ -374,6 +374,21 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
+    void theHealthIndicatorNamesWhatRedisRefusesAndTheRemedy() {
+        runner.withConfiguration(AutoConfigurations.of(SpillgateHealthAutoConfiguration.class))
+                .withPropertyValues("spillgate.redis.uri=" + redis() + "/99")
+                .run(context -> await().atMost(LONG).untilAsserted(() -> {
+                    Health health = context.getBean(ReactiveHealthIndicator.class)
+                            .health()
+                            .block(LONG);
+                    assertThat(health.getStatus().getCode()).isEqualTo("DEGRADED");
+                    assertThat(health.getDetails().get("problem"))
+                            .asString()
+                            .contains("DB index is out of range", "expected a URI with a database of this Redis");
+                }));
+    }
+
+    @Test
     void theHealthIndicatorReportsTheSource() {
         runner.withConfiguration(AutoConfigurations.of(SpillgateHealthAutoConfiguration.class))
                 .withPropertyValues("spillgate.redis.uri=" + redis())

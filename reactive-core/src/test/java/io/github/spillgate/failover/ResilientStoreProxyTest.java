@@ -1,0 +1,97 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.CommandProxy;
+import io.github.spillgate.testkit.LogForTests;
+import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisURI;
+import java.time.Duration;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** A proxy or a setting that prevents each decision in Redis: the log and the state name it with its remedy. */
+class ResilientStoreProxyTest {
+
+    private static final String KEY = "a";
+    private static final Duration PATIENCE = Duration.ofSeconds(60);
+
+    private final CommandProxy proxy =
+            new CommandProxy(RedisForTests.first().uri().getPort());
+    private final RedisURI uri = RedisURI.create("127.0.0.1", proxy.port());
+    private final LogForTests log = LogForTests.listen();
+    private RedisStore store;
+    private RateLimiter limiter;
+
+    @AfterEach
+    void close() {
+        limiter.close();
+        store.close();
+        log.close();
+        proxy.close();
+    }
+
+    @Test
+    void aProxyThatClosesTheConnectionOnHelloIsNamed() {
+        proxy.answer(command -> command.equals("HELLO") ? CommandProxy.CLOSE : CommandProxy.PASS);
+        assertNamed("a proxy does not know HELLO or CLIENT", "protocolVersion(ProtocolVersion.RESP2)");
+        assertDecidedAgain();
+    }
+
+    @Test
+    void aDatabaseThatDoesNotExistIsNamed() {
+        uri.setDatabase(99);
+        assertNamed("DB index is out of range", "expected a URI with a database of this Redis, 0 to 15 by default");
+    }
+
+    @Test
+    void aConnectionThatIsOpenedWhileRedisLoadsItsDataDecidesAfterwards() {
+        proxy.answer(command -> command.startsWith("EVAL")
+                ? "LOADING Redis is loading the dataset in memory"
+                : CommandProxy.PASS);
+        assertNamed("LOADING", "Redis cannot decide");
+        long connections = proxy.calls("HELLO");
+        // Without a clock, no request would have a deadline.
+        assertThat(proxy.calls("TIME")).isEqualTo(connections);
+        assertDecidedAgain();
+        assertThat(proxy.calls("HELLO")).isEqualTo(connections);
+    }
+
+    private void assertNamed(String problem, String remedy) {
+        store = RedisStore.create(uri);
+        limiter = RateLimiter.builder("proxied")
+                .store(store)
+                .limit(Limit.perMinute(100_000))
+                .build();
+        await().atMost(PATIENCE).until(() -> {
+            assertThat(limiter.tryAcquire(KEY).block().source()).isEqualTo(Source.LOCAL);
+            return limiter.state().isFallbackActive() && problem().contains(problem);
+        });
+        assertThat(problem()).contains(remedy);
+        await().atMost(PATIENCE)
+                .untilAsserted(() -> assertThat(log.lines(problem))
+                        .singleElement()
+                        .asString()
+                        .contains(remedy));
+    }
+
+    private void assertDecidedAgain() {
+        proxy.answer(command -> CommandProxy.PASS);
+        await().atMost(PATIENCE).until(() -> limiter.tryAcquire(KEY).block().source() == Source.REDIS);
+        await().atMost(PATIENCE).until(() -> {
+            limiter.tryAcquire(KEY).block();
+            StoreState state = limiter.state();
+            return !state.isFallbackActive() && state.problem().isEmpty();
+        });
+    }
+
+    private String problem() {
+        return limiter.state().problem().orElse("");
+    }
+}
