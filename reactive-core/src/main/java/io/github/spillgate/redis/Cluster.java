@@ -215,7 +215,7 @@ final class Cluster implements Topology {
                     .build();
             return new Server(
                     name,
-                    new NodeConnector(nodes, uri),
+                    new NodeConnector(nodes, uri, settings.eviction()),
                     () -> idleKeys(name),
                     settings,
                     this::redirect,
@@ -266,11 +266,13 @@ final class Cluster implements Topology {
     }
 
     /** Connects to a node, which may be a replica; then it redirects to its primary. */
-    private record NodeConnector(RedisClient nodes, RedisURI uri) implements Server.Connector {
+    private record NodeConnector(RedisClient nodes, RedisURI uri, EvictionPolicy eviction) implements Server.Connector {
 
         @Override
         public StatefulRedisConnection<byte[], byte[]> connect() {
-            return nodes.connect(ByteArrayCodec.INSTANCE, uri);
+            StatefulRedisConnection<byte[], byte[]> connection = nodes.connect(ByteArrayCodec.INSTANCE, uri);
+            eviction.check(connection, uri.getHost() + ":" + uri.getPort());
+            return connection;
         }
 
         @Override

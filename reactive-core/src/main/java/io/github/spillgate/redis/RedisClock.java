@@ -67,7 +67,10 @@ final class RedisClock {
         try {
             return requestOn(connection, script);
         } catch (RuntimeException e) {
-            OpenConnection.unobserved(connection.closeAsync());
+            // A lost connection is being closed already, and Lettuce would warn.
+            if (connection.isOpen()) {
+                OpenConnection.unobserved(connection.closeAsync());
+            }
             throw e;
         }
     }

@@ -80,8 +80,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         bounds = builder.bounds;
         keys = new CountKeys(builder.namespace);
         delivery = new Delivery(builder.deliverOn);
-        Server.Settings settings =
-                new Server.Settings(keys, Server.Scripts.load(builder.change), bounds, delivery, loops);
+        Server.Settings settings = new Server.Settings(
+                keys, Server.Scripts.load(builder.change), bounds, delivery, loops, new EvictionPolicy(toString()));
         topology = client instanceof RedisClusterClient cluster
                 ? new Cluster(cluster, builder.nodes, settings)
                 : Topology.standalone((RedisClient) client, builder.nodes, settings);

@@ -28,19 +28,21 @@ final class Role {
     /** How long no server is asked after one has closed the connection. */
     private static final long PAUSE = TimeUnit.MINUTES.toNanos(1);
 
+    private final EvictionPolicy eviction;
     private final LongSupplier nanoTime;
 
     /** When a server closed a connection instead of replying, as some proxies do; null if none did. */
     private volatile @Nullable Long closedAt;
 
-    Role(LongSupplier nanoTime) {
+    Role(EvictionPolicy eviction, LongSupplier nanoTime) {
+        this.eviction = eviction;
         this.nanoTime = nanoTime;
     }
 
     /**
      * Waits for the server's role. A server that refuses the command is accepted, because users and proxies may not
      * have it: if it is a replica, the first charge fails. If a server closes the connection, the connections of the
-     * next minute are accepted without a check.
+     * next minute are accepted without a check. A server that replies is also asked for its eviction policy.
      *
      * @return the connection; it is closed if the check fails
      * @throws io.github.spillgate.LimitStoreUnreachableException if the server is a replica or a Sentinel
@@ -76,6 +78,7 @@ final class Role {
             OpenConnection.unobserved(connection.closeAsync());
             throw e;
         }
+        eviction.check(connection, "Redis");
         return connection;
     }
 

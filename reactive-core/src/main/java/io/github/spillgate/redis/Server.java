@@ -239,13 +239,15 @@ final class Server {
      * @param bounds the bounds of batches
      * @param delivery emits the decisions of callers that are on no event loop with a lane
      * @param loops the lanes on the event loops of callers; null if there are none
+     * @param eviction the eviction policies of the servers
      */
     record Settings(
             CountKeys keys,
             Scripts scripts,
             BatchBounds bounds,
             Delivery delivery,
-            @Nullable LoopLanes loops) {}
+            @Nullable LoopLanes loops,
+            EvictionPolicy eviction) {}
 
     /** Connects to a server. The methods may block. */
     interface Connector {

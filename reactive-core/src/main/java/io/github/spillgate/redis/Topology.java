@@ -44,7 +44,7 @@ interface Topology {
      * @param nodes the URI of the client's server; none if it is not known, and then there are no lanes on event loops
      */
     static Topology standalone(RedisClient client, List<RedisURI> nodes, Server.Settings settings) {
-        Role role = new Role(Lane::nanoTime);
+        Role role = new Role(settings.eviction(), Lane::nanoTime);
         Server.Connector connector = new Server.Connector() {
             @Override
             public StatefulRedisConnection<byte[], byte[]> connect() {
