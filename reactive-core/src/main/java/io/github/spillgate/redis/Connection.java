@@ -235,6 +235,14 @@ final class Connection implements CommandSender {
                 "Redis is unavailable: no connection within " + LONGEST_ATTEMPT_SECONDS + " s; retrying", null);
     }
 
+    private static LimitStoreException noReplyToScript() {
+        return new LimitStoreUnreachableException(
+                "Redis is unavailable: the server opened a connection, but did not reply to EVAL within "
+                        + LONGEST_ATTEMPT_SECONDS
+                        + " s: expected a Redis, or a proxy that passes EVAL and EVALSHA on; retrying",
+                null);
+    }
+
     /** One attempt to open a connection, and its result. */
     private final class Opening implements RedisConnectionStateListener {
 
@@ -243,6 +251,9 @@ final class Connection implements CommandSender {
         private final CompletableFuture<OpenConnection> outcome = new CompletableFuture<>();
         private final Mono<OpenConnection> awaited =
                 Mono.fromFuture(outcome, true).cache();
+
+        /** The connection on which the first script is sent; null if the server has not accepted it yet. */
+        private volatile @Nullable StatefulRedisConnection<byte[], byte[]> accepted;
 
         /** The open connection; null if it is not open yet. */
         private volatile @Nullable OpenConnection open;
@@ -276,6 +287,7 @@ final class Connection implements CommandSender {
                 checkNotClosed();
                 throw new RedisException("the connection broke as soon as it was open");
             }
+            accepted = opened;
             EventLoop loop = clock.request(opened, firstCall);
             return new OpenConnection(opened, loop, clock, nanoTime, numbers.incrementAndGet(), newQueue);
         }
@@ -311,10 +323,15 @@ final class Connection implements CommandSender {
         /** Abandons the attempt, or keeps its connection only for late replies. */
         void retire() {
             OpenConnection silent = open;
-            if (silent == null) {
+            StatefulRedisConnection<byte[], byte[]> mute = accepted;
+            if (silent != null) {
+                Connection.this.retire(silent);
+            } else if (mute == null) {
                 OpenConnection.unobserved(abandon(tookTooLong()));
             } else {
-                Connection.this.retire(silent);
+                OpenConnection.unobserved(abandon(noReplyToScript()));
+                // Ends the thread of the attempt, which waits for the reply.
+                OpenConnection.unobserved(mute.closeAsync());
             }
         }
 

@@ -51,6 +51,13 @@ class ResilientStoreProxyTest {
     }
 
     @Test
+    void aProxyThatAnswersOtherCommandsButDropsScriptsIsNamed() {
+        proxy.answer(command -> command.startsWith("EVAL") ? CommandProxy.DROP : CommandProxy.PASS);
+        assertNamed("did not reply to EVAL", "a proxy that passes EVAL and EVALSHA on");
+        assertDecidedAgain();
+    }
+
+    @Test
     void aConnectionThatIsOpenedWhileRedisLoadsItsDataDecidesAfterwards() {
         proxy.answer(command -> command.startsWith("EVAL")
                 ? "LOADING Redis is loading the dataset in memory"

@@ -35,6 +35,9 @@ public final class CommandProxy implements Closeable {
     /** The answer of a rule to close the connection instead of replying. */
     public static final String CLOSE = "close";
 
+    /** The answer of a rule to drop a command, and to reply to the next one. */
+    public static final String DROP = "drop";
+
     private static final int LINE_END = 2;
 
     private final ServerSocket server;
@@ -76,7 +79,7 @@ public final class CommandProxy implements Closeable {
     /**
      * Answers commands by a rule, which gets the name of a command in upper case.
      *
-     * @param next returns {@link #PASS}, {@link #CLOSE}, or the text of an error
+     * @param next returns {@link #PASS}, {@link #CLOSE}, {@link #DROP}, or the text of an error
      */
     public void answer(UnaryOperator<String> next) {
         rule = words -> next.apply(words.get(0));
@@ -125,6 +128,9 @@ public final class CommandProxy implements Closeable {
                 String answer = rule.apply(words);
                 if (answer.equals(CLOSE)) {
                     return;
+                }
+                if (answer.equals(DROP)) {
+                    continue;
                 }
                 if (answer.equals(PASS)) {
                     commands.write(command.toByteArray());
