@@ -16,7 +16,7 @@ import java.util.Objects;
  * }</pre>
  *
  * <p>By default it succeeds also while the fallback decides, because the service goes on; see {@link
- * #failsDuringFallback(boolean)}.
+ * #failsDuringFallback(boolean)}. Vert.x has no status between up and down, so a detail {@code degraded} is true then.
  */
 public final class RateLimitHealth implements Handler<Promise<Status>> {
 
@@ -52,6 +52,7 @@ public final class RateLimitHealth implements Handler<Promise<Status>> {
     public void handle(Promise<Status> promise) {
         StoreState state = limiter.state();
         JsonObject details = new JsonObject()
+                .put("degraded", state.isFallbackActive())
                 .put("source", state.source().name())
                 .put("breaker", state.breaker().name())
                 .put("fallbacks", state.fallbacks())

@@ -220,6 +220,7 @@ class RateLimitingTest {
                     .register("well", RateLimitHealth.of(limiting.limiter()))
                     .register("strict", RateLimitHealth.of(limiting.limiter()).failsDuringFallback(true));
             assertThat(done(checks.checkStatus("strict")).getUp()).isTrue();
+            assertThat(done(checks.checkStatus("well")).toJson().toString()).contains("\"degraded\":false");
 
             redis.kill();
             await().atMost(LONG).until(() -> {
@@ -227,7 +228,8 @@ class RateLimitingTest {
                 return !done(checks.checkStatus("strict")).getUp();
             });
             assertThat(done(checks.checkStatus("well")).getUp()).isTrue();
-            assertThat(done(checks.checkStatus("well")).toJson().toString()).contains("LOCAL", "problem");
+            assertThat(done(checks.checkStatus("well")).toJson().toString())
+                    .contains("\"degraded\":true", "LOCAL", "problem");
 
             redis.restart();
             await().atMost(LONG).until(() -> {
