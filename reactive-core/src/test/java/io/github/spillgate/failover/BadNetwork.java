@@ -9,6 +9,7 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.util.Arrays;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
@@ -16,6 +17,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
 
 /** A TCP proxy in front of Redis that can delay replies, drop packets and close connections. It starts transparent. */
 final class BadNetwork implements AutoCloseable {
@@ -25,6 +27,7 @@ final class BadNetwork implements AutoCloseable {
     private final Set<Connection> connections = ConcurrentHashMap.newKeySet();
     private final AtomicBoolean losing = new AtomicBoolean();
     private volatile LongSupplier replyDelayMillis = () -> 0;
+    private volatile @Nullable Connection newest;
     private boolean dropping;
 
     BadNetwork(int behind) {
@@ -72,8 +75,31 @@ final class BadNetwork implements AutoCloseable {
         restore();
     }
 
+    /** Stops forwarding in both directions on the newest connection only, without closing it. */
+    synchronized void stallNewest() {
+        Objects.requireNonNull(newest, "there is no connection yet").stalled = true;
+    }
+
+    /** Returns whether a request or a reply is held back by a stall. */
+    boolean isHoldingBack() {
+        return connections.stream().anyMatch(connection -> connection.stalled && connection.waiting);
+    }
+
+    /** Forwards again on all connections, including everything held back. */
+    synchronized void endStalls() {
+        connections.forEach(connection -> connection.stalled = false);
+        notifyAll();
+    }
+
+    /** Closes the stalled connections without forwarding what was held back. */
+    synchronized void closeStalled() {
+        connections.stream().filter(connection -> connection.stalled).forEach(Connection::hangUp);
+        notifyAll();
+    }
+
     private synchronized void awaitRoute(Connection connection) throws InterruptedException {
-        while (dropping && !connection.dead) {
+        while ((dropping || connection.stalled) && !connection.dead) {
+            connection.waiting = true;
             wait();
         }
     }
@@ -84,6 +110,7 @@ final class BadNetwork implements AutoCloseable {
             try {
                 Connection connection = new Connection(front, new Socket(InetAddress.getLoopbackAddress(), behind));
                 connections.add(connection);
+                newest = connection;
                 connection.begin();
             } catch (IOException refused) {
                 front.close();
@@ -145,6 +172,8 @@ final class BadNetwork implements AutoCloseable {
         private final Socket front;
         private final Socket back;
         private volatile boolean dead;
+        private volatile boolean stalled;
+        private volatile boolean waiting;
 
         Connection(Socket front, Socket back) {
             this.front = front;
