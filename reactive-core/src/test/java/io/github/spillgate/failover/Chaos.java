@@ -50,6 +50,7 @@ final class Chaos implements AutoCloseable {
     private static final boolean REPORTS = Boolean.getBoolean("spillgate.chaos.tell");
     private static final IntervalFunction SHORT_WAIT = IntervalFunction.ofRandomized(Duration.ofMillis(200), 0.3);
 
+    private final CallerThreads threads;
     private final @Nullable RedisForTests redis;
     private final @Nullable BadNetwork network;
     private final RedisClient client;
@@ -65,42 +66,48 @@ final class Chaos implements AutoCloseable {
     private long repairedAt;
 
     /** A limiter connected directly to Redis. */
-    Chaos(RedisForTests redis) {
-        this(redis, redis.uri(), null, 1);
+    Chaos(CallerThreads.Kind threads, RedisForTests redis) {
+        this(threads, redis, redis.uri(), null, 1);
     }
 
-    Chaos(RedisForTests redis, double share) {
-        this(redis, redis.uri(), null, share);
+    Chaos(CallerThreads.Kind threads, RedisForTests redis, double share) {
+        this(threads, redis, redis.uri(), null, share);
     }
 
     /** A limiter whose client has a URI of its own. */
-    Chaos(RedisForTests redis, RedisURI uri) {
-        this(redis, uri, null, 1);
+    Chaos(CallerThreads.Kind threads, RedisForTests redis, RedisURI uri) {
+        this(threads, redis, uri, null, 1);
     }
 
     /** A limiter connected to Redis through a faulty network. */
-    Chaos(RedisForTests redis, BadNetwork network) {
-        this(redis, network.uri(), network, 1);
+    Chaos(CallerThreads.Kind threads, RedisForTests redis, BadNetwork network) {
+        this(threads, redis, network.uri(), network, 1);
     }
 
     /** A limiter on several Redis servers, which the test starts and closes. */
-    Chaos(RedisURI uri) {
-        this(null, uri, null, 1);
+    Chaos(CallerThreads.Kind threads, RedisURI uri) {
+        this(threads, null, uri, null, 1);
     }
 
-    private Chaos(@Nullable RedisForTests redis, RedisURI uri, @Nullable BadNetwork network, double share) {
+    private Chaos(
+            CallerThreads.Kind threads,
+            @Nullable RedisForTests redis,
+            RedisURI uri,
+            @Nullable BadNetwork network,
+            double share) {
+        this.threads = new CallerThreads(threads);
         this.redis = redis;
         this.network = network;
         this.client = RedisClient.create(uri);
         this.directClient = RedisClient.create(redis == null ? uri : redis.uri());
-        this.redisStore = RedisStore.create(client);
+        this.redisStore = this.threads.store(client, uri);
         this.local = Fallback.local(100_000).share(share);
         this.store = ResilientStore.builder(redisStore)
                 .fallback(local)
                 .breaker(settings -> FULL || REPORTS ? settings : settings.waitIntervalFunctionInOpenState(SHORT_WAIT))
                 .build();
         this.limiter = RateLimiter.builder("chaos").store(store).build();
-        this.traffic = new LoadGenerator(limiter, ledger);
+        this.traffic = new LoadGenerator(limiter, ledger, this.threads::execute);
     }
 
     RedisForTests redis() {
@@ -125,6 +132,7 @@ final class Chaos implements AutoCloseable {
     Chaos begin() {
         traffic.start(CALLERS);
         awaitMoreFrom(Source.REDIS, FULL ? 5_000 : 2_000);
+        threads.awaitLanes(limiter);
         return this;
     }
 
@@ -220,6 +228,7 @@ final class Chaos implements AutoCloseable {
         report("state", state());
         awaitNothingToReconcile();
         report("state", state());
+        threads.awaitLanes(limiter);
         return this;
     }
 
@@ -317,6 +326,7 @@ final class Chaos implements AutoCloseable {
         limiter.close();
         store.close();
         redisStore.close();
+        threads.close();
         client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
         directClient.shutdown(Duration.ZERO, Duration.ofSeconds(2));
         if (network != null) {

@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.Executor;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.LongAdder;
@@ -20,7 +21,6 @@ import org.reactivestreams.Subscription;
 import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.SignalType;
-import reactor.core.scheduler.Schedulers;
 
 /**
  * Callers of a limiter that never pause: each has one operation in flight, and starts the next when that ends. Nearly
@@ -42,6 +42,7 @@ final class LoadGenerator {
 
     private final RateLimiter limiter;
     private final Admissions ledger;
+    private final Executor threads;
     private final AtomicInteger callers = new AtomicInteger();
     private final Map<Source, LongAdder> decisions = new ConcurrentHashMap<>();
     private final LatencyHistogram open = new LatencyHistogram();
@@ -52,9 +53,15 @@ final class LoadGenerator {
     private final Queue<Throwable> errors = new ConcurrentLinkedQueue<>();
     private volatile boolean stopping;
 
-    LoadGenerator(RateLimiter limiter, Admissions ledger) {
+    /**
+     * Callers of a limiter.
+     *
+     * @param threads runs each operation, not at once
+     */
+    LoadGenerator(RateLimiter limiter, Admissions ledger, Executor threads) {
         this.limiter = limiter;
         this.ledger = ledger;
+        this.threads = threads;
     }
 
     void start(int inFlight) {
@@ -109,7 +116,7 @@ final class LoadGenerator {
         if (stopping) {
             callers.decrementAndGet();
         } else {
-            Schedulers.parallel().schedule(this::call);
+            threads.execute(this::call);
         }
     }
 

@@ -8,9 +8,8 @@ import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Thorough;
 import io.lettuce.core.KillArgs;
 import io.lettuce.core.RedisClient;
-import io.lettuce.core.RedisCredentials;
-import io.lettuce.core.RedisCredentialsProvider;
 import io.lettuce.core.RedisURI;
+import io.lettuce.core.StaticCredentialsProvider;
 import io.lettuce.core.api.sync.RedisCommands;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
@@ -19,22 +18,31 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInfo;
+import org.junit.jupiter.params.ParameterizedClass;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /**
- * Failures of Redis under the load of 200 callers. No caller gets an error or waits past the deadline, and afterwards
+ * Failures of Redis under the load of 200 callers, on threads that share a lane and on event loops with lanes. No caller gets an error or waits past the deadline, and afterwards
  * Redis has been charged with all that was granted. The page on failures has a row for each test, with its display
  * name.
  */
+@ParameterizedClass
+@EnumSource(CallerThreads.Kind.class)
 class ResilientStoreChaosTest {
 
     /** Many times the deadline, and longer than the breaker waits, so that it tries a Redis that still fails. */
     private static final Duration OUTAGE = Duration.ofMillis(Chaos.FULL ? 1_500 : 400);
 
+    private final CallerThreads.Kind threads;
     private Chaos chaos;
+
+    ResilientStoreChaosTest(CallerThreads.Kind threads) {
+        this.threads = threads;
+    }
 
     @BeforeEach
     void tell(TestInfo test) {
-        Chaos.report("---", test.getDisplayName());
+        Chaos.report("---", test.getDisplayName() + ", " + threads);
     }
 
     @AfterEach
@@ -45,7 +53,7 @@ class ResilientStoreChaosTest {
     @Test
     @DisplayName("crashes and restarts without its data")
     void crashAndEmptyRestart() {
-        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos = new Chaos(threads, RedisForTests.startOwn()).begin();
         chaos.kill();
         chaos.restart();
         chaos.markRepaired();
@@ -57,7 +65,7 @@ class ResilientStoreChaosTest {
     @Thorough
     @DisplayName("is down for a while")
     void downForAWhile() {
-        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos = new Chaos(threads, RedisForTests.startOwn()).begin();
         chaos.kill();
         chaos.awaitOutage(OUTAGE);
         chaos.restart();
@@ -72,7 +80,7 @@ class ResilientStoreChaosTest {
     void crashAfterReconciliation() {
         RedisForTests redis = RedisForTests.startOwn();
         redis.kill();
-        chaos = new Chaos(redis).beginWithoutRedis();
+        chaos = new Chaos(threads, redis).beginWithoutRedis();
         chaos.awaitOutage(OUTAGE);
         redis.restart();
         chaos.markRepaired();
@@ -90,7 +98,7 @@ class ResilientStoreChaosTest {
     @Thorough
     @DisplayName("hangs for less than the deadline")
     void hangShorterThanTheDeadline() {
-        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos = new Chaos(threads, RedisForTests.startOwn()).begin();
         for (int i = 0; i < 20; i++) {
             chaos.redis().pause();
             chaos.redis().resume();
@@ -102,7 +110,7 @@ class ResilientStoreChaosTest {
     @Test
     @DisplayName("hangs for longer than the deadline")
     void hangLongerThanTheDeadline() {
-        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos = new Chaos(threads, RedisForTests.startOwn()).begin();
         chaos.redis().pause();
         chaos.awaitOutage(OUTAGE);
         chaos.redis().resume();
@@ -116,7 +124,7 @@ class ResilientStoreChaosTest {
     void slowerThanTheDeadline() {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
-        chaos = new Chaos(redis, network).begin();
+        chaos = new Chaos(threads, redis, network).begin();
         network.delayReplies(() -> 150);
         chaos.awaitOutage(OUTAGE);
         network.delayReplies(() -> 0);
@@ -131,7 +139,7 @@ class ResilientStoreChaosTest {
     void sometimesSlowerThanTheDeadline() {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
-        chaos = new Chaos(redis, network).begin();
+        chaos = new Chaos(threads, redis, network).begin();
         // The delay must rise slowly: replies stay in order, so each is at least as late as those before it. It starts
         // low, because a busy machine adds its own.
         network.delayReplies(() -> 10 + TimeUnit.NANOSECONDS.toMillis(System.nanoTime()) / 8 % 110);
@@ -150,7 +158,7 @@ class ResilientStoreChaosTest {
     void networkDropsPackets() {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
-        chaos = new Chaos(redis, network).begin();
+        chaos = new Chaos(threads, redis, network).begin();
         network.dropPackets();
         chaos.awaitOutage(OUTAGE);
         network.restore();
@@ -165,7 +173,7 @@ class ResilientStoreChaosTest {
     void reachableOnlyOnNewConnections() {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
-        chaos = new Chaos(redis, network).begin();
+        chaos = new Chaos(threads, redis, network).begin();
         network.dropPackets();
         network.restoreNewConnections();
         chaos.awaitOutage(Duration.ZERO);
@@ -179,7 +187,7 @@ class ResilientStoreChaosTest {
     void downWhenTheApplicationStarts() {
         RedisForTests redis = RedisForTests.startOwn();
         redis.kill();
-        chaos = new Chaos(redis).beginWithoutRedis();
+        chaos = new Chaos(threads, redis).beginWithoutRedis();
         chaos.awaitOutage(OUTAGE);
         assertThat(chaos.state().source()).isEqualTo(Source.LOCAL);
         assertThat(chaos.state().problem()).get().asString().contains("no connection");
@@ -196,7 +204,7 @@ class ResilientStoreChaosTest {
         try (RedisForTests primary = RedisForTests.startOwn()) {
             // A replica of one that never answers keeps what it has.
             primary.pause();
-            chaos = new Chaos(RedisForTests.startOwn()).begin();
+            chaos = new Chaos(threads, RedisForTests.startOwn()).begin();
             RedisURI uri = primary.uri();
             chaos.command(redis -> redis.replicaof(uri.getHost(), uri.getPort()));
             chaos.awaitOutage(OUTAGE);
@@ -216,7 +224,7 @@ class ResilientStoreChaosTest {
     @Thorough
     @DisplayName("is out of memory")
     void outOfMemory() {
-        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos = new Chaos(threads, RedisForTests.startOwn()).begin();
         chaos.command(redis -> redis.configSet("maxmemory", "1"));
         chaos.awaitMoreFrom(Source.LOCAL, 5_000);
         await().until(() -> chaos.state().problem().orElse("none").contains("OOM"));
@@ -230,7 +238,7 @@ class ResilientStoreChaosTest {
     @Thorough
     @DisplayName("is paused with CLIENT PAUSE")
     void paused() {
-        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos = new Chaos(threads, RedisForTests.startOwn()).begin();
         chaos.command(redis -> redis.clientPause(Chaos.FULL ? 2_000 : 600));
         chaos.awaitOutage(OUTAGE);
         chaos.markRepaired();
@@ -241,7 +249,7 @@ class ResilientStoreChaosTest {
     @Test
     @DisplayName("loses its scripts to SCRIPT FLUSH")
     void scriptsFlushed() {
-        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos = new Chaos(threads, RedisForTests.startOwn()).begin();
         for (int i = 0; i < 100; i++) {
             chaos.command(RedisCommands::scriptFlush);
             chaos.awaitMoreFrom(Source.REDIS, 100);
@@ -252,7 +260,7 @@ class ResilientStoreChaosTest {
     @Test
     @DisplayName("closes its connections")
     void connectionsKilled() {
-        chaos = new Chaos(RedisForTests.startOwn()).begin();
+        chaos = new Chaos(threads, RedisForTests.startOwn()).begin();
         for (int i = 0; i < 2; i++) {
             // Once may not be enough: a connection that is soon replaced may have no request in flight.
             chaos.repeatUntilMoreFrom(
@@ -272,7 +280,7 @@ class ResilientStoreChaosTest {
     void repliesLost() {
         RedisForTests redis = RedisForTests.startOwn();
         BadNetwork network = new BadNetwork(redis.uri().getPort());
-        chaos = new Chaos(redis, network).begin();
+        chaos = new Chaos(threads, redis, network).begin();
         for (int i = 0; i < 2; i++) {
             network.loseNextReply();
             await().until(network::hasLostReply);
@@ -289,12 +297,12 @@ class ResilientStoreChaosTest {
     void wrongPassword() {
         RedisForTests redis = RedisForTests.startOwn();
         RedisURI uri = redis.uri();
-        uri.setCredentialsProvider(RedisCredentialsProvider.from(() -> RedisCredentials.just(null, "wrong")));
+        uri.setCredentialsProvider(new StaticCredentialsProvider(null, "wrong".toCharArray()));
         // Before the limiter is made, which connects at once.
         RedisClient administrator = RedisClient.create(redis.uri());
         RedisCommands<String, String> commands = administrator.connect().sync();
         commands.configSet("requirepass", "right");
-        chaos = new Chaos(redis, uri);
+        chaos = new Chaos(threads, redis, uri);
         chaos.beginWithoutRedis().awaitOutage(OUTAGE);
         await().untilAsserted(() -> assertThat(chaos.state().problem())
                 .get()
@@ -315,7 +323,7 @@ class ResilientStoreChaosTest {
     void downWithFourInstances() {
         RedisForTests redis = RedisForTests.startOwn();
         redis.kill();
-        chaos = new Chaos(redis, 0.25).beginWithoutRedis();
+        chaos = new Chaos(threads, redis, 0.25).beginWithoutRedis();
         chaos.awaitOutage(OUTAGE);
         chaos.markRepaired();
         redis.restart();

@@ -181,7 +181,7 @@ class ResilientStoreSentinelTest {
     /** Starts the callers and returns the primary. */
     private RedisNode begin(RedisBinary binary) {
         sentinel = SentinelForTests.start(binary, REPLICAS);
-        chaos = new Chaos(sentinel.uri()).begin();
+        chaos = new Chaos(CallerThreads.Kind.PARALLEL, sentinel.uri()).begin();
         return sentinel.primary();
     }
 

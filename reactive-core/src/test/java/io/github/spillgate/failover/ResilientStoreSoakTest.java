@@ -38,7 +38,7 @@ class ResilientStoreSoakTest {
 
     private final RedisForTests redis = RedisForTests.startOwn();
     private final BadNetwork network = new BadNetwork(redis.uri().getPort());
-    private final Chaos chaos = new Chaos(redis, network).withoutLedger();
+    private final Chaos chaos = new Chaos(CallerThreads.Kind.PARALLEL, redis, network).withoutLedger();
 
     private final List<Runnable> failures =
             List.of(this::kill, this::hang, this::slowDown, this::flushScripts, this::loseReplies);

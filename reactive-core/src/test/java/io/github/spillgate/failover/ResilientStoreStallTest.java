@@ -32,7 +32,9 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
@@ -45,6 +47,8 @@ import reactor.core.scheduler.Schedulers;
  *
  * <p>Each round has a seed of its own, which a failure reports. {@code -Dspillgate.stops=1000} runs a thousand rounds.
  */
+@ParameterizedClass
+@EnumSource(CallerThreads.Kind.class)
 class ResilientStoreStallTest {
 
     private static final int ROUNDS = Integer.getInteger("spillgate.stops", 25);
@@ -67,12 +71,18 @@ class ResilientStoreStallTest {
 
     private final RedisForTests redis = RedisForTests.startOwn();
     private final RedisClient client = RedisClient.create(redis.uri());
-    private final RedisStore redisStore = RedisStore.create(client);
+    private final CallerThreads threads;
+    private final RedisStore redisStore;
     private final Admissions ledger = new Admissions();
     private final Queue<Throwable> errors = new ConcurrentLinkedQueue<>();
     private final Queue<Source> sources = new ConcurrentLinkedQueue<>();
     private ResilientStore store;
     private RateLimiter limiter;
+
+    ResilientStoreStallTest(CallerThreads.Kind threads) {
+        this.threads = new CallerThreads(threads);
+        this.redisStore = this.threads.store(client, redis.uri());
+    }
 
     @BeforeEach
     void begin() {
@@ -83,12 +93,14 @@ class ResilientStoreStallTest {
                 .build();
         limiter = RateLimiter.builder("stops").store(store).build();
         await().until(() -> limiter.peek(Charge.of("first", LOG)).block().source() == Source.REDIS);
+        threads.awaitLanes(limiter);
     }
 
     @AfterEach
     void end() {
         limiter.closeLater().block(PATIENCE);
         redisStore.close();
+        threads.close();
         client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
         redis.close();
     }
@@ -232,8 +244,8 @@ class ResilientStoreStallTest {
         assertThat(open.await(PATIENCE.toSeconds(), TimeUnit.SECONDS)).isTrue();
     }
 
-    private static void scheduleAtRandom(Random random, Runnable what) {
-        Schedulers.parallel().schedule(what, random.nextInt(MILLIS), TimeUnit.MILLISECONDS);
+    private void scheduleAtRandom(Random random, Runnable what) {
+        threads.schedule(what, random.nextInt(MILLIS));
     }
 
     private void stall(Random random, CountDownLatch open) {

@@ -2,7 +2,9 @@ package io.github.spillgate.testkit;
 
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
 import io.netty.channel.EventLoop;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
@@ -22,9 +24,14 @@ public final class LoopRequests {
         return result;
     }
 
-    /** Returns whether a decision that is requested on the loop is emitted there. */
+    /** Returns whether a decision that is requested on the loop is made by Redis and emitted there. */
     public static boolean isEmittedOnLoop(EventLoop loop, RateLimiter limiter, String key) {
-        return request(loop, limiter.peek(key).map(decision -> loop.inEventLoop()))
+        return isEmittedOnLoop(loop, limiter.peek(key));
+    }
+
+    /** Returns whether a decision that is requested on the loop is made by Redis and emitted there. */
+    public static boolean isEmittedOnLoop(EventLoop loop, Mono<Decision> decision) {
+        return request(loop, decision.map(made -> made.source() == Source.REDIS && loop.inEventLoop()))
                 .join();
     }
 
