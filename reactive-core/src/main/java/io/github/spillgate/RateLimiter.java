@@ -676,9 +676,10 @@ public final class RateLimiter implements AutoCloseable {
         }
 
         /**
-         * Sets the longest time for a decision, 100 ms by default. After it the fallback decides. The deadline includes
-         * a {@linkplain #lookup(LimitLookup) lookup}; it does not include the time that {@code acquire} waits for
-         * permits.
+         * Sets the longest time for a decision, 100 ms by default. After it the fallback decides. If the event loop of
+         * the request is busy then, the fallback waits until the loop has read the replies of Redis, for half the
+         * deadline at most. The deadline includes a {@linkplain #lookup(LimitLookup) lookup}; it does not include the
+         * time that {@code acquire} waits for permits.
          *
          * @param deadline more than zero, and at most a minute
          * @return this builder

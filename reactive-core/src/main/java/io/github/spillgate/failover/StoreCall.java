@@ -50,12 +50,18 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     // If this process stood still before the deadline, the store may have replied long ago. Its silence is then judged
     // only after the same time again (GraceTimer). The caller does not wait for that. If only the caller's event loop
     // stood still, the store can tell (RemoteSubscription). Otherwise one busy loop would open the breaker for all.
+    // The reply may have arrived by the deadline without having been read. So the fallback decides after the next run
+    // of the loop, which begins with reading. Most callers continue on that loop, and lose nothing by the wait. It is
+    // bounded, for those that do not, and for loops that end.
     //
     // A reply that does not fit together with local grants (Ledger) is treated as if it were late: the fallback
     // decides. If that depends on grants that are being reconciled, the reply is checked again shortly, until the
     // deadline.
 
     private static final long CHECK_AGAIN = TimeUnit.MILLISECONDS.toNanos(1);
+
+    /** The part of the deadline for which the fallback waits for an event loop that may have to read the reply. */
+    private static final int PART_FOR_READING = 2;
 
     private static final int STARTED = 1;
     private static final int SERVED = 2;
@@ -397,6 +403,21 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     private void fallBackAtDeadline(boolean stoodStill) {
+        if (passage == CircuitGate.Passage.ASK && !has(SERVED) && upstream instanceof RemoteSubscription remote) {
+            remote.ifSilentFor(0, TimeUnit.NANOSECONDS, () -> fallBackIfUnserved(stoodStill));
+            if (!has(SERVED)) {
+                Schedulers.parallel()
+                        .schedule(
+                                () -> fallBackIfUnserved(stoodStill),
+                                failover.deadlineNanos() / PART_FOR_READING,
+                                TimeUnit.NANOSECONDS);
+            }
+        } else {
+            fallBackIfUnserved(stoodStill);
+        }
+    }
+
+    private void fallBackIfUnserved(boolean stoodStill) {
         if (first(SERVED)) {
             if (gate.missedDeadline(stoodStill)) {
                 failover.countMissedDeadline();

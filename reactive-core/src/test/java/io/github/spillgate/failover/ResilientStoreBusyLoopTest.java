@@ -22,6 +22,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -79,6 +80,24 @@ class ResilientStoreBusyLoopTest {
     }
 
     @Test
+    void repliesThatAreReadSoonAfterTheDeadlineDecide() {
+        Duration aLittleLonger = DEADLINE.plus(DEADLINE.dividedBy(10));
+        busy.execute(() -> {
+            requestMany();
+            // After the task that sends them.
+            busy.execute(() -> {
+                long start = System.nanoTime();
+                holdUntil(() -> System.nanoTime() - start > aLittleLonger.toNanos());
+            });
+        });
+        Source again = request(busy, limiter.tryAcquire("again")).join().source();
+        assertThat(again).isEqualTo(Source.REDIS);
+        assertThat(late)
+                .hasSize(REQUESTS)
+                .allSatisfy(answer -> assertThat(answer.join().source()).isEqualTo(Source.REDIS));
+    }
+
+    @Test
     void requestsThatAreNotSentYetOpenNoBreaker() {
         busy.execute(() -> {
             requestMany();
@@ -113,10 +132,14 @@ class ResilientStoreBusyLoopTest {
     /** Holds the thread without blocking, until twice the deadline has passed and every request is answered. */
     private void work() {
         long start = System.nanoTime();
-        long left;
+        holdUntil(() -> System.nanoTime() - start > 2 * DEADLINE.toNanos() && isAnswered());
+    }
+
+    private static void holdUntil(BooleanSupplier isOver) {
+        boolean isHeld;
         do {
-            left = 2 * DEADLINE.toNanos() - (System.nanoTime() - start);
-        } while (left > 0 || !isAnswered());
+            isHeld = !isOver.getAsBoolean();
+        } while (isHeld);
     }
 
     private boolean isAnswered() {
