@@ -47,6 +47,7 @@ class ResilientStoreLaneFailureTest {
     /** Beside late timers. */
     private static final Duration MARGIN = Duration.ofMillis(500);
 
+    /** Of each loop. All lanes share the breaker, and from ten failures at once it opens for all loops. */
     private static final int CALLERS = 4;
 
     /** Each loop has a key of its own under this limit: no other loop waits for its reconciliation. */
