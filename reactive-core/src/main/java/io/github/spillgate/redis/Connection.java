@@ -114,6 +114,12 @@ final class Connection implements CommandSender {
         return numbers.get() > 0;
     }
 
+    /** Returns the error for callers after closing; null as long as it is not closed. */
+    @Nullable
+    Supplier<LimitStoreException> whyClosed() {
+        return closed;
+    }
+
     /** Emits the connection once it is open. */
     Mono<OpenConnection> opened() {
         return Mono.defer(() -> opening().awaited);

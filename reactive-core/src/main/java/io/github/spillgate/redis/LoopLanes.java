@@ -271,13 +271,14 @@ final class LoopLanes {
         @Nullable
         Lane laneTo(Server server) {
             Lane lane = lanes.get(server);
-            if (lane != null || !isCompatible || server.isClosed()) {
+            if (lane != null || !isCompatible || server.whyClosed() != null) {
                 return lane;
             }
             lane = lanes.computeIfAbsent(server, missing -> server.newLane(this::client));
-            if (server.isClosed()) {
-                // Perhaps too late for close() to see it.
-                server.closeWithoutSlots();
+            Supplier<LimitStoreException> why = server.whyClosed();
+            if (why != null) {
+                // Perhaps too late for the thread that closes the server to see it.
+                close(server, why);
             }
             return lane;
         }

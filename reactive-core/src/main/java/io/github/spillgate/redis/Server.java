@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
@@ -38,8 +39,6 @@ final class Server {
 
     /** The number of decisions that wait for the first connection. */
     private final AtomicInteger waiting = new AtomicInteger();
-
-    private volatile boolean closed;
 
     /**
      * A server.
@@ -195,12 +194,12 @@ final class Server {
 
     /** Closes the connections, because this server owns no slot any more. Waiting decisions fail without a charge. */
     void closeWithoutSlots() {
-        closed = true;
+        // First, because a loop that adds a lane looks at it afterwards.
+        lane.close(this::ownsNoSlot);
         LoopLanes loops = settings.loops();
         if (loops != null) {
             loops.close(this, this::ownsNoSlot);
         }
-        lane.close(this::ownsNoSlot);
     }
 
     private LimitStoreUnavailableException ownsNoSlot() {
@@ -208,8 +207,10 @@ final class Server {
                 "Redis cannot decide: " + name + " no longer owns a slot of the cluster", null);
     }
 
-    boolean isClosed() {
-        return closed;
+    /** Returns the error for callers after closing; null as long as this server is not closed. */
+    @Nullable
+    Supplier<LimitStoreException> whyClosed() {
+        return lane.connection().whyClosed();
     }
 
     @Override

@@ -108,12 +108,7 @@ class ClusterLoopLanesTest {
 
     private long refreshes() {
         return cluster.nodes().stream()
-                .mapToLong(node -> node.commands()
-                        .info("commandstats")
-                        .lines()
-                        .filter(line -> line.startsWith("cmdstat_cluster"))
-                        .mapToLong(line -> Long.parseLong(line.replaceAll(".*:calls=(\\d+),.*", "$1")))
-                        .sum())
+                .mapToLong(node -> Keyspace.callsOf("cluster", node.commands()))
                 .sum();
     }
 }

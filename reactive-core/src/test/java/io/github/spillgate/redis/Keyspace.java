@@ -3,11 +3,11 @@ package io.github.spillgate.redis;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.sync.RedisCommands;
+import io.lettuce.core.api.sync.RedisServerCommands;
 import io.lettuce.core.codec.ByteArrayCodec;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
@@ -54,14 +54,16 @@ final class Keyspace {
         return commands().memoryUsage(key);
     }
 
-    /** How often the server has run a command since it was started; names as in {@code evalsha} and {@code script}. */
+    /** How often the server has run a command since it was started, with all subcommands such as {@code script|load}. */
     long callsOf(String command) {
-        Matcher matcher = Pattern.compile("cmdstat_" + Pattern.quote(command) + "(\\|load)?:calls=(\\d+)")
-                .matcher(commands().info("commandstats"));
-        long calls = 0;
-        while (matcher.find()) {
-            calls += Long.parseLong(matcher.group(2));
-        }
-        return calls;
+        return callsOf(command, commands());
+    }
+
+    static long callsOf(String command, RedisServerCommands<String, String> server) {
+        return Pattern.compile("cmdstat_" + Pattern.quote(command) + "(?:\\|[^:]+)?:calls=(\\d+)")
+                .matcher(server.info("commandstats"))
+                .results()
+                .mapToLong(found -> Long.parseLong(found.group(1)))
+                .sum();
     }
 }
