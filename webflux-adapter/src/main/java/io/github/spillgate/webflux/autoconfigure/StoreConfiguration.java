@@ -10,13 +10,12 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.StoreType;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
-import io.lettuce.core.RedisCredentialsProvider;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.StaticCredentialsProvider;
 import io.lettuce.core.cluster.RedisClusterClient;
 import java.time.Duration;
 import java.util.List;
-import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
@@ -25,8 +24,11 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Conditional;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.data.redis.connection.RedisClusterConfiguration;
+import org.springframework.data.redis.connection.RedisConfiguration;
+import org.springframework.data.redis.connection.RedisStandaloneConfiguration;
 import org.springframework.data.redis.connection.lettuce.LettuceClientConfiguration;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
+import org.springframework.util.StringUtils;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 
@@ -129,32 +131,59 @@ final class StoreConfiguration {
         @Bean(destroyMethod = CLOSE)
         RedisStore spillgateStore(LettuceConnectionFactory connections, SpillgateProperties settings) {
             RedisStore.Builder store = RedisStore.builder(connections.getRequiredNativeClient());
-            RedisClusterConfiguration cluster = connections.getClusterConfiguration();
-            return redis(cluster == null ? store : store.nodes(nodes(cluster, connections)), settings);
+            List<RedisURI> nodes = nodes(connections);
+            return redis(nodes.isEmpty() ? store : store.nodes(nodes), settings);
         }
 
-        /** Returns the nodes, with the credentials and TLS settings of the application's connections. */
-        private static List<RedisURI> nodes(RedisClusterConfiguration cluster, LettuceConnectionFactory connections) {
+        /** Returns the server or the nodes of a cluster; none if they are not known. */
+        private static List<RedisURI> nodes(LettuceConnectionFactory connections) {
+            RedisClusterConfiguration cluster = connections.getClusterConfiguration();
+            if (cluster != null) {
+                return cluster.getClusterNodes().stream()
+                        .map(node -> uri(String.valueOf(node.getHost()), node.getRequiredPort(), cluster, connections))
+                        .toList();
+            }
+            RedisStandaloneConfiguration server = connections.getStandaloneConfiguration();
+            if (!isUsed(server, connections)) {
+                return List.of();
+            }
+            RedisURI uri = uri(server.getHostName(), server.getPort(), server, connections);
+            uri.setDatabase(server.getDatabase());
+            return List.of(uri);
+        }
+
+        /** Spring also returns a default for Sentinels, for a socket, and for a primary with named replicas. */
+        private static boolean isUsed(RedisStandaloneConfiguration server, LettuceConnectionFactory connections) {
+            return connections.getSentinelConfiguration() == null
+                    && connections.getSocketConfiguration() == null
+                    && !server.equals(new RedisStandaloneConfiguration());
+        }
+
+        /** Returns an address with the credentials and TLS settings of the application's connections. */
+        private static <C extends RedisConfiguration & RedisConfiguration.WithAuthentication> RedisURI uri(
+                String host, int port, C server, LettuceConnectionFactory connections) {
             LettuceClientConfiguration client = connections.getClientConfiguration();
-            Optional<RedisCredentialsProvider> credentials = client.getRedisCredentialsProviderFactory()
-                    .map(factory -> factory.createCredentialsProvider(cluster))
-                    .or(() -> cluster.getPassword()
+            RedisURI uri = RedisURI.builder()
+                    .withHost(host)
+                    .withPort(port)
+                    .withSsl(client.isUseSsl())
+                    .withStartTls(client.isStartTls())
+                    .withVerifyPeer(client.getVerifyMode())
+                    .withTimeout(client.getCommandTimeout())
+                    .build();
+            client.getClientName().ifPresent(uri::setClientName);
+            client.getRedisCredentialsProviderFactory()
+                    .map(factory -> factory.createCredentialsProvider(server))
+                    .or(() -> server.getPassword()
                             .toOptional()
-                            .map(password -> new StaticCredentialsProvider(cluster.getUsername(), password)));
-            return cluster.getClusterNodes().stream()
-                    .map(node -> {
-                        RedisURI uri = RedisURI.builder()
-                                .withHost(String.valueOf(node.getHost()))
-                                .withPort(node.getRequiredPort())
-                                .withSsl(client.isUseSsl())
-                                .withStartTls(client.isStartTls())
-                                .withVerifyPeer(client.getVerifyMode())
-                                .withTimeout(client.getCommandTimeout())
-                                .build();
-                        credentials.ifPresent(uri::setCredentialsProvider);
-                        return uri;
-                    })
-                    .toList();
+                            .map(password -> new StaticCredentialsProvider(usernameOf(server), password)))
+                    .ifPresent(uri::setCredentialsProvider);
+            return uri;
+        }
+
+        /** A URL such as {@code redis://:password@host} has an empty user name. */
+        private static @Nullable String usernameOf(RedisConfiguration.WithAuthentication server) {
+            return StringUtils.hasText(server.getUsername()) ? server.getUsername() : null;
         }
     }
 

@@ -20,18 +20,23 @@ import io.github.spillgate.metrics.RuleMetrics;
 import io.github.spillgate.metrics.RuleObservations;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.testkit.LoopRequests;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.RedisNode;
 import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.webflux.RateLimitWebFilter;
 import io.lettuce.core.AclSetuserArgs;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.api.sync.RedisCommands;
 import io.lettuce.core.protocol.CommandType;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.micrometer.observation.ObservationRegistry;
+import io.netty.channel.EventLoop;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
@@ -55,10 +60,12 @@ import org.springframework.cloud.gateway.config.GatewayAutoConfiguration;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.env.StandardEnvironment;
+import org.springframework.data.redis.connection.RedisStaticMasterReplicaConfiguration;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
 import org.springframework.mock.http.server.reactive.MockServerHttpRequest;
 import org.springframework.mock.web.server.MockServerWebExchange;
 import reactor.core.publisher.Mono;
+import reactor.netty.resources.LoopResources;
 
 @ExtendWith(OutputCaptureExtension.class)
 class SpillgateAutoConfigurationTest {
@@ -80,6 +87,48 @@ class SpillgateAutoConfigurationTest {
             assertThat(context).hasSingleBean(RedisStore.class);
             assertRedisDecides(context.getBean(RateLimiter.class));
         });
+    }
+
+    @Test
+    void eventLoopsHaveConnectionsToTheRedisOfTheApplicationWithItsSettings() {
+        LoopResources loops = LoopResources.create("loops", 1, true);
+        RedisClient admin = null;
+        try (RedisForTests redis = RedisForTests.startOwn()) {
+            admin = RedisClient.create(redis.uri());
+            RedisCommands<String, String> commands = admin.connect().sync();
+            commands.configSet("requirepass", "secret");
+            int port = redis.uri().getPort();
+            runner.withPropertyValues(
+                            "spring.data.redis.url=redis://:secret@127.0.0.1:" + port + "/3",
+                            "spring.data.redis.client-name=shop")
+                    .run(context -> {
+                        RateLimiter limiter = context.getBean(RateLimiter.class);
+                        EventLoop loop = loops.onServer(true).next();
+                        Mono<Decision> decision = limiter.peek(Charge.of("a", Limit.perHour(1)));
+                        await().atMost(LONG).until(() -> LoopRequests.isEmittedOnLoop(loop, decision));
+                        assertThat(commands.clientList().lines())
+                                .filteredOn(connection -> connection.contains(" name=shop "))
+                                .hasSize(2)
+                                .allMatch(connection -> connection.contains(" db=3 "));
+                    });
+        } finally {
+            if (admin != null) {
+                admin.shutdown(0, 1, TimeUnit.SECONDS);
+            }
+            loops.dispose();
+        }
+    }
+
+    /** Spring then returns its default, which is another server. */
+    @Test
+    void aPrimaryWithNamedReplicasIsNotMistakenForTheDefaultServer() {
+        RedisStaticMasterReplicaConfiguration servers = new RedisStaticMasterReplicaConfiguration("127.0.0.1", 1);
+        runner.withBean(LettuceConnectionFactory.class, () -> new LettuceConnectionFactory(servers))
+                .run(context -> {
+                    RateLimiter limiter = context.getBean(RateLimiter.class);
+                    await().atMost(LONG).until(() -> limiter.state().problem().isPresent());
+                    assertThat(limiter.state().problem().orElseThrow()).doesNotContain("localhost:6379");
+                });
     }
 
     @Test
