@@ -221,7 +221,7 @@ class ResilientStoreRefusalTest {
 
     private void createLimiter(String rights) {
         CommandArgs<String, String> args = new CommandArgs<>(StringCodec.UTF8);
-        for (String word : ("SETUSER app reset on >password " + rights).split(" ")) {
+        for (String word : ("SETUSER app reset on >password " + rights).split(" ", -1)) {
             args.add(word);
         }
         admin.sync().dispatch(CommandType.ACL, new StatusOutput<>(StringCodec.UTF8), args);
