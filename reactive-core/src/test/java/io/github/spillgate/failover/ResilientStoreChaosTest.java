@@ -282,10 +282,10 @@ class ResilientStoreChaosTest {
         BadNetwork network = new BadNetwork(redis.uri().getPort());
         chaos = new Chaos(threads, redis, network).begin();
         for (int i = 0; i < 2; i++) {
-            network.loseNextReply();
+            // Once may not be enough: the lane that loses its connection may have few decisions in flight.
+            chaos.repeatUntilMoreFrom(Source.LOCAL, 1_000, network::loseNextReply);
             await().until(network::hasLostReply);
             chaos.markRepaired();
-            chaos.awaitMoreFrom(Source.LOCAL, 1_000);
             chaos.awaitRedisDecides();
         }
         chaos.end().assertCallersUnaffected().assertRedisHoldsAtLeastWhatWasGranted();

@@ -13,6 +13,9 @@ public final class AllowedToBlock implements BlockHoundIntegration {
         builder.allowBlockingCallsInside("com.github.benmanes.caffeine.cache.BoundedLocalCache", "afterWrite");
         // In a tree bin of the JDK's ConcurrentHashMap, a writer waits for the current readers.
         builder.allowBlockingCallsInside("java.util.concurrent.ConcurrentHashMap$TreeBin", "lockRoot");
+        // A timer that is cancelled takes the lock of the queue of timers. Reactor allows this for its other timers.
+        builder.allowBlockingCallsInside("reactor.core.scheduler.PeriodicWorkerTask", "setFuture");
+        builder.allowBlockingCallsInside("reactor.core.scheduler.PeriodicWorkerTask", "dispose");
         // Netty's buffer pool grows when two threads need a buffer at the same instant, and then waits for the thread
         // that still uses the replaced one. Without this, concurrent handshakes would hang.
         builder.allowBlockingCallsInside("io.netty.buffer.AdaptivePoolingAllocator$Magazine", "free");
