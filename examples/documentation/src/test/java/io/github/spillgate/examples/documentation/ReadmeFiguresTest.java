@@ -15,13 +15,8 @@ import io.lettuce.core.RedisClient;
 import java.io.IOException;
 import java.lang.reflect.Field;
 import java.math.BigDecimal;
-import java.math.MathContext;
-import java.math.RoundingMode;
 import java.nio.file.Files;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -135,11 +130,11 @@ class ReadmeFiguresTest {
 
     @Test
     void theReadmeStatesTheMeasuredSpeed() throws IOException {
-        Rounds rounds = Rounds.read();
-        List<List<String>> table = rows(part(readme, "**Speed**", "\n!["));
-        List<String> peers = table.get(0);
+        BenchmarkRounds rounds = BenchmarkRounds.read();
+        MarkdownTable table = MarkdownTable.only(part(readme, "**Speed**", "\n!["));
+        List<String> peers = table.head();
         int compared = 0;
-        for (List<String> row : table.subList(1, table.size())) {
+        for (List<String> row : table.rows()) {
             String work = WORKS.get(row.get(0).replace(": counter, log", ""));
             for (int i = 1; i < row.size(); i++) {
                 if (row.get(i).equals(NOT_COMPARED)) {
@@ -150,108 +145,31 @@ class ReadmeFiguresTest {
                 assertThat(stated)
                         .as("%s, × %s", row.get(0), peers.get(i))
                         .containsExactly(
-                                rounds.times(work, "spillgate counter", peer),
-                                rounds.times(work, "spillgate log", peer));
+                                times(rounds, work, "spillgate counter", peer),
+                                times(rounds, work, "spillgate log", peer));
                 compared++;
             }
         }
         assertThat(compared).isEqualTo(WORKS.size() * PEERS.size() - 1);
         assertThat(readme)
-                .contains("the log makes " + timesEvalsha("in-flight-4") + " and " + timesEvalsha("in-flight-64")
-                        + " times the decisions of a plain")
-                .contains("it serves " + rounds.times("filter", "spillgate redis filter", "spring gateway filter")
-                        + " times the requests of Gateway with 64 connections, and "
-                        + rounds.times("filter-one", "spillgate redis filter", "spring gateway filter")
-                        + " times with one");
+                .contains("the counter makes " + timesEvalsha(rounds, "spillgate counter loop")
+                        + " times its decisions, and the log " + timesEvalsha(rounds, "spillgate log loop"))
+                .contains("serves " + timesGateway(rounds, "wrk-64") + ", " + timesGateway(rounds, "wrk-8") + " and "
+                        + timesGateway(rounds, "wrk-1") + " times the requests of one with Spring Cloud Gateway's "
+                        + "limiter, at 64, 8 and 1 connections");
     }
 
-    /** Few decisions in flight were measured in a separate run; its table is on the page. */
-    private static String timesEvalsha(String work) throws IOException {
-        String page = Files.readString(ROOT.resolve("docs/benchmarks.md"));
-        return rows(part(page, "\n### " + work + "\n", "\n#")).stream()
-                .filter(row -> row.get(0).startsWith("**spillgate log**"))
-                .map(row -> row.get(2).replaceAll(" .*", ""))
-                .findFirst()
-                .orElseThrow();
+    private static String timesEvalsha(BenchmarkRounds rounds, String contender) {
+        return times(rounds, "in-flight-4", contender, "evalsha each") + " and "
+                + times(rounds, "in-flight-16", contender, "evalsha each");
     }
 
-    /** The page compares all contenders with only one; its figures must be of the same rounds. */
-    @Test
-    void thePageOfAllFiguresMatchesTheRounds() throws IOException {
-        String page = Files.readString(ROOT.resolve("docs/benchmarks.md"));
-        Rounds rounds = Rounds.read();
-        for (String work : WORKS.values()) {
-            List<List<String>> table = rows(part(page, "\n## " + work + "\n", "\n## "));
-            String best = table.get(0).get(2).replaceAll(".*, ", "");
-            for (List<String> row : table.subList(1, table.size())) {
-                String contender = row.get(0).replace("*", "");
-                assertThat(row.get(1)).startsWith(number(rounds.median(work, contender)) + " (");
-                BigDecimal times = rounds.ratio(work, contender, best).setScale(2, RoundingMode.HALF_UP);
-                assertThat(row.get(2)).as("%s, %s", work, contender).startsWith(times + " (");
-            }
-        }
+    private static String timesGateway(BenchmarkRounds rounds, String work) {
+        return times(rounds, work, "webflux redis", "webflux gateway");
     }
 
-    /**
-     * Every slice of the run.
-     *
-     * @param decisions the decisions a second in each round, by workload and contender
-     */
-    private record Rounds(Map<String, List<BigDecimal>> decisions) {
-
-        static Rounds read() throws IOException {
-            List<String> lines = Files.readAllLines(ROOT.resolve("docs/benchmarks/rounds.csv"));
-            List<String> columns = List.of(lines.get(0).split(",", -1));
-            Map<String, List<BigDecimal>> decisions = new HashMap<>();
-            for (String line : lines.subList(1, lines.size())) {
-                String[] cells = line.split(",", -1);
-                decisions
-                        .computeIfAbsent(
-                                key(cells[columns.indexOf("work")], cells[columns.indexOf("contender")]),
-                                key -> new ArrayList<>())
-                        .add(new BigDecimal(cells[columns.indexOf("decisions_per_s")]));
-            }
-            return new Rounds(decisions);
-        }
-
-        BigDecimal median(String work, String contender) {
-            return middle(decisions.get(key(work, contender)));
-        }
-
-        /** The median of the ratios of each round. */
-        BigDecimal ratio(String work, String contender, String other) {
-            List<BigDecimal> ours = decisions.get(key(work, contender));
-            List<BigDecimal> theirs = decisions.get(key(work, other));
-            List<BigDecimal> ratios = new ArrayList<>();
-            for (int i = 0; i < ours.size(); i++) {
-                ratios.add(ours.get(i).divide(theirs.get(i), MathContext.DECIMAL64));
-            }
-            return middle(ratios);
-        }
-
-        /** Rounds to two significant digits. */
-        String times(String work, String contender, String other) {
-            BigDecimal rounded = ratio(work, contender, other).round(new MathContext(2, RoundingMode.HALF_UP));
-            return String.format(Locale.ROOT, "%,." + Math.max(0, rounded.scale()) + "f", rounded);
-        }
-
-        private static String key(String work, String contender) {
-            return work + ": " + contender;
-        }
-
-        private static BigDecimal middle(List<BigDecimal> odd) {
-            return odd.stream().sorted().toList().get(odd.size() / 2);
-        }
-    }
-
-    /** Returns the cells of a table with its head, without the delimiter row. */
-    private static List<List<String>> rows(String text) {
-        return text.lines()
-                .filter(line -> line.startsWith("| "))
-                .map(line -> Arrays.stream(line.substring(1, line.length() - 1).split("\\|", -1))
-                        .map(String::strip)
-                        .toList())
-                .toList();
+    private static String times(BenchmarkRounds rounds, String work, String contender, String other) {
+        return BenchmarkRounds.rounded(rounds.ratio(BenchmarkRounds.DECISIONS, work, contender, other));
     }
 
     private static String part(String text, String after, String before) {
