@@ -152,8 +152,8 @@ final class Availability {
         if (all > 0) {
             missesLoggedAt = Deadlines.now();
             LOG.warn(
-                    "{} did not decide {} requests by the deadline, {} of them while this process stood still; {} decided"
-                            + " them. Likely cause: {}",
+                    "{} did not decide {} requests by the deadline, {} of them while this process stood still; {}"
+                            + " decided them. Likely cause: {}",
                     store,
                     all,
                     still,

@@ -72,7 +72,7 @@ public final class LimiterMetrics implements MeterBinder {
                 registry);
         counter(
                 "spillgate.deadlines.missed",
-                "Requests that the fallback has answered because the store missed their deadline, with a closed breaker",
+                "Requests that the fallback has answered at their deadline, with a closed breaker",
                 StoreState::missedDeadlines,
                 tags,
                 registry);

@@ -145,11 +145,11 @@ public interface LimitStore {
 
     /**
      * Restores permits that this store had confirmed and has lost, with its data: raises the count to them, unless it
-     * was reset since, or permits were refunded without their decision. Idempotent, and harmless if other processes restore the same permits.
+     * was reset since, or permits were refunded without their decision. Idempotent, and harmless if other processes
+     * restore the same permits.
      *
      * @param permits the permits
-     * @return completes when that is done; by default at once, for a store that
-     *     loses nothing
+     * @return completes when that is done; by default at once, for a store that loses nothing
      */
     default Mono<Void> restore(LostPermits permits) {
         return Mono.empty();

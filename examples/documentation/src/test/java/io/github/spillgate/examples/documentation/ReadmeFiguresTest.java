@@ -14,7 +14,6 @@ import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
 import java.io.IOException;
 import java.lang.reflect.Field;
-import java.math.BigDecimal;
 import java.nio.file.Files;
 import java.time.Duration;
 import java.util.List;
