@@ -53,6 +53,9 @@ final class ConfirmedUsage {
     /** The permits in use at the newest reply. */
     private long reported;
 
+    /** Whether these are more than the limit of that reply. Several limits may share a count. */
+    private boolean exceeds;
+
     /** The local time of the newest reply. */
     private long receivedAt;
 
@@ -104,6 +107,7 @@ final class ConfirmedUsage {
             newestReply = repliedAt;
             receivedAt = now;
             reported = permits;
+            exceeds = permits > usage.limit().permits();
             counter = usage.counter();
             fades = true;
             used = permits;
@@ -292,6 +296,11 @@ final class ConfirmedUsage {
         }
     }
 
+    /** Returns whether the newest reply exceeds its limit: a reconciliation has raised the count. */
+    boolean exceeds() {
+        return exceeds;
+    }
+
     /** Returns the permits in use at the newest reply. */
     long reported() {
         return reported;
@@ -337,6 +346,7 @@ final class ConfirmedUsage {
         firstReply = 0;
         fades = false;
         reported = 0;
+        exceeds = false;
         own.clear();
         resetUncertainUntil = now + OUT_OF_ORDER;
     }

@@ -268,8 +268,10 @@ final class Ledger extends Count {
         confirmed.report(usage, repliedAt, now);
         Limit limit = usage.limit();
         // A reply may be older than the charge of a reconciliation, and then does not include it.
-        boolean hasGranted = toReconcile > 0 || inFlight != null || charged != null;
-        long used = (hasGranted ? Math.max(usage.used(), confirmed.at(now)) : usage.used()) + lost(now);
+        boolean hasGranted =
+                toReconcile > 0 || inFlight != null || (charged != null && now < leavesWindowAt(charged.to));
+        long used = (hasGranted || confirmed.exceeds() ? Math.max(usage.used(), confirmed.at(now)) : usage.used())
+                + lost(now);
         Fit fit = Fit.YES;
         if (hasGranted || used > limit.permits()) {
             fit = !granted.fits(limit, used)

@@ -242,9 +242,9 @@ final class Admissions {
         return sum(filter(count.grants(), this::isKnownToNewRedis));
     }
 
-    /** Returns the permits that Redis may hold at most if no reply is lost, including earlier local grants. */
+    /** Returns the permits that Redis may hold at most if no reply is lost, with those that instances restore. */
     long mostChargedInRedis(CountGrants count) {
-        return sum(filter(count.grants(), grant -> grant.source == Source.LOCAL || grant.at > lostAt));
+        return sum(count.grants());
     }
 
     private boolean isKnownToNewRedis(Grant grant) {

@@ -71,6 +71,13 @@ abstract class LocalFallbackFixture {
         return remember(claim(limiter, key).asking(1), used, millis);
     }
 
+    /** Reports this usage of the primary store without a request that it allows. */
+    void report(RateLimiter limiter, String key, long used, long millis) {
+        long at = clock.millis();
+        store.confirm(StoreDecision.ofPeek(
+                Source.OTHER, at, List.of(StoreUsage.of(claim(limiter, key), used, false, at, at + millis))));
+    }
+
     Fit remember(Claim claim, long used, long millis) {
         long at = clock.millis();
         return store.confirm(

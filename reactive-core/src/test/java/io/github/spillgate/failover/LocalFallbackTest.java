@@ -292,7 +292,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
             int most = store.share().orElse(1) == 1 ? 8 : 4;
             for (int step = 0; step < 6; step++) {
                 switch (random.nextInt(4)) {
-                    case 0 -> remember(limiter, key, random.nextInt(9), 1 + random.nextInt(190));
+                    case 0 -> report(limiter, key, random.nextInt(9), 1 + random.nextInt(190));
                     case 1 -> store.handOver(1, claim -> false);
                     default -> now(limiter.tryAcquire(key, 1 + random.nextInt(most)));
                 }
