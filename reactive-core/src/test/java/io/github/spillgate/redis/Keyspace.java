@@ -54,7 +54,7 @@ final class Keyspace {
         return commands().memoryUsage(key);
     }
 
-    /** How often the server has run a command since it was started, with all subcommands such as {@code script|load}. */
+    /** How often the server has run a command since it was started, with all subcommands. */
     long callsOf(String command) {
         return callsOf(command, commands());
     }
