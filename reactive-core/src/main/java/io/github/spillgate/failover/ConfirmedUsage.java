@@ -101,6 +101,9 @@ final class ConfirmedUsage {
         long permits = usage.used();
         long until = now + Math.max(0, usage.wholeAt().toEpochMilli() - repliedAt);
         if (repliedAt > newestReply || newestReply - repliedAt >= OUT_OF_ORDER) {
+            if (repliedAt < newestReply) {
+                own.clear(); // the clock was set back: permits may leave the window earlier
+            }
             if (newestReply == 0 || repliedAt < newestReply || firstReply == NEVER) {
                 firstReply = now < resetUncertainUntil ? NEVER : repliedAt;
             }
@@ -343,7 +346,7 @@ final class ConfirmedUsage {
         usedThen = 0;
         usedThenUntil = 0;
         newestReply = 0;
-        firstReply = 0;
+        firstReply = NEVER;
         fades = false;
         reported = 0;
         exceeds = false;

@@ -2,14 +2,20 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
 import reactor.util.Logger;
 import reactor.util.Loggers;
+import reactor.util.concurrent.Queues;
 import reactor.util.retry.Retry;
 
 /**
@@ -23,6 +29,8 @@ final class DataLoss {
     private static final Duration TIMEOUT = Duration.ofSeconds(1);
     private static final Duration FIRST_PAUSE = Duration.ofMillis(100);
     private static final int ATTEMPTS = 5;
+    private static final int CONCURRENT = 16;
+    private static final int MOST_WAITING = 10_000;
 
     /** Losses are counted for this time before they are logged, and logged no more often than once a minute. */
     private static final long COUNTED = TimeUnit.SECONDS.toNanos(1);
@@ -30,28 +38,47 @@ final class DataLoss {
     private static final long LOGGED = TimeUnit.MINUTES.toNanos(1);
 
     private final LimitStore primary;
+    private final Sinks.Many<Restoration> waiting = Sinks.many()
+            .unicast()
+            .onBackpressureBuffer(Queues.<Restoration>get(MOST_WAITING).get());
     private final AtomicLong toLog = new AtomicLong();
     private final AtomicBoolean willLog = new AtomicBoolean();
     private volatile long loggedAt = Deadlines.now() - LOGGED;
 
     DataLoss(LimitStore primary) {
         this.primary = primary;
+        // Not on the thread that finds the loss, which holds the monitor of a count.
+        waiting.asFlux()
+                .publishOn(Schedulers.parallel())
+                .flatMap(this::restore, CONCURRENT)
+                .subscribe();
     }
 
     /**
      * Restores permits.
      *
-     * @param restored called when the primary store has them again, or knows why not; not called if it cannot be asked
-     *     for a while
+     * @param restored called when the primary store has them again, or knows why not, with the usage then; null if the
+     *     store does not say. Not called if it cannot be asked for a while
      */
-    void restore(LostPermits permits, Runnable restored) {
+    void restore(LostPermits permits, Consumer<@Nullable StoreDecision> restored) {
         lost();
-        // Not on this thread, which holds the monitor of a count.
-        Schedulers.parallel()
-                .schedule(() -> Mono.defer(() -> primary.restore(permits))
-                        .timeout(TIMEOUT, Schedulers.parallel())
-                        .retryWhen(Retry.backoff(ATTEMPTS, FIRST_PAUSE))
-                        .subscribe(nothing -> {}, error -> {}, restored));
+        synchronized (waiting) {
+            // If the queue is full, the permits count in this process until they expire.
+            waiting.tryEmitNext(new Restoration(permits, restored));
+        }
+    }
+
+    private Mono<Void> restore(Restoration one) {
+        AtomicReference<@Nullable StoreDecision> reply = new AtomicReference<>();
+        return Mono.defer(() -> primary.restore(one.permits))
+                .timeout(TIMEOUT, Schedulers.parallel())
+                .retryWhen(Retry.backoff(ATTEMPTS, FIRST_PAUSE))
+                .doOnNext(reply::set)
+                .then(Mono.<Void>fromRunnable(() -> one.restored.accept(reply.get())))
+                .onErrorResume(error -> {
+                    LOG.debug("{} cannot restore lost permits: {}", primary, error.toString());
+                    return Mono.empty();
+                });
     }
 
     private void lost() {
@@ -71,4 +98,6 @@ final class DataLoss {
                 primary,
                 toLog.getAndSet(0));
     }
+
+    private record Restoration(LostPermits permits, Consumer<@Nullable StoreDecision> restored) {}
 }

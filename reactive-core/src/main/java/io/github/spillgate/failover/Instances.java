@@ -138,8 +138,14 @@ final class Instances {
             return Mono.defer(() -> isNeeded.getAsBoolean() ? store.register(limiter, self, lifetime) : Mono.empty())
                     .timeout(TIMEOUT, Schedulers.parallel())
                     .doOnNext(this::counted)
+                    .doOnError(error -> notCounted())
                     .onErrorComplete()
                     .then();
+        }
+
+        /** While the store does not reply, registrations expire. */
+        private synchronized void notCounted() {
+            fewerSince = NEVER;
         }
 
         private synchronized void counted(int counted) {

@@ -87,6 +87,9 @@ final class Ledger extends Count {
     /** The usage that the primary store had confirmed and has lost. */
     private @Nullable ConfirmedUsage lost;
 
+    /** When that was restored, on the primary store's clock; later replies include it. */
+    private long restoredAt = NEVER;
+
     private @Nullable InFlight inFlight;
     private @Nullable ChargedPeriod charged;
 
@@ -201,7 +204,9 @@ final class Ledger extends Count {
     @Override
     public long wholeAt() {
         long end = Math.max(granted.wholeAt(), confirmed.endsAt(now));
-        end = lost == null ? end : Math.max(end, lost.endsAt(now));
+        if (lost != null && restoredAt == NEVER) {
+            end = Math.max(end, lost.endsAt(now));
+        }
         return inFlight == null ? end : Math.max(end, inFlight.until);
     }
 
@@ -238,12 +243,19 @@ final class Ledger extends Count {
     /** Returns the next time after this one at which fewer permits are reserved. */
     private long reservedUntil(long time) {
         long next = confirmed.changesAfter(time);
-        next = lost == null ? next : Math.min(next, lost.changesAfter(time));
+        if (lost != null && restoredAt == NEVER) {
+            next = Math.min(next, lost.changesAfter(time));
+        }
         return inFlight != null && time < inFlight.until ? Math.min(next, inFlight.until) : next;
     }
 
     private long lost(long time) {
-        return lost == null ? 0 : lost.at(time);
+        return lost == null || restoredAt != NEVER ? 0 : lost.at(time);
+    }
+
+    /** Returns how many permits that are in use a reply does not include, because they are lost. */
+    private long lostIn(long repliedAt) {
+        return lost == null || repliedAt > restoredAt ? 0 : lost.at(now);
     }
 
     private long inFlight(long time) {
@@ -257,13 +269,10 @@ final class Ledger extends Count {
      * grants. Replies may arrive in any order.
      *
      * @param isReconciliation whether it is the reply to the reconciliation that is in flight
+     * @param isOnly whether the decision has no other usage, so that a request that fits here is granted
      */
-    Fit confirm(StoreUsage usage, StoreDecision decision, boolean isReconciliation) {
+    Fit confirm(StoreUsage usage, StoreDecision decision, boolean isReconciliation, boolean isOnly) {
         long repliedAt = decision.at().toEpochMilli();
-        if (lost != null && usage.used() - confirmed.reported() >= lost.at(now)) {
-            // So many more than before: they are restored, although that has not been reported yet.
-            lost = null;
-        }
         checkForLoss(usage, decision, isReconciliation);
         confirmed.report(usage, repliedAt, now);
         Limit limit = usage.limit();
@@ -271,18 +280,25 @@ final class Ledger extends Count {
         boolean hasGranted =
                 toReconcile > 0 || inFlight != null || (charged != null && now < leavesWindowAt(charged.to));
         long used = (hasGranted || confirmed.exceeds() ? Math.max(usage.used(), confirmed.at(now)) : usage.used())
-                + lost(now);
+                + lostIn(repliedAt);
         Fit fit = Fit.YES;
         if (hasGranted || used > limit.permits()) {
             fit = !granted.fits(limit, used)
                     ? Fit.NO
                     : granted.fits(limit, used + inFlight(now)) ? Fit.YES : Fit.IF_RECONCILED;
         }
-        // Once for each decision: a decision that fits is not checked again.
-        if (fit == Fit.YES && decision.isCharged()) {
-            confirmed.granted(usage.claim().permits(), repliedAt);
+        if (isOnly && fit == Fit.YES && decision.isCharged()) {
+            granted(usage.claim().permits(), repliedAt);
         }
         return fit;
+    }
+
+    /**
+     * Notes that the primary store has granted permits to this instance. Call this once for each decision that fits: a
+     * decision that does not fit yet is checked again.
+     */
+    void granted(long permits, long takenAt) {
+        confirmed.granted(permits, takenAt);
     }
 
     /** If the primary store has lost permits, they still count here, and are added to what it replies from now on. */
@@ -295,8 +311,9 @@ final class Ledger extends Count {
         ConfirmedUsage missing = confirmed;
         LostPermits permits = new LostPermits(claim, missing.newestReply(), missing.ages(now));
         confirmed = new ConfirmedUsage(claim.limit());
-        missing.becomeLost(kept, lost, now);
+        missing.becomeLost(kept, lost(now) > 0 ? lost : null, now);
         lost = missing;
+        restoredAt = NEVER;
         if (!permits.ages().isEmpty()) {
             losses.lost(permits, missing);
         }
@@ -306,16 +323,38 @@ final class Ledger extends Count {
     private long certainlyReconciled(StoreDecision reply) {
         InFlight sent = inFlight;
         boolean isChargedNow = reply.stamp() > 0;
-        if (sent == null || !isChargedNow || claim.limit().algorithm() == Algorithm.COUNTER) {
+        if (sent == null || !isChargedNow) {
             return 0;
         }
-        return now < leavesWindowAt(sent.from) ? sent.permits : 0;
+        boolean isLog = claim.limit().algorithm() == Algorithm.LOG;
+        double window = claim.limit().window().toMillis();
+        double certain = 0;
+        for (Grants some : sent.reconciliation.ages()) {
+            // In a log they count in full until they expire. In a counter they may fade from the beginning.
+            double part = Math.max(0, 1 - some.fromMillis() / window);
+            certain += some.permits() * (isLog ? Math.ceil(part) : part);
+        }
+        return (long) certain;
     }
 
-    /** Notes that the primary store has these permits again, or that the count was reset. */
-    void restored(ConfirmedUsage missing) {
-        if (lost == missing) {
+    /**
+     * Notes that the primary store has these permits again, or that the count was reset. Replies from before that may
+     * still arrive, and are without them.
+     *
+     * @param missing the permits
+     * @param reply the usage then; null if it is not known
+     */
+    void restored(ConfirmedUsage missing, @Nullable StoreDecision reply) {
+        if (lost != missing) {
+            return;
+        }
+        if (reply == null) {
             lost = null;
+            return;
+        }
+        restoredAt = reply.at().toEpochMilli();
+        for (StoreUsage usage : reply.usages()) {
+            confirmed.report(usage, restoredAt, now);
         }
     }
 

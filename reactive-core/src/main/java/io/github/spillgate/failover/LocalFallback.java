@@ -58,7 +58,7 @@ public final class LocalFallback implements LimitStore {
     private void restore(LostPermits permits, ConfirmedUsage missing) {
         DataLoss data = losses;
         if (data != null) {
-            data.restore(permits, () -> ledgers.update(permits.claim(), ledger -> ledger.restored(missing)));
+            data.restore(permits, reply -> ledgers.update(permits.claim(), ledger -> ledger.restored(missing, reply)));
         }
     }
 
@@ -181,18 +181,35 @@ public final class LocalFallback implements LimitStore {
 
     private Fit confirm(StoreDecision decision, boolean isReconciliation) {
         Fit worst = Fit.YES;
+        boolean isOnly = decision.usages().size() == 1;
         for (StoreDecision part : decision.parts()) {
             for (StoreUsage usage : part.usages()) {
-                Fit fit = confirm(usage, part, isReconciliation);
+                Fit fit = confirm(usage, part, isReconciliation, isOnly);
                 worst = fit.compareTo(worst) > 0 ? fit : worst;
             }
         }
-        return decision.isCharged() ? worst : Fit.YES;
+        if (!decision.isCharged()) {
+            return Fit.YES;
+        }
+        if (!isOnly && worst == Fit.YES) {
+            noteGranted(decision);
+        }
+        return worst;
     }
 
-    private Fit confirm(StoreUsage usage, StoreDecision decision, boolean isReconciliation) {
+    private void noteGranted(StoreDecision decision) {
+        for (StoreDecision part : decision.parts()) {
+            long takenAt = part.at().toEpochMilli();
+            for (Claim claim : part.claims()) {
+                ledgers.update(claim, ledger -> ledger.granted(claim.permits(), takenAt));
+            }
+        }
+    }
+
+    private Fit confirm(StoreUsage usage, StoreDecision decision, boolean isReconciliation, boolean isOnly) {
         Claim claim = usage.claim();
-        Fit fit = ledgers.apply(claim, usage.used() > 0, ledger -> ledger.confirm(usage, decision, isReconciliation));
+        Fit fit = ledgers.apply(
+                claim, usage.used() > 0, ledger -> ledger.confirm(usage, decision, isReconciliation, isOnly));
         if (usage.isViolated()) {
             long wait = usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli();
             ledgers.protect(claim, ledgers.now() + wait);

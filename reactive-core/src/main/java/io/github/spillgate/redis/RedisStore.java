@@ -457,7 +457,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     @Override
-    public Mono<Void> restore(LostPermits permits) {
+    public Mono<StoreDecision> restore(LostPermits permits) {
         Claim claim = permits.claim();
         byte[][] names = keys.countAndMarks(claim);
         byte[] request = ScriptRequest.restore(permits);
@@ -465,7 +465,13 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                         router.slotOf(claim),
                         names,
                         (server, first, then) -> server.reconcile().run(first, then, names, request)))
-                .then();
+                .map(reply -> usageIn(new ScriptReply((byte[]) reply), claim));
+    }
+
+    private static StoreDecision usageIn(ScriptReply reply, Claim claim) {
+        boolean isForeign = reply.status(0) == ScriptReply.Status.FOREIGN;
+        return StoreDecision.ofPeek(
+                Source.REDIS, reply.millis(), isForeign ? List.of() : List.of(reply.usage(0, claim)));
     }
 
     /** {@inheritDoc} The registrations of a limiter are in one value, of at most 1,000 instances. */

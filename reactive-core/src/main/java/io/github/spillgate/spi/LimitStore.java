@@ -149,9 +149,9 @@ public interface LimitStore {
      * restore the same permits.
      *
      * @param permits the permits
-     * @return completes when that is done; by default at once, for a store that loses nothing
+     * @return the usage of the count when that is done; empty, by default, for a store that loses nothing
      */
-    default Mono<Void> restore(LostPermits permits) {
+    default Mono<StoreDecision> restore(LostPermits permits) {
         return Mono.empty();
     }
 

@@ -205,6 +205,29 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(remember(limiter, "a", 5, WINDOW)).isEqualTo(Fit.NO);
     }
 
+    /** A reply that is checked again and again is one grant: otherwise the next reply would look like lost data. */
+    @Test
+    void aReplyThatIsCheckedAgainIsGrantedOnce() {
+        RateLimiter limiter = limiter(Limit.perMinute(10), Limit.perHour(100));
+        now(limiter.tryAcquire("a", 8));
+        List<Claim> claims = seen.get(seen.size() - 1);
+        assertThat(store.handOver(2, claim -> false)).hasSize(2);
+        long at = clock.millis();
+        StoreDecision reply = StoreDecision.ofTake(
+                Source.OTHER,
+                at,
+                claims.stream()
+                        .map(claim -> StoreUsage.of(claim.asking(3), 3, false, at, at + WINDOW))
+                        .toList());
+        for (int i = 0; i < 50; i++) {
+            assertThat(store.confirm(reply)).isEqualTo(Fit.IF_RECONCILED);
+        }
+        clock.advanceMillis(1);
+        store.confirm(StoreDecision.ofPeek(
+                Source.OTHER, at + 1, List.of(StoreUsage.of(claims.get(1), 11, false, at, at + WINDOW))));
+        assertThat(now(limiter.peek("a")).limits().get(1).used()).isEqualTo(8 + 11);
+    }
+
     /** No local request since then has removed the expired grants. */
     @Test
     void expiredLocalGrantsLeaveRoomForAGrantOfThePrimary() {

@@ -22,9 +22,9 @@ import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /**
- * Failures of Redis under the load of 200 callers, on threads that share a lane and on event loops with lanes. No caller
- * gets an error or waits past the deadline, and afterwards Redis has been charged with all that was granted. The page on
- * failures has a row for each test, with its display name.
+ * Failures of Redis under the load of 200 callers, on threads that share a lane and on event loops with lanes. No
+ * caller gets an error or waits past the deadline, and afterwards Redis has been charged with all that was granted. The
+ * page on failures has a row for each test, with its display name.
  */
 @ParameterizedClass
 @EnumSource(CallerThreads.Kind.class)

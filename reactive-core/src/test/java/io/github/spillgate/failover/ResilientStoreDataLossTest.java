@@ -96,6 +96,27 @@ class ResilientStoreDataLossTest {
         assertThat(used(instances.get(1), limit)).isEqualTo(USED + 1);
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h", "100/1h counter"})
+    void aLargeRequestRightAfterALossDoesNotExceedTheLimit(String text) {
+        Limit limit = Limit.parse(text);
+        start(1);
+        RateLimiter limiter = instances.get(0);
+        for (int i = 0; i < 30; i++) {
+            limiter.tryAcquire(Charge.of("key-" + i, limit).permits(USED)).block(LONG);
+        }
+        admin.flushall();
+        untilTheNextMillisecond();
+        for (int i = 0; i < 30; i++) {
+            Charge charge = Charge.of("key-" + i, limit);
+            limiter.tryAcquire(charge).block(LONG);
+            Decision large = limiter.tryAcquire(charge.permits(USED)).block(LONG);
+            assertThat(Objects.requireNonNull(large).isAllowed())
+                    .describedAs("request %d", i)
+                    .isFalse();
+        }
+    }
+
     @Test
     void aLossIsLogged() {
         Limit limit = Limit.perHour(100);
