@@ -216,16 +216,17 @@ class LocalFallbackTest extends LocalFallbackFixture {
         StoreDecision reply = StoreDecision.ofTake(
                 Source.OTHER,
                 at,
-                claims.stream()
-                        .map(claim -> StoreUsage.of(claim.asking(3), 3, false, at, at + WINDOW))
-                        .toList());
+                List.of(
+                        StoreUsage.of(claims.get(0).asking(3), 3, false, at, at + WINDOW),
+                        StoreUsage.of(claims.get(1).asking(3), 60, false, at, at + WINDOW)));
         for (int i = 0; i < 50; i++) {
             assertThat(store.confirm(reply)).isEqualTo(Fit.IF_RECONCILED);
         }
         clock.advanceMillis(1);
+        // Permits of other instances have expired.
         store.confirm(StoreDecision.ofPeek(
-                Source.OTHER, at + 1, List.of(StoreUsage.of(claims.get(1), 11, false, at, at + WINDOW))));
-        assertThat(now(limiter.peek("a")).limits().get(1).used()).isEqualTo(8 + 11);
+                Source.OTHER, at + 1, List.of(StoreUsage.of(claims.get(1), 5, false, at, at + WINDOW))));
+        assertThat(now(limiter.peek("a")).limits().get(1).used()).isEqualTo(8 + 5);
     }
 
     /** No local request since then has removed the expired grants. */
