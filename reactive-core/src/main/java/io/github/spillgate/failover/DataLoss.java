@@ -32,7 +32,7 @@ final class DataLoss {
     private static final int CONCURRENT = 16;
     private static final int MOST_WAITING = 10_000;
 
-    /** Losses are counted for this time before they are logged, and logged no more often than once a minute. */
+    /** Restored counts are added up for this time before they are logged, at most once a minute. */
     private static final long COUNTED = TimeUnit.SECONDS.toNanos(1);
 
     private static final long LOGGED = TimeUnit.MINUTES.toNanos(1);
@@ -61,7 +61,6 @@ final class DataLoss {
      *     store does not say. Not called if it cannot be asked for a while
      */
     void restore(LostPermits permits, Consumer<@Nullable StoreDecision> restored) {
-        lost();
         synchronized (waiting) {
             // If the queue is full, the permits count in this process until they expire.
             waiting.tryEmitNext(new Restoration(permits, restored));
@@ -74,14 +73,21 @@ final class DataLoss {
                 .timeout(TIMEOUT, Schedulers.parallel())
                 .retryWhen(Retry.backoff(ATTEMPTS, FIRST_PAUSE))
                 .doOnNext(reply::set)
-                .then(Mono.<Void>fromRunnable(() -> one.restored.accept(reply.get())))
+                .then(Mono.<Void>fromRunnable(() -> finish(one, reply.get())))
                 .onErrorResume(error -> {
                     LOG.debug("{} cannot restore lost permits: {}", primary, error.toString());
                     return Mono.empty();
                 });
     }
 
-    private void lost() {
+    private void finish(Restoration one, @Nullable StoreDecision reply) {
+        if (reply != null && reply.stamp() > 0) {
+            countRestored();
+        }
+        one.restored.accept(reply);
+    }
+
+    private void countRestored() {
         toLog.incrementAndGet();
         if (!willLog.get() && willLog.compareAndSet(false, true)) {
             long delay = Math.max(COUNTED, loggedAt + LOGGED - Deadlines.now());
@@ -92,11 +98,7 @@ final class DataLoss {
     private void log() {
         willLog.set(false);
         loggedAt = Deadlines.now();
-        LOG.warn(
-                "{} has fewer permits on {} counts than it confirmed: it has lost data, unless these counts were reset;"
-                        + " this instance restores what it knows",
-                primary,
-                toLog.getAndSet(0));
+        LOG.warn("{} has lost data; {} counts were restored to what this instance knows", primary, toLog.getAndSet(0));
     }
 
     private record Restoration(LostPermits permits, Consumer<@Nullable StoreDecision> restored) {}

@@ -471,7 +471,10 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     private static StoreDecision usageIn(ScriptReply reply, Claim claim) {
         boolean isForeign = reply.status(0) == ScriptReply.Status.FOREIGN;
         return StoreDecision.ofPeek(
-                Source.REDIS, reply.millis(), isForeign ? List.of() : List.of(reply.usage(0, claim)));
+                Source.REDIS,
+                reply.millis(),
+                reply.granted(0) == 1 ? reply.micros() : UNKNOWN,
+                isForeign ? List.of() : List.of(reply.usage(0, claim)));
     }
 
     /** {@inheritDoc} The registrations of a limiter are in one value, of at most 1,000 instances. */
