@@ -149,8 +149,8 @@ public interface LimitStore {
      * restore the same permits.
      *
      * @param permits the permits
-     * @return the usage of the count when that is done, with a stamp if any permits were restored; empty, by default, for
-     *     a store that loses nothing
+     * @return the usage of the count when that is done, with a stamp if any permits were restored; empty, by default,
+     *     for a store that loses nothing
      */
     default Mono<StoreDecision> restore(LostPermits permits) {
         return Mono.empty();
