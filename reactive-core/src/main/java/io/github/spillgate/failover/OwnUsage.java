@@ -17,17 +17,15 @@ final class OwnUsage {
     // A reply of the primary store says how many permits are in use, and not when they expire. Of its own permits an
     // instance knows when: it keeps them in slots of a 16th of the window. Both uses of this need a lower bound:
     //
-    //   releasedAt()   A slot counts as expired only when its last permit is, and only permits that were certainly in
+    //   released()     A slot counts as expired only when its last permit is, and only permits that were certainly in
     //                  use at the reply are subtracted from it. All others count until the reply's last permit expires.
     //   inUse()        The part of the use that is certainly of this instance. It is that instance's share of the use,
     //                  and if a reply has less than that, the store has lost data, or the count was reset.
     //
-    // So it may only hold permits that the store still holds. A refund of a decision is subtracted from its slot.
-    // Another
-    // refund removes the oldest permits of any instance, so as many are subtracted from the oldest slots. After a
-    // reset, replies from
-    // before it may still arrive; their permits are not recorded. Not covered: refunds and resets by other instances,
-    // of which this one does not learn.
+    // So it may only hold permits that the store still holds. A refund of a decision is subtracted from its slot. Any
+    // other refund removes the oldest permits of any instance, so as many are subtracted from the oldest slots. After a
+    // reset, replies from before it may still arrive; their permits are not recorded. Not covered: refunds and resets
+    // by other instances, of which this one does not learn.
 
     /** The slots in a window. Two more hold what is in use while the first and the last slot are only partly within. */
     static final int STEPS = 16;
