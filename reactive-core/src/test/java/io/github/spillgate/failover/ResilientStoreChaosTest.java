@@ -190,7 +190,8 @@ class ResilientStoreChaosTest {
         chaos = new Chaos(threads, redis).beginWithoutRedis();
         chaos.awaitOutage(OUTAGE);
         assertThat(chaos.state().source()).isEqualTo(Source.LOCAL);
-        assertThat(chaos.state().problem()).get().asString().contains("no connection");
+        // The last trial may have been too late for its deadline instead, on a busy machine.
+        await().until(() -> chaos.state().problem().orElse("none").contains("no connection"));
         redis.restart();
         chaos.markRepaired();
         chaos.awaitRedisDecides();
