@@ -23,7 +23,7 @@ import org.jspecify.annotations.Nullable;
 final class BadNetwork implements AutoCloseable {
 
     private final ServerSocket server;
-    private final int behind;
+    private volatile int behind;
     private final Set<Connection> connections = ConcurrentHashMap.newKeySet();
     private final AtomicBoolean losing = new AtomicBoolean();
     private volatile LongSupplier replyDelayMillis = () -> 0;
@@ -56,6 +56,12 @@ final class BadNetwork implements AutoCloseable {
 
     boolean hasLostReply() {
         return !losing.get();
+    }
+
+    /** Closes all connections, and leads later ones to another server, as after a failover behind a fixed address. */
+    synchronized void leadTo(int port) {
+        behind = port;
+        connections.forEach(Connection::hangUp);
     }
 
     /** Stops forwarding in both directions without closing a connection. */

@@ -24,7 +24,6 @@ import java.util.Objects;
 import java.util.Random;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.IntBinaryOperator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -106,32 +105,19 @@ class OutageShareTest {
         "16, STICKY, 3, 1.25, 0"
     })
     void instancesTogetherStayNearTheLimit(
-            int instances, Traffic traffic, double demand, double most, double leastOfGoodTraffic) {
+            int instances, OutageTraffic.Spread spread, double demand, double most, double leastOfGoodTraffic) {
         double highest = 0;
         long asked = 0;
         long granted = 0;
         for (int seed = 0; seed < 10; seed++) {
             Fleet fleet = new Fleet(instances, new Random(seed));
-            fleet.run(traffic, demand);
+            fleet.run(spread, demand);
             highest = Math.max(highest, fleet.highest / 100.0);
             asked += fleet.askedInOutage;
             granted += fleet.grantedInOutage;
         }
         assertThat(highest).isLessThanOrEqualTo(most);
         assertThat((double) granted / asked).isGreaterThanOrEqualTo(leastOfGoodTraffic);
-    }
-
-    /** Which instance gets a request for a key: by the key, and by the number of earlier requests for it. */
-    private enum Traffic {
-        EVEN((key, number) -> number),
-        SKEWED((key, number) -> number % 10 < 9 ? 0 : 1 + number / 10),
-        STICKY((key, number) -> key);
-
-        private final IntBinaryOperator instance;
-
-        Traffic(IntBinaryOperator instance) {
-            this.instance = instance;
-        }
     }
 
     /** Several instances of one limiter, with 10 keys. */
@@ -175,7 +161,7 @@ class OutageShareTest {
             }
         }
 
-        void run(Traffic traffic, double demand) {
+        void run(OutageTraffic.Spread spread, double demand) {
             double between = HUNDRED.window().toMillis() / (demand * HUNDRED.permits() * KEYS);
             long window = HUNDRED.window().toMillis();
             long outage = clock.millis() + 2 * window;
@@ -184,7 +170,7 @@ class OutageShareTest {
                 next += between * (0.5 + random.nextDouble());
                 clock.set((long) next);
                 int key = i % KEYS;
-                int instance = traffic.instance.applyAsInt(key, i / KEYS) % fallbacks.size();
+                int instance = spread.instance(key, i / KEYS, fallbacks.size());
                 request(key, instance, clock.millis() >= outage);
             }
         }
