@@ -204,9 +204,7 @@ final class CountChanges {
             List<Claim> claims, LongFunction<Mono<Void>> onPrimary, Function<LimitStore, Mono<Void>> onFallback) {
         return failover.call(
                 claims,
-                new Operation<>(
-                        Operation.Kind.CHANGE,
-                        deadline -> denials.freeing(claims, Mono.defer(() -> onPrimary.apply(deadline))),
-                        onFallback));
+                Operation.change(
+                        deadline -> denials.freeing(claims, Mono.defer(() -> onPrimary.apply(deadline))), onFallback));
     }
 }

@@ -7,8 +7,6 @@ import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
-import java.util.function.Function;
-import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
@@ -39,24 +37,15 @@ record Failover(
         LongAdder missedDeadlines) {
 
     Mono<StoreDecision> take(List<Claim> claims) {
-        Operation<StoreDecision> take = new Operation<>(
-                Operation.Kind.TAKE, deadline -> primary.take(claims, deadline), store -> store.take(claims));
-        return new CallMono<>(actual -> {
-            StoreDecision denied = denials.find(claims);
-            return denied == null
-                    ? new StoreCall<>(this, claims, take, actual)
-                    : Operators.scalarSubscription(actual, denied);
-        });
+        return new CallMono<>(this, claims, Operation.TAKE);
     }
 
     Mono<StoreDecision> peek(List<Claim> claims) {
-        return call(
-                claims,
-                new Operation<>(Operation.Kind.PEEK, deadline -> primary.peek(claims), store -> store.peek(claims)));
+        return new CallMono<>(this, claims, Operation.PEEK);
     }
 
     <T> Mono<T> call(List<Claim> claims, Operation<T> operation) {
-        return new CallMono<>(actual -> new StoreCall<>(this, claims, operation, actual));
+        return new CallMono<>(this, claims, operation);
     }
 
     /** Returns how long a caller still waits, less the time that it has already spent waiting for something else. */
@@ -73,18 +62,26 @@ record Failover(
         missedDeadlines.increment();
     }
 
-    /** A Mono that makes a call for each subscriber. */
+    /** Makes a call for each subscriber, unless a cached denial is the result. */
     private static final class CallMono<T> extends Mono<T> {
 
-        private final Function<CoreSubscriber<? super T>, Subscription> call;
+        private final Failover failover;
+        private final List<Claim> claims;
+        private final Operation<T> operation;
 
-        CallMono(Function<CoreSubscriber<? super T>, Subscription> call) {
-            this.call = call;
+        CallMono(Failover failover, List<Claim> claims, Operation<T> operation) {
+            this.failover = failover;
+            this.claims = claims;
+            this.operation = operation;
         }
 
         @Override
         public void subscribe(CoreSubscriber<? super T> actual) {
-            actual.onSubscribe(call.apply(actual));
+            T denied = operation.cached(failover.denials(), claims);
+            actual.onSubscribe(
+                    denied == null
+                            ? new StoreCall<>(failover, claims, operation, actual)
+                            : Operators.scalarSubscription(actual, denied));
         }
     }
 

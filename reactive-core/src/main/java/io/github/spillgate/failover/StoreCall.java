@@ -14,6 +14,7 @@ import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
+import java.util.function.BiFunction;
 import java.util.function.Function;
 import java.util.function.LongFunction;
 import org.jspecify.annotations.Nullable;
@@ -192,7 +193,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                         Schedulers.parallel().schedule(() -> fallBackAtDeadline(false), timeLeft, TimeUnit.NANOSECONDS);
             }
             long deadline = sentAt + Math.min(timeLeft, failover.deadlineNanos());
-            operation.onPrimary.apply(deadline).subscribe(this);
+            operation.onPrimary.ask(failover.primary(), claims, deadline).subscribe(this);
         } catch (LinkageError e) {
             onError(e);
         } catch (Throwable e) {
@@ -465,7 +466,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
         FallbackSubscriber subscriber = new FallbackSubscriber(primaryError);
         try {
-            operation.onFallback.apply(failover.fallback()).subscribe(subscriber);
+            operation.onFallback.apply(failover.fallback(), claims).subscribe(subscriber);
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
             if (subscriber.done) {
@@ -529,21 +530,38 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             CHANGE
         }
 
-        private final Kind kind;
-        private final LongFunction<Mono<T>> onPrimary;
-        private final Function<LimitStore, Mono<T>> onFallback;
+        static final Operation<StoreDecision> TAKE = new Operation<>(Kind.TAKE, LimitStore::take, LimitStore::take);
+        static final Operation<StoreDecision> PEEK =
+                new Operation<>(Kind.PEEK, (store, claims, deadline) -> store.peek(claims), LimitStore::peek);
 
-        /**
-         * Creates an operation.
-         *
-         * @param kind what it does to counts
-         * @param onPrimary asks the primary store, which may execute the request until a time of {@link Deadlines#now}
-         * @param onFallback asks the fallback
-         */
-        Operation(Kind kind, LongFunction<Mono<T>> onPrimary, Function<LimitStore, Mono<T>> onFallback) {
+        private final Kind kind;
+        private final OnPrimary<T> onPrimary;
+        private final BiFunction<LimitStore, List<Claim>, Mono<T>> onFallback;
+
+        private Operation(Kind kind, OnPrimary<T> onPrimary, BiFunction<LimitStore, List<Claim>, Mono<T>> onFallback) {
             this.kind = kind;
             this.onPrimary = onPrimary;
             this.onFallback = onFallback;
+        }
+
+        /** Returns an operation that changes counts on both stores. */
+        static Operation<Void> change(LongFunction<Mono<Void>> onPrimary, Function<LimitStore, Mono<Void>> onFallback) {
+            return new Operation<>(
+                    Kind.CHANGE,
+                    (store, claims, deadline) -> onPrimary.apply(deadline),
+                    (store, claims) -> onFallback.apply(store));
+        }
+
+        /** Returns a cached result; null if a store has to be asked. */
+        @SuppressWarnings("unchecked") // only taking has cached results, and its result is a decision
+        @Nullable
+        T cached(DenialCache denials, List<Claim> claims) {
+            return kind == Kind.TAKE ? (T) denials.find(claims) : null;
+        }
+
+        /** Asks the primary store, which may execute the request until a time of {@link Deadlines#now}. */
+        private interface OnPrimary<T> {
+            Mono<T> ask(LimitStore primary, List<Claim> claims, long deadline);
         }
     }
 
