@@ -25,7 +25,7 @@ import reactor.util.context.Context;
 
 /**
  * Admits requests to the primary store: a bounded number in flight, and only those that the circuit breaker permits. An
- * admitted request reports its result once, and leaves its place once.
+ * admitted request reports its result once, and leaves once.
  */
 final class CircuitGate {
 
@@ -40,7 +40,7 @@ final class CircuitGate {
         /** The breaker is open, or half open with enough probes. */
         OPEN("its circuit breaker is open"),
 
-        /** All places are taken. */
+        /** As many as may be are in flight. */
         FULL("too many requests are in flight"),
 
         /** The gate could not decide: a function that the user has set has failed. */
@@ -80,7 +80,7 @@ final class CircuitGate {
 
     private final Availability availability;
     private final CircuitBreaker breaker;
-    private final Semaphore places;
+    private final Semaphore capacity;
 
     /** How many successes in a row fill the breaker's window; 0 if its window is measured in time. */
     private final int window;
@@ -98,11 +98,11 @@ final class CircuitGate {
     CircuitGate(
             String store,
             String fallback,
-            int places,
+            int mostInFlight,
             long deadline,
             UnaryOperator<CircuitBreakerConfig.Builder> change) {
         this.availability = new Availability(store, fallback);
-        this.places = new Semaphore(places);
+        this.capacity = new Semaphore(mostInFlight);
         this.deadline = deadline;
         // From a copy, because the builder rejects a second function for the wait, and users could not replace ours.
         CircuitBreakerConfig settings =
@@ -141,7 +141,7 @@ final class CircuitGate {
     private Passage tryPass() {
         CircuitBreaker.State before = breaker.getState();
         if (before == CircuitBreaker.State.CLOSED) {
-            if (!places.tryAcquire()) {
+            if (!capacity.tryAcquire()) {
                 return Passage.FULL;
             }
             boolean passes = false;
@@ -149,12 +149,12 @@ final class CircuitGate {
                 passes = breaker.tryAcquirePermission();
             } finally {
                 if (!passes) {
-                    places.release();
+                    capacity.release();
                 }
             }
             return passes ? Passage.ASK : Passage.OPEN;
         }
-        // Probes are few and need no place: all places may be taken by requests that are never answered.
+        // Probes are few and may exceed the capacity: requests that are never answered may use all of it.
         boolean passes = before == CircuitBreaker.State.OPEN ? passOpen() : breaker.tryAcquirePermission();
         return passes ? Passage.PROBE : Passage.OPEN;
     }
@@ -177,10 +177,10 @@ final class CircuitGate {
         leave(passage);
     }
 
-    /** Leaves the place of a request that has ended. */
+    /** Leaves after a request has ended. */
     void leave(Passage passage) {
         if (passage == Passage.ASK) {
-            places.release();
+            capacity.release();
         }
     }
 
@@ -297,8 +297,8 @@ final class CircuitGate {
         return availability.problem();
     }
 
-    int freePlaces() {
-        return places.availablePermits();
+    int freeCapacity() {
+        return capacity.availablePermits();
     }
 
     /**

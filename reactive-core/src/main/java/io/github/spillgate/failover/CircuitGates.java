@@ -14,10 +14,10 @@ import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The gates to a store: one, or one for each part that fails independently. If one node of a cluster is down, only
+ * The gates to a store: one, or one for each node that fails independently. If one node of a cluster is down, only
  * requests to that node fall back.
  *
- * <p>A part without requests is dropped after a while, because it may have been removed or replaced. The next request
+ * <p>A node without requests is dropped after a while, because it may have been removed or replaced. The next request
  * to it gets a new gate, with a closed breaker.
  */
 final class CircuitGates {
@@ -28,38 +28,38 @@ final class CircuitGates {
 
     private final LimitStore store;
     private final LimitStore fallback;
-    private final int places;
+    private final int mostInFlight;
     private final long deadline;
     private final UnaryOperator<CircuitBreakerConfig.Builder> change;
     private final CircuitGate whole;
-    private final ConcurrentMap<String, Part> parts = new ConcurrentHashMap<>();
+    private final ConcurrentMap<String, NodeGate> nodes = new ConcurrentHashMap<>();
 
     /**
      * Creates the gates to a store.
      *
      * @param store the store
      * @param fallback the store that decides otherwise, for logs
-     * @param places the highest number of requests in flight for each gate
+     * @param mostInFlight the highest number of requests in flight for each gate
      * @param deadline the longest time for a decision, in nanoseconds
      * @param change changes the settings of the breakers
      */
     CircuitGates(
             LimitStore store,
             LimitStore fallback,
-            int places,
+            int mostInFlight,
             long deadline,
             UnaryOperator<CircuitBreakerConfig.Builder> change) {
         this.store = store;
         this.fallback = fallback;
-        this.places = places;
+        this.mostInFlight = mostInFlight;
         this.deadline = deadline;
         this.change = change;
         this.whole = gate("");
     }
 
-    private CircuitGate gate(String part) {
-        String what = part.isEmpty() ? store.toString() : store + " at " + part;
-        return new CircuitGate(what, fallback.toString(), places, deadline, change);
+    private CircuitGate gate(String node) {
+        String what = node.isEmpty() ? store.toString() : store + " at " + node;
+        return new CircuitGate(what, fallback.toString(), mostInFlight, deadline, change);
     }
 
     /** Returns the gate to the store as a whole. */
@@ -67,33 +67,33 @@ final class CircuitGates {
         return whole;
     }
 
-    /** Returns the gate to the part that decides on these claims. */
+    /** Returns the gate to the node that decides on these claims. */
     CircuitGate to(List<Claim> claims) {
-        String name = store.part(claims);
+        String name = store.node(claims);
         return name.isEmpty() ? whole : to(name);
     }
 
-    /** Returns the gate to a part. */
+    /** Returns the gate to a node. */
     CircuitGate to(String name) {
         long now = Deadlines.now();
-        Part known = parts.get(name);
+        NodeGate known = nodes.get(name);
         if (known == null || known.isExpired(now)) {
-            parts.values().removeIf(part -> part.isExpired(now));
-            if (parts.size() >= MOST) {
+            nodes.values().removeIf(node -> node.isExpired(now));
+            if (nodes.size() >= MOST) {
                 return whole;
             }
-            known = parts.computeIfAbsent(name, part -> new Part(gate(part), now));
+            known = nodes.computeIfAbsent(name, node -> new NodeGate(gate(node), now));
         }
         known.use(now);
         return known.gate;
     }
 
-    /** Returns whether any part of the store decides. */
+    /** Returns whether any node of the store decides. */
     boolean isAnyDeciding() {
         return inUse().stream().anyMatch(CircuitGate::decides);
     }
 
-    /** Returns whether the fallback decides in place of any part of the store. */
+    /** Returns whether the fallback decides in place of any node of the store. */
     boolean isAnyFallenBack() {
         return !inUse().stream().allMatch(CircuitGate::decides);
     }
@@ -117,29 +117,29 @@ final class CircuitGates {
     }
 
     /**
-     * Returns the gates in use: those to parts, if there are any. If none of them was used lately, their last known
+     * Returns the gates in use: those to nodes, if there are any. If none of them was used lately, their last known
      * states are all that is known.
      */
     private List<CircuitGate> inUse() {
-        if (parts.isEmpty()) {
+        if (nodes.isEmpty()) {
             return List.of(whole);
         }
         long now = Deadlines.now();
-        List<Part> known = List.copyOf(parts.values());
+        List<NodeGate> known = List.copyOf(nodes.values());
         List<CircuitGate> gates = known.stream()
-                .filter(part -> !part.isExpired(now))
-                .map(part -> part.gate)
+                .filter(node -> !node.isExpired(now))
+                .map(node -> node.gate)
                 .toList();
-        return gates.isEmpty() ? known.stream().map(part -> part.gate).toList() : gates;
+        return gates.isEmpty() ? known.stream().map(node -> node.gate).toList() : gates;
     }
 
-    /** The gate to a part, and the time of the last request. */
-    private static final class Part {
+    /** The gate to a node, and the time of the last request. */
+    private static final class NodeGate {
 
         private final CircuitGate gate;
         private volatile long usedAt;
 
-        Part(CircuitGate gate, long usedAt) {
+        NodeGate(CircuitGate gate, long usedAt) {
             this.gate = gate;
             this.usedAt = usedAt;
         }

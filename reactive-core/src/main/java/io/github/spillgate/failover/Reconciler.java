@@ -30,7 +30,7 @@ import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Charges the grants of the fallback in the primary store, or in one part of it: in small batches, one at a time. After
+ * Charges the grants of the fallback in the primary store, or in one node of it: in small batches, one at a time. After
  * each batch it pauses as long as the batch took, at most 5 ms, so that decisions are hardly delayed. A batch is sent
  * with the same ids until its result is known, so nothing is charged twice.
  *
@@ -51,7 +51,7 @@ final class Reconciler {
 
     private final LimitStore primary;
     private final LocalFallback fallback;
-    private final String part;
+    private final String node;
     private final Supplier<CircuitGate> gate;
     private final Predicate<Claim> isOurs;
     private final UnansweredCalls unanswered;
@@ -83,23 +83,23 @@ final class Reconciler {
      *
      * @param primary the store that is charged
      * @param fallback the fallback that hands over its grants
-     * @param part the part of the store that is charged
-     * @param gate has the gate to that part
-     * @param isOurs selects the counts of that part
+     * @param node the node of the store that is charged
+     * @param gate has the gate to that node
+     * @param isOurs selects the counts of that node
      * @param unanswered the counts on which a call is unanswered
      * @param refunds refunds permits in the primary store that were refunded before they were charged
      */
     Reconciler(
             LimitStore primary,
             LocalFallback fallback,
-            String part,
+            String node,
             Supplier<CircuitGate> gate,
             Predicate<Claim> isOurs,
             UnansweredCalls unanswered,
             Consumer<ChargedPermits> refunds) {
         this.primary = primary;
         this.fallback = fallback;
-        this.part = part;
+        this.node = node;
         this.gate = gate;
         this.isOurs = isOurs;
         this.unanswered = unanswered;
@@ -169,7 +169,7 @@ final class Reconciler {
         } else {
             // As soon as a batch is sent, the store decides on its counts again, so it must not wait for a script
             // there. Success says nothing about the store: one that cannot write can be prepared too.
-            ask(() -> primary.prepare(part), new Reply<Void>(gate, passage) {
+            ask(() -> primary.prepare(node), new Reply<Void>(gate, passage) {
                 @Override
                 void answered(@Nullable Void nothing) {
                     ready = true;

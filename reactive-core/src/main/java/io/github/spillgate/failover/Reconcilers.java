@@ -15,12 +15,12 @@ import reactor.core.publisher.Mono;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 
-/** The reconcilers of a store: one, or one for each part, so that a part that fails does not delay the others. */
+/** The reconcilers of a store: one, or one for each node, so that a node that fails does not delay the others. */
 final class Reconcilers {
 
     private static final Logger LOG = Loggers.getLogger(ResilientStore.class);
 
-    /** The highest number of parts with a reconciler of their own; one reconciler serves all others. */
+    /** The highest number of nodes with a reconciler of their own; one reconciler serves all others. */
     private static final int MOST = 1_000;
 
     private static final String REST = "";
@@ -30,7 +30,7 @@ final class Reconcilers {
     private final CircuitGates gates;
     private final UnansweredCalls unanswered;
     private final Consumer<ChargedPermits> refunds;
-    private final ConcurrentMap<String, Reconciler> byPart = new ConcurrentHashMap<>();
+    private final ConcurrentMap<String, Reconciler> byNode = new ConcurrentHashMap<>();
     private final Reconciler rest;
 
     private boolean closing;
@@ -50,21 +50,21 @@ final class Reconcilers {
         this.rest = reconciler(REST);
     }
 
-    private Reconciler reconciler(String part) {
+    private Reconciler reconciler(String node) {
         return new Reconciler(
                 primary,
                 fallback,
-                part,
-                () -> part.equals(REST) ? gates.whole() : gates.to(part),
-                claim -> isOf(claim, part),
+                node,
+                () -> node.equals(REST) ? gates.whole() : gates.to(node),
+                claim -> isOf(claim, node),
                 unanswered,
                 refunds);
     }
 
     /** If the slot of a count has moved, it belongs to another reconciler, which may have to be started. */
-    private boolean isOf(Claim claim, String part) {
+    private boolean isOf(Claim claim, String node) {
         Reconciler reconciler = of(claim);
-        boolean isOurs = reconciler == (part.equals(REST) ? rest : byPart.get(part));
+        boolean isOurs = reconciler == (node.equals(REST) ? rest : byNode.get(node));
         if (!isOurs) {
             reconciler.start();
         }
@@ -72,17 +72,17 @@ final class Reconcilers {
     }
 
     private Reconciler of(Claim claim) {
-        String part = primary.part(List.of(claim));
-        Reconciler known = part.equals(REST) ? rest : byPart.get(part);
+        String node = primary.node(List.of(claim));
+        Reconciler known = node.equals(REST) ? rest : byNode.get(node);
         if (known != null) {
             return known;
         }
-        return added(part);
+        return added(node);
     }
 
     /** Creates no reconciler during shutdown: it would never be closed. */
-    private synchronized Reconciler added(String part) {
-        return closing || byPart.size() >= MOST ? rest : byPart.computeIfAbsent(part, this::reconciler);
+    private synchronized Reconciler added(String node) {
+        return closing || byNode.size() >= MOST ? rest : byNode.computeIfAbsent(node, this::reconciler);
     }
 
     /** Starts the reconcilers of a grant. */
@@ -104,7 +104,7 @@ final class Reconcilers {
         if (rest.holds(claims)) {
             return true;
         }
-        for (Reconciler reconciler : byPart.values()) {
+        for (Reconciler reconciler : byNode.values()) {
             if (reconciler.holds(claims)) {
                 return true;
             }
@@ -118,7 +118,7 @@ final class Reconcilers {
         if (known == null) {
             closing = true;
             List<Mono<Void>> all = new ArrayList<>(List.of(rest.end()));
-            byPart.values().forEach(reconciler -> all.add(reconciler.end()));
+            byNode.values().forEach(reconciler -> all.add(reconciler.end()));
             known = Mono.when(all).doOnSuccess(ended -> logWhatIsLeft()).cache();
             end = known;
             known.subscribe();

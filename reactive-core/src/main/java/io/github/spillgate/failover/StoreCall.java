@@ -43,10 +43,10 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     //   ENDED     The primary store has replied, failed, or is given up.
     //   JUDGED    The breaker learns how the call went: at the reply, or at the deadline if that is sooner.
     //
-    // SERVED and ENDED are independent. A request that was sent takes a place in the primary store until that replies,
-    // so it also keeps its place in the gate, or callers that cancel would overload a store that hangs. The reply, or
-    // its absence at the deadline, says how the store is, whether a caller waits for it or not. So nothing is cancelled
-    // upstream before the call is given up.
+    // SERVED and ENDED are independent. A request that was sent takes capacity of the primary store until that replies,
+    // so it also keeps its capacity of the gate. Otherwise callers that cancel would overload a store that hangs. The
+    // reply, or its absence at the deadline, says how the store is, whether a caller waits for it or not. So nothing is
+    // cancelled upstream before the call is given up.
     //
     // If this process stood still before the deadline, the store may have replied long ago. Its silence is then judged
     // only after the same time again (GraceTimer). The caller does not wait for that. If only the caller's event loop

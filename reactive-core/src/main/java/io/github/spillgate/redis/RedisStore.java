@@ -497,8 +497,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     @Override
-    public Mono<Void> prepare(String part) {
-        return topology.prepare(part)
+    public Mono<Void> prepare(String node) {
+        return topology.prepare(node)
                 .publishOn(delivery.scheduler())
                 .onErrorMap(e -> Errors.translate(e, new byte[0][]));
     }
@@ -508,12 +508,9 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return StoreState.of(Source.REDIS);
     }
 
-    /**
-     * Returns the node that decides. In Redis Cluster each node is a part; several nodes that decide together are a
-     * part of their own.
-     */
+    /** Returns the node that decides. In Redis Cluster, several nodes that decide together count as another one. */
     @Override
-    public String part(List<Claim> claims) {
+    public String node(List<Claim> claims) {
         return router.namesOfOwners(claims);
     }
 

@@ -179,23 +179,23 @@ public interface LimitStore {
     }
 
     /**
-     * Prepares what the first request to a part of the store would otherwise wait for.
+     * Prepares what the first request to a node of the store would otherwise wait for.
      *
-     * @param part the name of the part, as returned by {@link #part}
-     * @return completes when the part is prepared; an error if it cannot be; {@link #prepare()} by default
+     * @param node the name of the node, as returned by {@link #node}
+     * @return completes when the node is prepared; an error if it cannot be; {@link #prepare()} by default
      */
-    default Mono<Void> prepare(String part) {
+    default Mono<Void> prepare(String node) {
         return prepare();
     }
 
     /**
-     * Returns the part of the store that decides on these claims, for a store with parts that fail independently, such
-     * as the nodes of a cluster. Each part then has its own circuit breaker. Called often, so it must return at once.
+     * Returns the node that decides on these claims, for a store with nodes that fail independently, such as a cluster.
+     * Each node then has its own circuit breaker. Called often, so it must return at once.
      *
      * @param claims the claims to decide; empty for the store as a whole
-     * @return the name of the part, for logs; by default the empty string, for a store without parts
+     * @return the name of the node, for logs; by default the empty string, for a store without nodes
      */
-    default String part(List<Claim> claims) {
+    default String node(List<Claim> claims) {
         return "";
     }
 

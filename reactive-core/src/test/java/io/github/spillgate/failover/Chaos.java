@@ -235,7 +235,7 @@ final class Chaos implements AutoCloseable {
     /** Returns the number of calls in flight or in doubt. */
     int unansweredCalls() {
         return 10_000
-                - store.failover().gates().whole().freePlaces()
+                - store.failover().gates().whole().freeCapacity()
                 + store.failover().grants().unanswered().size();
     }
 

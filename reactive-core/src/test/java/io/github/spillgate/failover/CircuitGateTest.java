@@ -116,7 +116,7 @@ class CircuitGateTest {
         assertThatIllegalStateException().isThrownBy(() -> failed(gate, 10));
         assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
         assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.OPEN);
-        assertThat(gate.freePlaces()).isEqualTo(100);
+        assertThat(gate.freeCapacity()).isEqualTo(100);
     }
 
     private static CircuitGate gate(UnaryOperator<CircuitBreakerConfig.Builder> change) {

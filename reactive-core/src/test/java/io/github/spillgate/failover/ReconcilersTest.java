@@ -34,7 +34,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Mono;
 
-/** One reconciler per part of a store; they are closed together. */
+/** One reconciler per node of a store; they are closed together. */
 class ReconcilersTest {
 
     private static final int ROUNDS = 30;
@@ -89,7 +89,7 @@ class ReconcilersTest {
 
         private final VirtualTime time = new VirtualTime();
         private final ControlledStore remote = new ControlledStore(time);
-        private final Map<String, String> parts = new HashMap<>();
+        private final Map<String, String> nodes = new HashMap<>();
         private final Set<String> prepared = new HashSet<>();
         private final RateLimiter limiter = RateLimiter.builder("api")
                 .store(ResilientStore.builder(new PartitionedStore())
@@ -105,7 +105,7 @@ class ReconcilersTest {
 
         @Test
         void eachPartIsReconciledSeparately() {
-            parts.putAll(Map.of("a", "one", "b", "one", "c", "other", "d", ""));
+            nodes.putAll(Map.of("a", "one", "b", "one", "c", "other", "d", ""));
             remote.fails();
             for (String key : List.of("a", "b", "c", "d")) {
                 take(key);
@@ -122,10 +122,10 @@ class ReconcilersTest {
         @ParameterizedTest
         @ValueSource(strings = {"other", ""})
         void aGrantOfAMovedCountIsReconciledInItsNewPart(String to) {
-            parts.put("a", "one");
+            nodes.put("a", "one");
             remote.fails();
             take("a");
-            parts.put("a", to);
+            nodes.put("a", to);
             remote.isAvailable();
             time.pass(Duration.ofSeconds(5));
             assertThat(limiter.state().reconciled()).isEqualTo(1);
@@ -134,7 +134,7 @@ class ReconcilersTest {
 
         @Test
         void aPartDoesNotDecideBeforeItsReconciliation() {
-            parts.putAll(Map.of("a", "one", "b", "other"));
+            nodes.putAll(Map.of("a", "one", "b", "other"));
             remote.fails();
             take("a");
             remote.isAvailable();
@@ -146,10 +146,10 @@ class ReconcilersTest {
         }
 
         @Test
-        void partsBeyondAThousandAreReconciledTogether() {
+        void nodesBeyondAThousandAreReconciledTogether() {
             remote.fails();
             for (int i = 0; i < 1_005; i++) {
-                parts.put("key-" + i, "part-" + i);
+                nodes.put("key-" + i, "node-" + i);
                 take("key-" + i);
             }
             remote.isAvailable();
@@ -163,7 +163,7 @@ class ReconcilersTest {
             return limiter.tryAcquire(key).block(Duration.ZERO);
         }
 
-        /** A store that maps each key to a part. */
+        /** A store that maps each key to a node. */
         private final class PartitionedStore extends Unprotected {
 
             PartitionedStore() {
@@ -171,13 +171,13 @@ class ReconcilersTest {
             }
 
             @Override
-            public String part(List<Claim> claims) {
-                return parts.get(claims.get(0).key());
+            public String node(List<Claim> claims) {
+                return nodes.get(claims.get(0).key());
             }
 
             @Override
-            public Mono<Void> prepare(String part) {
-                return Mono.fromRunnable(() -> prepared.add(part));
+            public Mono<Void> prepare(String node) {
+                return Mono.fromRunnable(() -> prepared.add(node));
             }
 
             @Override
@@ -191,7 +191,7 @@ class ReconcilersTest {
         return batch.stream().map(one -> one.claim().key()).collect(Collectors.toSet());
     }
 
-    /** An unreachable store with one part per count. */
+    /** An unreachable store with one node per count. */
     private static final class UnreachableStore implements LimitStore {
 
         private final AtomicInteger callsAfterTheEnd = new AtomicInteger();
@@ -207,7 +207,7 @@ class ReconcilersTest {
         }
 
         @Override
-        public String part(List<Claim> claims) {
+        public String node(List<Claim> claims) {
             return claims.get(0).identity();
         }
 

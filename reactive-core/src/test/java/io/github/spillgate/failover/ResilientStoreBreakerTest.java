@@ -29,7 +29,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     void aProblemAtTheStartIsNotReportedForever() {
         LimitStore inParts = new Unprotected(remote) {
             @Override
-            public String part(List<Claim> claims) {
+            public String node(List<Claim> claims) {
                 return claims.isEmpty() ? "" : "node";
             }
 
@@ -207,7 +207,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
                 }))
                 .build();
         RateLimiter limiter = on(store);
-        int places = store.failover().gates().whole().freePlaces();
+        int capacity = store.failover().gates().whole().freeCapacity();
         remote.holdsReplies();
         List<Decision> decisions = new ArrayList<>();
         limiter.tryAcquire("a").subscribe(decisions::add);
@@ -215,7 +215,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         limiter.tryAcquire("b").onErrorComplete().subscribe(decisions::add);
         time.passMillis(1_000);
         assertThat(decisions).extracting(Decision::source).containsExactlyInAnyOrder(Source.LOCAL, Source.LOCAL);
-        assertThat(store.failover().gates().whole().freePlaces()).isGreaterThanOrEqualTo(places - 1);
+        assertThat(store.failover().gates().whole().freeCapacity()).isGreaterThanOrEqualTo(capacity - 1);
     }
 
     @Test
@@ -247,13 +247,13 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     void aCallerGetsTheReplyIfTheBreakerThrowsOnSuccess(Function<RateLimiter, Mono<?>> question) {
         ResilientStore store = throwsWhenTheBreakerOpens(1);
         RateLimiter limiter = on(store);
-        int places = store.failover().gates().whole().freePlaces();
+        int capacity = store.failover().gates().whole().freeCapacity();
         remote.holdsReplies();
         listen(question.apply(limiter));
         time.passMillis(2);
         remote.replyToAll();
         assertThat(signals).containsExactly(Source.OTHER);
-        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(places);
+        assertThat(store.failover().gates().whole().freeCapacity()).isEqualTo(capacity);
     }
 
     @Test

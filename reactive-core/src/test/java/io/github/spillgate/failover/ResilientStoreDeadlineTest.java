@@ -125,7 +125,7 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(new WithoutDeadline(remote) {
                     @Override
-                    public String part(List<Claim> claims) {
+                    public String node(List<Claim> claims) {
                         throw new IllegalStateException("broken");
                     }
                 })

@@ -274,9 +274,9 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         List<String> prepared = new ArrayList<>();
         LimitStore slowly = new WithoutDeadline(remote) {
             @Override
-            public Mono<Void> prepare(String part) {
+            public Mono<Void> prepare(String node) {
                 return Mono.defer(() -> {
-                    prepared.add(part);
+                    prepared.add(node);
                     return prepared.size() > 1
                             ? Mono.empty()
                             : Mono.error(new LimitStoreUnavailableException("not yet", null));
@@ -339,21 +339,21 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         sendTheReconciliation(limiter);
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
         assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
-        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(2);
+        assertThat(store.failover().gates().whole().freeCapacity()).isEqualTo(2);
     }
 
     @Test
     void grantsAreReconciledIfTheBreakerThrows() {
         ResilientStore store = throwsWhenTheBreakerOpens(2);
         RateLimiter limiter = on(store);
-        int places = store.failover().gates().whole().freePlaces();
+        int capacity = store.failover().gates().whole().freeCapacity();
         remote.fails();
         now(limiter.tryAcquire("a"));
         remote.isAvailable();
         remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(2)));
         time.pass(Duration.ofSeconds(2));
         assertThat(limiter.state().reconciled()).isEqualTo(1);
-        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(places);
+        assertThat(store.failover().gates().whole().freeCapacity()).isEqualTo(capacity);
     }
 
     @Test

@@ -82,6 +82,6 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
                 .deadline(minute)
                 .build();
         assertThat(store.deadline()).hasValue(minute);
-        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(1);
+        assertThat(store.failover().gates().whole().freeCapacity()).isEqualTo(1);
     }
 }

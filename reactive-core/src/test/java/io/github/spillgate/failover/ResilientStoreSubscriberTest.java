@@ -189,11 +189,11 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
         remote.neverReplies();
         listen(limiter.tryAcquire("a"));
         time.passMillis(100);
-        assertThat(store.failover().gates().whole().freePlaces()).isZero();
+        assertThat(store.failover().gates().whole().freeCapacity()).isZero();
         assertThat(store.failover().grants().unanswered().size()).isEqualTo(1);
         remote.isAvailable();
         time.pass(Duration.ofMinutes(1));
-        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(1);
+        assertThat(store.failover().gates().whole().freeCapacity()).isEqualTo(1);
         assertThat(store.failover().grants().unanswered().size()).isZero();
         assertThat(store.failover().timers().deadline().size()).isZero();
         assertThat(store.failover().timers().late().size()).isZero();
@@ -220,12 +220,12 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
         RateLimiter limiter = on(store);
         listen(limiter.tryAcquire("a"));
         listen(limiter.tryAcquire("a"));
-        assertThat(store.failover().gates().whole().freePlaces()).isZero();
+        assertThat(store.failover().gates().whole().freeCapacity()).isZero();
         time.pass(Duration.ofSeconds(61));
-        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(2);
+        assertThat(store.failover().gates().whole().freeCapacity()).isEqualTo(2);
         asked.get(0).onError(new LimitStoreUnavailableException("late", null));
         asked.get(1).onComplete();
-        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(2);
+        assertThat(store.failover().gates().whole().freeCapacity()).isEqualTo(2);
     }
 
     @Test
@@ -246,7 +246,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
         remote.isAvailable();
         time.pass(Duration.ofSeconds(90));
         assertThat(store.failover().grants().unanswered().size()).isZero();
-        assertThat(store.failover().gates().whole().freePlaces()).isEqualTo(10_000);
+        assertThat(store.failover().gates().whole().freeCapacity()).isEqualTo(10_000);
     }
 
     private static final class Throwing extends BaseSubscriber<Decision> {

@@ -365,14 +365,14 @@ class ClusterTest {
         List<Claim> claims = DecidedClaims.of(limiter.peek(charges).block(LONG));
         String first = "127.0.0.1:" + cluster.nodes().get(2).port();
         String second = "127.0.0.1:" + cluster.nodes().get(0).port();
-        assertThat(store.part(claims.subList(0, 1))).isEqualTo(first);
-        assertThat(store.part(List.of(claims.get(0), claims.get(2)))).isEqualTo(first);
-        assertThat(store.part(claims))
+        assertThat(store.node(claims.subList(0, 1))).isEqualTo(first);
+        assertThat(store.node(List.of(claims.get(0), claims.get(2)))).isEqualTo(first);
+        assertThat(store.node(claims))
                 .isEqualTo(Stream.of(first, second).sorted().collect(Collectors.joining(" and ")))
-                .isEqualTo(store.part(List.of(claims.get(1), claims.get(0))));
-        assertThat(store.part(List.of())).isEmpty();
+                .isEqualTo(store.node(List.of(claims.get(1), claims.get(0))));
+        assertThat(store.node(List.of())).isEmpty();
         RedisStore unprepared = RedisStore.create(client);
-        assertThat(unprepared.part(claims)).as("before the topology is known").isEmpty();
+        assertThat(unprepared.node(claims)).as("before the topology is known").isEmpty();
         unprepared.close();
     }
 

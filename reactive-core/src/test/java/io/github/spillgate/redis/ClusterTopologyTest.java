@@ -363,10 +363,10 @@ class ClusterTopologyTest {
                     .hasMessage("Redis cannot decide: no node of the cluster owns slot " + slot);
             Claim nobodys = claim("nobody");
             Claim known = claim("key-1");
-            assertThat(store.part(List.of(known))).isNotEmpty();
-            assertThat(store.part(List.of(nobodys))).isEmpty();
-            assertThat(store.part(List.of(known, nobodys))).isEmpty();
-            assertThat(store.part(List.of(nobodys, known))).isEmpty();
+            assertThat(store.node(List.of(known))).isNotEmpty();
+            assertThat(store.node(List.of(nobodys))).isEmpty();
+            assertThat(store.node(List.of(known, nobodys))).isEmpty();
+            assertThat(store.node(List.of(nobodys, known))).isEmpty();
             // Before the parameter is reset: without full coverage the cluster would refuse everything for a while.
             cluster = RedisClusterForTests.shared();
         });

@@ -61,8 +61,8 @@ public class Unprotected implements LimitStore {
     }
 
     @Override
-    public String part(List<Claim> claims) {
-        return store.part(claims);
+    public String node(List<Claim> claims) {
+        return store.node(claims);
     }
 
     @Override
