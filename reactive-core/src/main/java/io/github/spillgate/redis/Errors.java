@@ -246,6 +246,12 @@ final class Errors {
                 null);
     }
 
+    /** Returns whether a server does not know this command. */
+    static boolean isUnknownCommand(Throwable e, String command) {
+        Matcher unknown = UNKNOWN_COMMAND.matcher(messageOf(e));
+        return unknown.find() && unknown.group(1).equalsIgnoreCase(command);
+    }
+
     /** Returns whether an error may come from a demoted primary. */
     static boolean isDemotion(@Nullable String message) {
         return message != null && hasCode(message, DEMOTED);

@@ -21,8 +21,10 @@ final class EvictionPolicy {
     /** The policies that evict any key, or any key that expires, as all counts do. */
     private static final Pattern EVICTING = Pattern.compile("maxmemory_policy:((?:allkeys|volatile)-[a-z-]+)");
 
+    private static final String KNOWN = "maxmemory:";
+
     /** Without a limit, Redis evicts nothing. */
-    private static final Pattern LIMITED = Pattern.compile("maxmemory:[1-9]");
+    private static final Pattern LIMITED = Pattern.compile(KNOWN + "[1-9]");
 
     private final String store;
 
@@ -50,7 +52,8 @@ final class EvictionPolicy {
             return;
         }
         connection.async().info(SECTION).whenComplete((memory, error) -> {
-            if (error == null) {
+            // If a proxy drops the command, this is the reply to the next one.
+            if (error == null && memory.contains(KNOWN)) {
                 report(memory, server);
             } else {
                 isUnanswered = true;

@@ -2,11 +2,12 @@ package io.github.spillgate.redis;
 
 import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisCommandExecutionException;
-import io.lettuce.core.RedisCommandTimeoutException;
+import io.lettuce.core.RedisCommandInterruptedException;
 import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -25,14 +26,17 @@ final class Role {
     /** How many of a Sentinel's primaries the error names. */
     private static final int MOST_NAMES = 3;
 
-    /** How long no server is asked after one has closed the connection. */
+    /** How long no server is asked after one did not reply. */
     private static final long PAUSE = TimeUnit.MINUTES.toNanos(1);
+
+    /** Shorter than an attempt to connect, so that the next one omits the command. */
+    private static final Duration LONGEST_WAIT = Duration.ofSeconds(Connection.LONGEST_ATTEMPT_SECONDS - 2);
 
     private final EvictionPolicy eviction;
     private final LongSupplier nanoTime;
 
-    /** When a server closed a connection instead of replying, as some proxies do; null if none did. */
-    private volatile @Nullable Long closedAt;
+    /** When a server closed a connection or dropped the command, as some proxies do; null if none did. */
+    private volatile @Nullable Long unansweredAt;
 
     Role(EvictionPolicy eviction, LongSupplier nanoTime) {
         this.eviction = eviction;
@@ -41,15 +45,15 @@ final class Role {
 
     /**
      * Waits for the server's role. A server that refuses the command is accepted, because users and proxies may not
-     * have it: if it is a replica, the first charge fails. If a server closes the connection, the connections of the
-     * next minute are accepted without a check. A server that replies is also asked for its eviction policy.
+     * have it: if it is a replica, the first charge fails. If a server does not reply, or closes the connection, the
+     * connections of the next minute are accepted without a check. A server that replies is also asked for its eviction policy.
      *
      * @return the connection; it is closed if the check fails
      * @throws io.github.spillgate.LimitStoreUnreachableException if the server is a replica or a Sentinel
      */
     StatefulRedisConnection<byte[], byte[]> requirePrimary(StatefulRedisConnection<byte[], byte[]> connection) {
-        Long closed = closedAt;
-        if (closed != null && nanoTime.getAsLong() - closed < PAUSE) {
+        Long unanswered = unansweredAt;
+        if (unanswered != null && nanoTime.getAsLong() - unanswered < PAUSE) {
             return connection;
         }
         CompletableFuture<List<Object>> reply = new CompletableFuture<>();
@@ -68,18 +72,23 @@ final class Role {
             }
         });
         try {
-            requirePrimary(OpenConnection.await(reply, "ROLE", connection.getTimeout()));
+            requirePrimary(OpenConnection.await(reply, "ROLE", longestWait(connection.getTimeout())));
         } catch (RedisCommandExecutionException e) {
             return connection;
         } catch (RuntimeException e) {
-            if (e instanceof RedisException && !(e instanceof RedisCommandTimeoutException)) {
-                closedAt = nanoTime.getAsLong();
+            if (e instanceof RedisException && !(e instanceof RedisCommandInterruptedException)) {
+                unansweredAt = nanoTime.getAsLong();
             }
             OpenConnection.unobserved(connection.closeAsync());
             throw e;
         }
         eviction.check(connection, "Redis");
         return connection;
+    }
+
+    /** For Lettuce, zero is no limit. */
+    private static Duration longestWait(Duration timeout) {
+        return timeout.isZero() || timeout.compareTo(LONGEST_WAIT) > 0 ? LONGEST_WAIT : timeout;
     }
 
     private static void requirePrimary(List<Object> reply) {

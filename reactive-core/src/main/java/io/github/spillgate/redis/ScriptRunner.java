@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisFuture;
 import io.lettuce.core.RedisNoScriptException;
 import io.lettuce.core.api.async.RedisAsyncCommands;
@@ -33,7 +34,8 @@ final class ScriptRunner {
     // waiting call keeps the place of its batch. A call that finds the script missing again sends the text itself. So
     // a call needs three commands at most.
     //
-    // Some services forget each script at once, or have several servers behind one address. If one load after the
+    // Some services forget each script at once, know no EVALSHA, or have several servers behind one address. If one
+    // load after the
     // other makes no digest work, all calls send the text for a while. Then the digest is tried again.
     //
     // A call that has waited leaves the connection's thread first, which has replies to read.
@@ -85,7 +87,7 @@ final class ScriptRunner {
                 return sendText(first, keys, request);
             }
             return sendDigest(first, known, keys, request)
-                    .onErrorResume(RedisNoScriptException.class, e -> runUnknown(known, then, keys, request));
+                    .onErrorResume(ScriptRunner::isUnknown, e -> runUnknown(known, then, keys, request));
         });
     }
 
@@ -113,7 +115,13 @@ final class ScriptRunner {
                 .publishOn(Schedulers.parallel())
                 .then(Mono.defer(() -> sendDigest(sender, replied.get(), keys, request)
                         .onErrorResume(
-                                RedisNoScriptException.class, e -> newLoad().around(sendText(sender, keys, request)))));
+                                ScriptRunner::isUnknown, e -> newLoad().around(sendText(sender, keys, request)))));
+    }
+
+    /** Returns whether the server does not know the digest, or no digests at all. */
+    private static boolean isUnknown(Throwable e) {
+        return e instanceof RedisNoScriptException
+                || (e instanceof RedisCommandExecutionException && Errors.isUnknownCommand(e, "EVALSHA"));
     }
 
     private Load newLoad() {

@@ -72,6 +72,34 @@ class RestrictedRedisTest {
         assertDecidedInRedis();
     }
 
+    /** A dropped command delays the first connection, and the next one omits it. */
+    @ParameterizedTest
+    @ValueSource(strings = {"ROLE", "INFO"})
+    void aProxyThatDropsACommandThatDecisionsDoNotNeedIsEnough(String dropped) {
+        proxy.answer(command -> command.equals(dropped) ? CommandProxy.DROP : CommandProxy.PASS);
+        await().atMost(LONG).until(this::isDecided);
+        assertDecidedInRedis();
+        assertThat(proxy.calls(dropped)).isEqualTo(1);
+    }
+
+    @Test
+    void aServerThatKnowsNoEvalshaGetsTheTexts() {
+        proxy.answer(command -> command.equals("EVALSHA") ? "ERR unknown command 'EVALSHA'" : CommandProxy.PASS);
+        for (int i = 0; i < 10; i++) {
+            assertDecidedInRedis();
+        }
+        assertThat(proxy.calls("EVALSHA")).isLessThan(30);
+    }
+
+    /** Also after a connection attempt that was abandoned. */
+    private boolean isDecided() {
+        return limiter.peek("a")
+                .timeout(Duration.ofSeconds(1))
+                .map(decision -> true)
+                .onErrorReturn(false)
+                .block();
+    }
+
     /** Without CLIENT SETINFO, which a proxy may answer by closing the connection. */
     private RedisURI uri() {
         RedisURI uri = RedisURI.create("127.0.0.1", proxy.port());

@@ -21,6 +21,7 @@ import io.netty.channel.MultiThreadIoEventLoopGroup;
 import io.netty.channel.nio.NioIoHandler;
 import io.netty.util.concurrent.Future;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -65,6 +66,27 @@ class ScriptRunnerTest {
         assertThat(decisions).hasSize(900).allMatch(Decision::isAllowed);
         assertThat(proxy.calls("EVAL") - before).isEqualTo(1);
         store.close();
+    }
+
+    /** The lanes share what they know about the server. */
+    @Test
+    void callsOnAllLanesSendTheTextOnceIfTheServerHasLostTheScript() {
+        EventLoopGroup loops = new MultiThreadIoEventLoopGroup(4, NioIoHandler.newFactory());
+        RedisStore store = RedisStore.create(RedisURI.create("127.0.0.1", proxy.port()));
+        RateLimiter limiter = limiter(store);
+        loops.forEach(loop -> LoopRequests.awaitLane((EventLoop) loop, limiter));
+        for (int round = 0; round < 5; round++) {
+            admin.sync().scriptFlush();
+            long before = proxy.calls("EVAL");
+            List<CompletableFuture<Decision>> decisions = new ArrayList<>();
+            for (int i = 0; i < 1_000; i++) {
+                decisions.add(LoopRequests.request(loops.next(), limiter.tryAcquire("key-" + i % 300)));
+            }
+            assertThat(decisions).allSatisfy(decision -> assertThat(decision).succeedsWithin(LONG));
+            assertThat(proxy.calls("EVAL") - before).isEqualTo(1);
+        }
+        store.closeLater().block(LONG);
+        Future<?> unused = loops.shutdownGracefully(0, 5, TimeUnit.SECONDS);
     }
 
     @Test
