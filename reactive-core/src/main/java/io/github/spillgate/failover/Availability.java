@@ -178,15 +178,21 @@ final class Availability {
             opened();
         }
         checkFallenBack();
+        logCause();
     }
 
     /** Notes why a request failed that has already been noted as unanswered, at its deadline. */
     void failedLate(Throwable error) {
         if (error instanceof LimitStoreUnreachableException) {
             explain(error);
-            if (unavailable.get() && causeLogged.compareAndSet(false, true)) {
-                LOG.warn("{} cannot be reached: {}", store, lastProblem);
-            }
+            logCause();
+        }
+    }
+
+    /** Logs the cause of an outage if it was not known when the outage was logged. */
+    private void logCause() {
+        if (causeKnown && unavailable.get() && causeLogged.compareAndSet(false, true)) {
+            LOG.warn("{} cannot be reached: {}", store, lastProblem);
         }
     }
 

@@ -2,7 +2,6 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
 import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisException;
@@ -10,6 +9,7 @@ import io.lettuce.core.RedisFuture;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.async.RedisAsyncCommands;
 import io.netty.channel.EventLoop;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -53,6 +53,9 @@ final class Connection implements CommandSender {
     static final int LONGEST_RETIREMENT_SECONDS = 60;
     static final int SHORTEST_RETIREMENT_SECONDS = 1;
 
+    /** After how many connections that only replied to EVAL an error names that. */
+    private static final int MOST_MUTE = 2;
+
     private static final long LONGEST_ATTEMPT = TimeUnit.SECONDS.toNanos(LONGEST_ATTEMPT_SECONDS);
     private static final long SHORTEST_RETIREMENT = TimeUnit.SECONDS.toNanos(SHORTEST_RETIREMENT_SECONDS);
 
@@ -64,6 +67,9 @@ final class Connection implements CommandSender {
     private final AtomicReference<@Nullable OpenConnection> retired = new AtomicReference<>();
     private final AtomicInteger attempts = new AtomicInteger();
     private final AtomicLong numbers = new AtomicLong();
+
+    /** The number of replaced connections in a row on which Redis has replied to the first script only. */
+    private final AtomicInteger mute = new AtomicInteger();
 
     /** The error for callers after closing; null as long as the connection is not closed. */
     private volatile @Nullable Supplier<LimitStoreException> closed;
@@ -236,17 +242,21 @@ final class Connection implements CommandSender {
                 null);
     }
 
-    private static LimitStoreException tookTooLong() {
-        return new LimitStoreUnreachableException(
-                "Redis is unavailable: no connection within " + LONGEST_ATTEMPT_SECONDS + " s; retrying", null);
+    private static LimitStoreException noReplyToScript() {
+        return Errors.noScripts("did not reply to EVAL within " + LONGEST_ATTEMPT_SECONDS + " s");
     }
 
-    private static LimitStoreException noReplyToScript() {
-        return new LimitStoreUnreachableException(
-                "Redis is unavailable: the server opened a connection, but did not reply to EVAL within "
-                        + LONGEST_ATTEMPT_SECONDS
-                        + " s: expected a Redis, or a proxy that passes EVAL and EVALSHA on; retrying",
-                null);
+    /** Counts the connections in a row on which Redis has replied to the first script only. */
+    private void countMute(OpenConnection silent) {
+        mute.updateAndGet(before -> silent.hasAnswered() ? 0 : before + 1);
+    }
+
+    /** Ends an attempt if the connections before it show that the next one would be silent too. */
+    private void checkNotMute() {
+        if (mute.get() >= MOST_MUTE) {
+            mute.set(0);
+            throw Errors.noScripts("replied only to EVAL on " + MOST_MUTE + " connections in a row");
+        }
     }
 
     /** One attempt to open a connection, and its result. */
@@ -286,6 +296,7 @@ final class Connection implements CommandSender {
 
         private OpenConnection connect() {
             checkNotClosed();
+            checkNotMute();
             StatefulRedisConnection<byte[], byte[]> opened = connector.get();
             opened.addListener(this);
             if (closed != null || !opened.isOpen()) {
@@ -294,8 +305,17 @@ final class Connection implements CommandSender {
                 throw new RedisException("the connection broke as soon as it was open");
             }
             accepted = opened;
-            EventLoop loop = clock.request(opened, firstCall);
+            EventLoop loop = runFirst(opened);
             return new OpenConnection(opened, loop, clock, nanoTime, numbers.incrementAndGet(), newQueue);
+        }
+
+        private EventLoop runFirst(StatefulRedisConnection<byte[], byte[]> opened) {
+            try {
+                return clock.request(opened, firstCall);
+            } catch (CancellationException e) {
+                checkNotClosed();
+                throw Errors.noScripts("closed it on EVAL");
+            }
         }
 
         private void opened(OpenConnection opened) {
@@ -331,9 +351,10 @@ final class Connection implements CommandSender {
             OpenConnection silent = open;
             StatefulRedisConnection<byte[], byte[]> mute = accepted;
             if (silent != null) {
+                countMute(silent);
                 Connection.this.retire(silent);
             } else if (mute == null) {
-                OpenConnection.unobserved(abandon(tookTooLong()));
+                OpenConnection.unobserved(abandon(Errors.notConnected(LONGEST_ATTEMPT_SECONDS)));
             } else {
                 OpenConnection.unobserved(abandon(noReplyToScript()));
                 // Ends the thread of the attempt, which waits for the reply.

@@ -10,6 +10,7 @@ import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisException;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
+import java.util.Locale;
 import java.util.Set;
 import java.util.concurrent.CancellationException;
 import java.util.regex.Matcher;
@@ -76,6 +77,22 @@ final class Errors {
     /** The reply of a server of another kind, such as a Sentinel. */
     private static final Pattern UNKNOWN_COMMAND = Pattern.compile("ERR unknown command [`'](\\w+)['`]");
 
+    private static final Set<String> SCRIPT_COMMANDS = Set.of("EVAL", "EVALSHA");
+
+    /** The errors of servers that run no scripts, or not all commands in scripts. */
+    private static final Pattern RESTRICTED = Pattern.compile(
+            "unknown|unsupported|not (?:allowed|supported|permitted)|disabled|disallowed", Pattern.CASE_INSENSITIVE);
+
+    private static final String RUNS_SCRIPTS = ": expected a Redis, or a proxy, that runs EVAL and EVALSHA, with TIME,"
+            + " GETRANGE, STRLEN, SET, SETRANGE, DEL and PEXPIRE in scripts";
+
+    /** The settings of a client that sends no HELLO and no CLIENT. */
+    private static final String FOR_A_PROXY = "ClientOptions with protocolVersion(ProtocolVersion.RESP2) and a RedisURI"
+            + " with setLibraryName(\"\") and setLibraryVersion(\"\")";
+
+    /** Control characters of a server's text, which may forge lines in a log. */
+    private static final Pattern CONTROL = Pattern.compile("[\\x00-\\x1f\\x7f-\\x9f]");
+
     private static final String NO_SUCH_DATABASE = "DB index is out of range";
 
     /** The JDK's messages for a certificate of another host; newer versions put a code before them. */
@@ -127,7 +144,9 @@ final class Errors {
         if (unknown.find()) {
             // Without the arguments, and without the cause, which has them too: they contain keys.
             return new LimitStoreUnreachableException(
-                    "Redis is unavailable: the configured server replied " + unknown.group() + adviceOnUnknown(), null);
+                    "Redis is unavailable: the configured server replied " + unknown.group()
+                            + adviceOnUnknown(unknown.group(1)),
+                    null);
         }
         if (hasCode(message, OTHER_NODE)) {
             return new LimitStoreUnavailableException(
@@ -139,7 +158,10 @@ final class Errors {
         }
         return hasCode(message, TRANSIENT)
                 ? new LimitStoreUnavailableException("Redis cannot decide: " + message, e)
-                : new LimitStoreException("Redis refused the script: " + message, e);
+                : new LimitStoreException(
+                        "Redis refused the script: " + message
+                                + (RESTRICTED.matcher(message).find() ? RUNS_SCRIPTS : ""),
+                        e);
     }
 
     /** Returns one of several exceptions of ours, preferably a retryable one. */
@@ -190,11 +212,31 @@ final class Errors {
                 : CLOSED_EARLY.matcher(messageOf(reason)).matches()
                         ? "closed without a reason, for example because of a wrong password, because the server"
                                 + " expects TLS, or because a proxy does not know HELLO or CLIENT: expected a URI such"
-                                + " as rediss://user:password@host:6379, or for a proxy ClientOptions with"
-                                + " protocolVersion(ProtocolVersion.RESP2)"
+                                + " as rediss://user:password@host:6379, or for a proxy " + FOR_A_PROXY
                         : messageOf(reason);
         String why = reason == e && named.matches() ? "" : ": " + told;
         return new LimitStoreUnreachableException("Redis is unavailable: no connection" + address + why, e);
+    }
+
+    /** Returns our exception for a server to which there is no connection after this time. */
+    static LimitStoreException notConnected(int seconds) {
+        return new LimitStoreUnreachableException(
+                "Redis is unavailable: no connection within " + seconds
+                        + " s: expected a Redis that this host can reach, or for a proxy that drops HELLO or CLIENT, "
+                        + FOR_A_PROXY + "; retrying",
+                null);
+    }
+
+    /**
+     * Returns our exception for a server that accepts connections, but runs no scripts.
+     *
+     * @param observed what it did instead
+     */
+    static LimitStoreException noScripts(String observed) {
+        return new LimitStoreUnreachableException(
+                "Redis is unavailable: the server opened a connection, but " + observed
+                        + ": expected a Redis, or a proxy that passes EVAL and EVALSHA on, and drops no other command; retrying",
+                null);
     }
 
     /** Returns our exception for a server that is a replica of this primary. */
@@ -321,14 +363,20 @@ final class Errors {
         return CODE.matcher(message).results().anyMatch(code -> codes.contains(code.group(1)));
     }
 
-    private static String adviceOnUnknown() {
-        return ": expected a Redis; the URI of a Sentinel names a primary, for example"
-                + " redis-sentinel://host:26379/0#name";
+    private static String adviceOnUnknown(String command) {
+        String name = command.toUpperCase(Locale.ROOT);
+        String expected = SCRIPT_COMMANDS.contains(name)
+                ? RUNS_SCRIPTS
+                : name.equals("SELECT")
+                        ? ": expected a URI without a database, for example redis://host:6379"
+                        : ": expected a Redis";
+        return expected + "; the URI of a Sentinel names a primary, for example redis-sentinel://host:26379/0#name";
     }
 
     private static String advice(String message) {
-        if (UNKNOWN_COMMAND.matcher(message).find()) {
-            return adviceOnUnknown();
+        Matcher unknown = UNKNOWN_COMMAND.matcher(message);
+        if (unknown.find()) {
+            return adviceOnUnknown(unknown.group(1));
         }
         if (isNoPermission(message)) {
             return ": expected a user with the rights that the store needs (ACL LOG names the denied command or key),"
@@ -345,13 +393,15 @@ final class Errors {
                 : "";
     }
 
-    /** Returns the message, or the name of the type if there is none. */
+    /** Returns the message on one line, or the name of the type if there is none. */
     private static String messageOf(Throwable e) {
         if (e instanceof CancellationException) {
             // Lettuce's way to end the commands of a connection.
             return "the connection was closed";
         }
         String message = e.getMessage();
-        return message == null ? e.getClass().getSimpleName() : message;
+        return message == null
+                ? e.getClass().getSimpleName()
+                : CONTROL.matcher(message).replaceAll(" ");
     }
 }

@@ -133,6 +133,11 @@ final class OpenConnection implements CommandSender {
         return sent != answered && nanoTime.getAsLong() - activeAt > LONGEST_SILENCE;
     }
 
+    /** Returns whether Redis has replied to any command since the connection was opened. */
+    boolean hasAnswered() {
+        return answered > 0;
+    }
+
     /** Returns whether commands are in flight and Redis has replied within this time. */
     boolean isAnswering(long nanos) {
         return sent != answered && nanoTime.getAsLong() - activeAt <= nanos;
@@ -180,12 +185,12 @@ final class OpenConnection implements CommandSender {
 
     /** Blocks until the reply to a command, on the thread that opens a connection. Errors are those of Lettuce. */
     static <T extends @Nullable Object> T await(CompletableFuture<T> reply, String command, Duration longest) {
+        // For Lettuce, zero is no limit.
+        Duration limit = longest.isZero() ? RedisURI.DEFAULT_TIMEOUT_DURATION : longest;
         try {
-            // For Lettuce, zero is no limit.
-            Duration limit = longest.isZero() ? RedisURI.DEFAULT_TIMEOUT_DURATION : longest;
             return reply.get(limit.toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException e) {
-            throw new RedisCommandTimeoutException("no reply to " + command + " within " + longest);
+            throw new RedisCommandTimeoutException("no reply to " + command + " within " + limit.toMillis() + " ms");
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new RedisCommandInterruptedException(e);

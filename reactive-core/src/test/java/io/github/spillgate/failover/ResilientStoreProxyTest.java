@@ -15,6 +15,8 @@ import io.lettuce.core.RedisURI;
 import java.time.Duration;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** A proxy or a setting that prevents each decision in Redis: the log and the state name it with its remedy. */
 class ResilientStoreProxyTest {
@@ -41,7 +43,10 @@ class ResilientStoreProxyTest {
     @Test
     void aProxyThatClosesTheConnectionOnHelloIsNamed() {
         proxy.answer(command -> command.equals("HELLO") ? CommandProxy.CLOSE : CommandProxy.PASS);
-        assertNamed("a proxy does not know HELLO or CLIENT", "protocolVersion(ProtocolVersion.RESP2)");
+        assertNamed(
+                "a proxy does not know HELLO or CLIENT",
+                "protocolVersion(ProtocolVersion.RESP2)",
+                "setLibraryName(\"\")");
         assertDecidedAgain();
     }
 
@@ -55,6 +60,45 @@ class ResilientStoreProxyTest {
     void aProxyThatAnswersOtherCommandsButDropsScriptsIsNamed() {
         proxy.answer(command -> command.startsWith("EVAL") ? CommandProxy.DROP : CommandProxy.PASS);
         assertNamed("did not reply to EVAL", "a proxy that passes EVAL and EVALSHA on");
+        assertDecidedAgain();
+    }
+
+    /** Decisions send EVALSHA; the first script of a connection is sent by EVAL. */
+    @Test
+    void aProxyThatDropsOnlyDigestsIsNamed() {
+        proxy.answer(command -> command.equals("EVALSHA") ? CommandProxy.DROP : CommandProxy.PASS);
+        assertNamed("replied only to EVAL on 2 connections in a row", "a proxy that passes EVAL and EVALSHA on");
+        assertDecidedAgain();
+    }
+
+    @Test
+    void aProxyThatClosesTheConnectionOnScriptsIsNamed() {
+        proxy.answer(command -> command.startsWith("EVAL") ? CommandProxy.CLOSE : CommandProxy.PASS);
+        assertNamed("closed it on EVAL", "a proxy that passes EVAL and EVALSHA on");
+        assertDecidedAgain();
+    }
+
+    /** As servers reply that run no scripts, or not all commands in them. */
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', textBlock = """
+            ERR unknown command 'eval', with args beginning with: 'secret' | replied ERR unknown command 'eval':
+            ERR unsupported command 'eval'                                 | ERR unsupported command 'eval':
+            ERR This Redis command is not allowed from script              | command is not allowed from script:
+            ERR Unknown Redis command called from script                   | command called from script:
+            """)
+    void aServerThatRefusesScriptsIsNamed(String refusal, String problem) {
+        // A busy machine is not under test.
+        deadline = Duration.ofSeconds(5);
+        proxy.answer(command -> command.startsWith("EVAL") ? refusal : CommandProxy.PASS);
+        assertNamed(problem, "a proxy, that runs EVAL and EVALSHA, with TIME, GETRANGE, STRLEN, SET");
+        assertThat(problem()).doesNotContain("secret");
+        assertDecidedAgain();
+    }
+
+    @Test
+    void aProxyThatDropsHelloIsNamed() {
+        proxy.answer(command -> command.equals("HELLO") ? CommandProxy.DROP : CommandProxy.PASS);
+        assertNamed("a proxy that drops HELLO or CLIENT", "setLibraryName(\"\")");
         assertDecidedAgain();
     }
 
@@ -72,7 +116,7 @@ class ResilientStoreProxyTest {
         assertThat(proxy.calls("HELLO")).isEqualTo(connections);
     }
 
-    private void assertNamed(String problem, String remedy) {
+    private void assertNamed(String problem, String... remedy) {
         store = RedisStore.create(uri);
         limiter = RateLimiter.builder("proxied")
                 .store(store)

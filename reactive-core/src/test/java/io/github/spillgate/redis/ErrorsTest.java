@@ -49,11 +49,23 @@ class ErrorsTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"ERR unknown command", "ERR value is not an integer", "WRONGTYPE Operation against a key"})
+    @ValueSource(
+            strings = {
+                "ERR user_script:7: attempt to index a nil value",
+                "ERR value is not an integer",
+                "WRONGTYPE Operation against a key"
+            })
     void permanentErrorsAreNotRetryable(String message) {
         assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
                 .isExactlyInstanceOf(LimitStoreException.class)
                 .hasMessage("Redis refused the script: " + message);
+    }
+
+    @Test
+    void theTextOfAServerIsOnOneLine() {
+        RedisCommandExecutionException e = new RedisCommandExecutionException("ERR a\r\nb\u001b[31m\u0085c");
+        assertThat(Errors.translate(e)).hasMessage("Redis refused the script: ERR a  b [31m c");
+        assertThat(Errors.unreachable(e)).hasMessageContaining("ERR a  b [31m c");
     }
 
     @ParameterizedTest
@@ -129,7 +141,8 @@ class ErrorsTest {
                             + " example because of a wrong password, because the server expects TLS, or because a"
                             + " proxy does not know HELLO or CLIENT: expected a URI such as"
                             + " rediss://user:password@host:6379, or for a proxy ClientOptions with"
-                            + " protocolVersion(ProtocolVersion.RESP2)");
+                            + " protocolVersion(ProtocolVersion.RESP2) and a RedisURI with setLibraryName(\"\") and"
+                            + " setLibraryVersion(\"\")");
         }
     }
 
