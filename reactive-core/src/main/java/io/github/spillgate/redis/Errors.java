@@ -95,6 +95,10 @@ final class Errors {
 
     private static final String NO_SUCH_DATABASE = "DB index is out of range";
 
+    private static final String NO_SELECT = "SELECT is not allowed";
+
+    private static final String WITHOUT_DATABASE = ": expected a URI without a database, for example redis://host:6379";
+
     /** The JDK's messages for a certificate of another host; newer versions put a code before them. */
     private static final Pattern OTHER_HOST = Pattern.compile("No subject alternative |No name matching ");
 
@@ -367,9 +371,7 @@ final class Errors {
         String name = command.toUpperCase(Locale.ROOT);
         String expected = SCRIPT_COMMANDS.contains(name)
                 ? RUNS_SCRIPTS
-                : name.equals("SELECT")
-                        ? ": expected a URI without a database, for example redis://host:6379"
-                        : ": expected a Redis";
+                : name.equals("SELECT") ? WITHOUT_DATABASE : ": expected a Redis";
         return expected + "; the URI of a Sentinel names a primary, for example redis-sentinel://host:26379/0#name";
     }
 
@@ -380,12 +382,15 @@ final class Errors {
         }
         if (isNoPermission(message)) {
             return ": expected a user with the rights that the store needs (ACL LOG names the denied command or key),"
-                    + " for example ACL SETUSER app on >password "
+                    + " for example for the namespace spillgate: ACL SETUSER app on >password "
                     + RIGHTS + (message.contains("'select'") ? " +select" : "");
         }
         if (message.contains(NO_SUCH_DATABASE)) {
             return ": expected a URI with a database of this Redis, 0 to 15 by default, for example"
                     + " redis://host:6379/0";
+        }
+        if (message.contains(NO_SELECT)) {
+            return WITHOUT_DATABASE;
         }
         return isUnauthenticated(message)
                 ? ": expected a URI with a valid user and password, for example redis://user:password@host:6379;"

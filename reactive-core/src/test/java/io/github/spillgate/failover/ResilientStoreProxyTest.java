@@ -17,6 +17,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** A proxy or a setting that prevents each decision in Redis: the log and the state name it with its remedy. */
 class ResilientStoreProxyTest {
@@ -54,6 +55,14 @@ class ResilientStoreProxyTest {
     void aDatabaseThatDoesNotExistIsNamed() {
         uri.setDatabase(99);
         assertNamed("DB index is out of range", "expected a URI with a database of this Redis, 0 to 15 by default");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"ERR SELECT is not allowed in cluster mode", "ERR unknown command 'SELECT'"})
+    void aServerWithoutSelectIsNamed(String refusal) {
+        uri.setDatabase(3);
+        proxy.answer(command -> command.equals("SELECT") ? refusal : CommandProxy.PASS);
+        assertNamed(refusal, "expected a URI without a database");
     }
 
     @Test
