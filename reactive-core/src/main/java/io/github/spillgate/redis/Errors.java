@@ -239,7 +239,8 @@ final class Errors {
     static LimitStoreException noScripts(String observed) {
         return new LimitStoreUnreachableException(
                 "Redis is unavailable: the server opened a connection, but " + observed
-                        + ": expected a Redis, or a proxy that passes EVAL and EVALSHA on, and drops no other command; retrying",
+                        + ": expected a Redis, or a proxy that passes EVAL and EVALSHA on, and drops no other command;"
+                        + " retrying",
                 null);
     }
 

@@ -46,7 +46,8 @@ final class Role {
     /**
      * Waits for the server's role. A server that refuses the command is accepted, because users and proxies may not
      * have it: if it is a replica, the first charge fails. If a server does not reply, or closes the connection, the
-     * connections of the next minute are accepted without a check. A server that replies is also asked for its eviction policy.
+     * connections of the next minute are accepted without a check. A server that replies is also asked for its eviction
+     * policy.
      *
      * @return the connection; it is closed if the check fails
      * @throws io.github.spillgate.LimitStoreUnreachableException if the server is a replica or a Sentinel

@@ -35,8 +35,7 @@ final class ScriptRunner {
     // a call needs three commands at most.
     //
     // Some services forget each script at once, know no EVALSHA, or have several servers behind one address. If one
-    // load after the
-    // other makes no digest work, all calls send the text for a while. Then the digest is tried again.
+    // load after the other makes no digest work, all calls send the text for a while. Then the digest is tried again.
     //
     // A call that has waited leaves the connection's thread first, which has replies to read.
 

@@ -111,10 +111,10 @@ class ServerKindTest {
         uri.setDatabase(3);
         assertThat(failureOf(RedisStore.create(client(uri))))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageMatching(
-                        "Redis is unavailable: no connection to " + place(uri)
-                                + ", because Redis rejected the connection: ERR unknown command .SELECT.: expected a URI"
-                                + " without a database, for example redis://host:6379; the URI of a Sentinel names a primary, for example redis-sentinel://host:26379/0#name");
+                .hasMessageMatching("Redis is unavailable: no connection to " + place(uri)
+                        + ", because Redis rejected the connection: ERR unknown command .SELECT.: expected a"
+                        + " URI without a database, for example redis://host:6379; the URI of a Sentinel names"
+                        + " a primary, for example redis-sentinel://host:26379/0#name");
     }
 
     @Test
