@@ -22,6 +22,7 @@ import java.util.function.Predicate;
 import java.util.function.Supplier;
 import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
+import org.reactivestreams.Publisher;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
@@ -61,9 +62,9 @@ import reactor.core.scheduler.Schedulers;
  *       the store and the lookup of limits.
  * </ul>
  *
- * Use {@link #tryAcquire(String) tryAcquire} to deny at once, {@link #acquire(Collection, Duration) acquire} to wait in
- * a queue, and {@link #throttle(String, ToLongFunction) throttle} to slow down a stream. The last two document where
- * they differ from this contract.
+ * Use {@link #tryAcquire(String) tryAcquire} to deny at once, {@link #limited(String) limited} to fail, {@link
+ * #acquire(Collection, Duration) acquire} to wait in a queue, and {@link #throttle(String, ToLongFunction) throttle} to
+ * slow down a stream. The last two document where they differ from this contract.
  */
 public final class RateLimiter implements AutoCloseable {
 
@@ -287,6 +288,41 @@ public final class RateLimiter implements AutoCloseable {
                 acquire,
                 queues,
                 maxWaiting);
+    }
+
+    /**
+     * Returns a transformer that takes one permit for the key before the work, as {@link #limited(Charge...)}.
+     *
+     * @param key the key that is charged
+     * @param <T> the type of the elements
+     * @return a function for {@link Mono#transform(Function)} and {@link Flux#transform(Function)}
+     */
+    public <T> Function<Publisher<T>, Publisher<T>> limited(String key) {
+        return limited(Charge.one(key));
+    }
+
+    /**
+     * Returns a transformer that takes permits before the work: if they are granted, the work is subscribed to;
+     * otherwise the result is a {@link RateLimitedException}. Each subscription takes permits. They are not refunded if
+     * the work fails.
+     *
+     * <pre>{@code
+     * Mono<String> answer = work.transform(limiter.limited("user:42"));
+     * }</pre>
+     *
+     * @param charges the charges, as in {@link #tryAcquire(Charge...)}
+     * @param <T> the type of the elements
+     * @return a function for {@link Mono#transform(Function)} and {@link Flux#transform(Function)}
+     * @throws IllegalArgumentException as {@link #tryAcquire(Charge...)} does
+     */
+    public <T> Function<Publisher<T>, Publisher<T>> limited(Charge... charges) {
+        Mono<Decision> taken = tryAcquire(charges).map(decision -> {
+            if (!decision.isAllowed()) {
+                throw new RateLimitedException(decision);
+            }
+            return decision;
+        });
+        return work -> work instanceof Mono<T> one ? taken.flatMap(any -> one) : taken.flatMapMany(any -> work);
     }
 
     /**

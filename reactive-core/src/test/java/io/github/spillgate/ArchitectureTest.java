@@ -40,6 +40,7 @@ class ArchitectureTest {
                         "java..",
                         "reactor.core..",
                         "reactor.util.context",
+                        "reactor.util.retry",
                         "org.reactivestreams",
                         "org.jspecify..")
                 .check(OurClasses.ALL);

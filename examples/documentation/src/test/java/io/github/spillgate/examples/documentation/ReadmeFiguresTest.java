@@ -103,7 +103,7 @@ class ReadmeFiguresTest {
                     "breaker",
                     breaker(gate),
                     "maxInFlight",
-                    number(((Semaphore) in(gate, "places")).availablePermits()));
+                    number(((Semaphore) in(gate, "capacity")).availablePermits()));
         }
     }
 

@@ -1,11 +1,13 @@
 package io.github.spillgate.examples.documentation;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimitedException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.ResilientStore;
@@ -55,12 +57,6 @@ class ReadmeTest {
 
                 record Order(int number) {}
 
-                static final class TooManyRequests extends RuntimeException {
-                    TooManyRequests(Optional<Duration> retryAfter) {
-                        super("come back in " + retryAfter.orElseThrow());
-                    }
-                }
-
                 static Mono<String> work() {
                     return Mono.just("done");
                 }
@@ -72,7 +68,7 @@ class ReadmeTest {
                     Plan plan = () -> List.of(Limit.perDay(5));
                     Flux<Order> orders = Flux.range(0, 3).map(Order::new);
             %s
-                    return new Object[] {answer, turn, slowed.map(Order::number).collectList(), both};
+                    return new Object[] {answer, turn, slowed.map(Order::number).collectList(), both, decision};
                 }
             }
             """;
@@ -132,10 +128,13 @@ class ReadmeTest {
 
             Mono<String> answer = (Mono<String>) parts[0];
             assertThat(answer.block(PATIENCE)).isEqualTo("done");
-            assertThat(answer.map(Object::toString)
-                            .onErrorResume(error -> Mono.just(error.getMessage()))
-                            .block(PATIENCE))
-                    .startsWith("come back in PT");
+            assertThat(((Mono<Decision>) parts[4]).block(PATIENCE).isAllowed()).isFalse();
+            assertThat(answer.repeat(3).collectList().block(PATIENCE))
+                    .hasSize(4)
+                    .containsOnly("done");
+            assertThatThrownBy(() -> answer.block(PATIENCE))
+                    .isInstanceOf(RateLimitedException.class)
+                    .hasMessageStartingWith("the rate limit is exceeded: 5/1h; retry after ");
 
             assertThat(((Mono<List<Integer>>) parts[2]).block(PATIENCE)).containsExactly(0, 1, 2);
             Mono<Decision> turn = (Mono<Decision>) parts[1];

@@ -103,11 +103,9 @@ class SnippetsTest {
 
                 record Order(int lines) {}
 
-                static final class TooManyRequests extends RuntimeException {
-                    TooManyRequests(Optional<Duration> retryAfter) {}
-                }
-
                 abstract Mono<String> work();
+
+                abstract Mono<String> cheaperWork();
 
                 abstract Mono<String> call(Order order);
 
@@ -127,6 +125,11 @@ class SnippetsTest {
                 @Override
                 Mono<String> work() {
                     return Mono.just("done");
+                }
+
+                @Override
+                Mono<String> cheaperWork() {
+                    return Mono.just("denied");
                 }
 
                 @Override
