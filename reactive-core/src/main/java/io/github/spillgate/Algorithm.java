@@ -1,13 +1,12 @@
 package io.github.spillgate;
 
 /**
- * The algorithm with which a {@link Limit} counts. Both use a sliding window, without a boundary at which all permits
- * are available again at once.
+ * The algorithm with which a {@link Limit} counts. None has a boundary at which all permits are available again at once.
  */
 public enum Algorithm {
     /**
-     * A log of all hits with their times. Exact: no window ever contains more than the limit's permits. Needs about 10
-     * bytes of memory per hit.
+     * A log of all hits with their times. Exact: no window ever contains more than the limit's permits, wherever it
+     * begins. Needs about 10 bytes of memory per hit.
      */
     LOG,
 
@@ -15,5 +14,12 @@ public enum Algorithm {
      * A counter for the current window and one for the window before it; the older count fades out linearly. The sum is
      * an estimate of the usage, and decisions follow it exactly. Needs the same few bytes for every limit.
      */
-    COUNTER
+    COUNTER,
+
+    /**
+     * A token bucket: permits return at an even rate, and up to the {@linkplain Limit#burst() burst} of them may be
+     * taken at once. Exact: in any time, no more than the burst plus the permits that return in that time are granted.
+     * Needs the same few bytes for every limit.
+     */
+    BUCKET
 }

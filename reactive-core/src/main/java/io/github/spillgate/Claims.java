@@ -69,12 +69,12 @@ final class Claims {
         });
     }
 
-    /** Returns the limits with fewer permits than the cost, which can therefore never fit. */
+    /** Returns the limits that the cost exceeds, so that it can never fit. */
     static List<Limit> limitsBelowCost(List<Claim> claims) {
         List<Limit> tooSmall = List.of();
         for (int i = 0; i < claims.size(); i++) {
             Claim claim = claims.get(i);
-            if (claim.permits() > claim.limit().permits()) {
+            if (claim.permits() > claim.limit().burst()) {
                 tooSmall = tooSmall.isEmpty() ? new ArrayList<>(claims.size()) : tooSmall;
                 tooSmall.add(claim.limit());
             }

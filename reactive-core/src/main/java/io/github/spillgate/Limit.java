@@ -10,16 +10,17 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A limit: at most a number of permits in any window of a given length.
+ * A limit: at most a number of permits in any window of a given length, or a rate with a burst.
  *
  * <p>Immutable, and always valid. Limits are equal if all their settings are equal. {@link #of(long, Duration)} creates
- * an exact {@linkplain Algorithm#LOG log}; {@link #counter()} trades exactness for constant memory. Methods that change
- * a setting return a new limit.
+ * an exact {@linkplain Algorithm#LOG log}; {@link #counter()} trades exactness for constant memory; {@link #burst(long)}
+ * returns a {@linkplain Algorithm#BUCKET token bucket}. Methods that change a setting return a new limit.
  *
  * <pre>{@code
  * Limit.perMinute(120)
  * Limit.of(3_000, Duration.ofMinutes(10)).named("sustained")
  * Limit.perDay(10_000).counter().alignedToClock()
+ * Limit.perSecond(10).burst(50)
  * Limit.parse("10000/24h counter aligned")
  * }</pre>
  *
@@ -32,6 +33,7 @@ import org.jspecify.annotations.Nullable;
  * <tr><th>word</th><th>meaning</th></tr>
  * <tr><td>{@code log}, {@code counter}</td><td>the algorithm, {@code log} by default</td></tr>
  * <tr><td>{@code aligned}</td><td>{@link #alignedToClock()}; only for a counter</td></tr>
+ * <tr><td>{@code burst=50}</td><td>{@link #burst(long)}; a token bucket</td></tr>
  * <tr><td>{@code resolution=10ms}</td><td>{@link #resolution(Duration)}; only for a log</td></tr>
  * <tr><td>{@code counting-denied}</td><td>{@link #countingDenied()}</td></tr>
  * <tr><td>{@code name=burst}</td><td>{@link #named(String)}</td></tr>
@@ -55,8 +57,19 @@ public final class Limit {
      */
     public static final long MOST_COUNTER_PERMITS = 1_000_000_000_000_000L;
 
+    /**
+     * The maximum number of permits and of the burst of a token bucket. In addition, each of them times the window in
+     * milliseconds must be below 2<sup>53</sup>: the scripts calculate in doubles, which hold such integers exactly.
+     */
+    public static final long MOST_BUCKET_PERMITS = 100_000_000_000_000L;
+
     /** The longest window. */
     public static final Duration LONGEST_WINDOW = Duration.ofDays(366);
+
+    /** The longest time in which an empty token bucket is filled. */
+    public static final Duration LONGEST_FILL = Duration.ofDays(36_600);
+
+    private static final long MOST_EXACT = (1L << 53) - 1;
 
     private static final String EXAMPLE = "\"100/1m\" or \"10000/24h counter\"";
 
@@ -64,18 +77,21 @@ public final class Limit {
     private final long permits;
     private final long windowMillis;
     private final Algorithm algorithm;
+    private final long burst;
     private final long resolutionMillis;
     private final boolean aligned;
     private final boolean countingDenied;
     private final String identity;
     private final Duration window;
     private final Duration resolution;
+    private final Duration reach;
 
     private Limit(
             @Nullable String name,
             long permits,
             long windowMillis,
             Algorithm algorithm,
+            long burst,
             long resolutionMillis,
             boolean aligned,
             boolean countingDenied) {
@@ -83,15 +99,23 @@ public final class Limit {
         this.permits = permits;
         this.windowMillis = windowMillis;
         this.algorithm = algorithm;
+        this.burst = burst;
         this.resolutionMillis = resolutionMillis;
         this.aligned = aligned;
         this.countingDenied = countingDenied;
         // Computed once, because every decision reads them.
         this.window = Duration.ofMillis(windowMillis);
         this.resolution = Duration.ofMillis(resolutionMillis);
+        this.reach = Duration.ofMillis(
+                switch (algorithm) {
+                    case LOG -> windowMillis + resolutionMillis;
+                    case COUNTER -> 2 * windowMillis;
+                    case BUCKET -> ceilDiv(burst * windowMillis, permits);
+                });
         this.identity = switch (algorithm) {
             case LOG -> this.name + ":L" + windowMillis + "." + resolutionMillis;
             case COUNTER -> this.name + (aligned ? ":A" : ":C") + windowMillis;
+            case BUCKET -> this.name + ":B" + windowMillis;
         };
     }
 
@@ -107,8 +131,8 @@ public final class Limit {
     public static Limit of(long permits, Duration window) {
         long windowMillis = checkWindow(window);
         checkPermits(permits, MOST_LOG_PERMITS, "a log (a counter takes more)");
-        return new Limit(
-                null, permits, windowMillis, Algorithm.LOG, defaultResolution(permits, windowMillis), false, false);
+        long resolution = defaultResolution(permits, windowMillis);
+        return new Limit(null, permits, windowMillis, Algorithm.LOG, permits, resolution, false, false);
     }
 
     /**
@@ -123,7 +147,24 @@ public final class Limit {
     public static Limit counter(long permits, Duration window) {
         long windowMillis = checkWindow(window);
         checkPermits(permits, MOST_COUNTER_PERMITS, "a counter");
-        return new Limit(null, permits, windowMillis, Algorithm.COUNTER, 1, false, false);
+        return new Limit(null, permits, windowMillis, Algorithm.COUNTER, permits, 1, false, false);
+    }
+
+    /**
+     * Returns a {@linkplain Algorithm#BUCKET token bucket}, to which this many permits return in a window of this
+     * length, at an even rate.
+     *
+     * @param permits the permits that return in a window, from 1 to {@link #MOST_BUCKET_PERMITS}
+     * @param window the length of a window in whole milliseconds, from 1 ms to {@link #LONGEST_WINDOW}
+     * @param burst the capacity of the bucket in permits, as in {@link #burst(long)}
+     * @return the limit, named after its window
+     * @throws IllegalArgumentException if an argument is out of range
+     */
+    public static Limit bucket(long permits, Duration window, long burst) {
+        long windowMillis = checkWindow(window);
+        checkPermits(permits, Math.min(MOST_BUCKET_PERMITS, MOST_EXACT / windowMillis), "a bucket with this window");
+        checkBurst(burst, permits, windowMillis);
+        return new Limit(null, permits, windowMillis, Algorithm.BUCKET, burst, 1, false, false);
     }
 
     /**
@@ -188,9 +229,41 @@ public final class Limit {
      * window starts with the first hit, and the next windows follow it.
      *
      * @return the limit
+     * @throws IllegalStateException if this limit is a token bucket
      */
     public Limit counter() {
-        return new Limit(name, permits, windowMillis, Algorithm.COUNTER, 1, aligned, countingDenied);
+        if (algorithm == Algorithm.BUCKET) {
+            throw new IllegalStateException("limit " + Text.quote(toString())
+                    + " is a token bucket, and a counter has no burst: expected a log, for example"
+                    + " Limit.perDay(10_000).counter()");
+        }
+        return new Limit(name, permits, windowMillis, Algorithm.COUNTER, permits, 1, aligned, countingDenied);
+    }
+
+    /**
+     * Returns a {@linkplain Algorithm#BUCKET token bucket} with this burst: a key that has not been used for a while
+     * may take this many permits at once. The permits return at an even rate, as many in each window as this limit has.
+     * In any time {@code t}, at most {@code burst + permits × t / window} permits are granted.
+     *
+     * <p>The burst may be less than the permits of a window. Like these, it is no part of the {@linkplain
+     * Claim#identity() identity}: it may change at any time, and the usage is kept.
+     *
+     * @param burst the capacity of the bucket in permits, from 1 to {@link #MOST_BUCKET_PERMITS}; an empty bucket must
+     *     be filled within {@link #LONGEST_FILL}, and the burst times the window in milliseconds must be below
+     *     2<sup>53</sup>
+     * @return the limit
+     * @throws IllegalArgumentException if the burst is out of range
+     * @throws IllegalStateException if this limit is a counter
+     */
+    public Limit burst(long burst) {
+        if (algorithm == Algorithm.COUNTER) {
+            throw new IllegalStateException("limit " + Text.quote(toString())
+                    + " is a counter, which has no burst: expected a limit without .counter(), for example"
+                    + " Limit.perSecond(10).burst(50)");
+        }
+        checkPermits(permits, Math.min(MOST_BUCKET_PERMITS, MOST_EXACT / windowMillis), "a bucket with this window");
+        checkBurst(burst, permits, windowMillis);
+        return new Limit(name, permits, windowMillis, Algorithm.BUCKET, burst, 1, false, countingDenied);
     }
 
     /**
@@ -203,10 +276,10 @@ public final class Limit {
     public Limit alignedToClock() {
         if (algorithm != Algorithm.COUNTER) {
             throw new IllegalStateException("limit " + Text.quote(toString())
-                    + " is a log, which has no windows to align: expected a counter, for example"
+                    + " has no windows to align: expected a counter, for example"
                     + " Limit.perDay(10_000).counter().alignedToClock()");
         }
-        return new Limit(name, permits, windowMillis, algorithm, 1, true, countingDenied);
+        return new Limit(name, permits, windowMillis, algorithm, burst, 1, true, countingDenied);
     }
 
     /**
@@ -227,7 +300,7 @@ public final class Limit {
     public Limit resolution(Duration resolution) {
         if (algorithm != Algorithm.LOG) {
             throw new IllegalStateException("limit " + Text.quote(toString())
-                    + " is a counter, which has no resolution: expected a log, for example"
+                    + " has no resolution: expected a log, for example"
                     + " Limit.perDay(1_000_000).resolution(Duration.ofMinutes(1))");
         }
         long millis = wholeMillis("resolution", resolution, "Duration.ofMillis(10)");
@@ -238,7 +311,7 @@ public final class Limit {
                     + " (so that no log holds more than " + MOST_LOG_ENTRIES + " entries) to the window, for example "
                     + "Duration.ofMillis(" + Math.max(finest, windowMillis / 1_000) + ")");
         }
-        return new Limit(name, permits, windowMillis, algorithm, millis, false, countingDenied);
+        return new Limit(name, permits, windowMillis, algorithm, burst, millis, false, countingDenied);
     }
 
     /**
@@ -248,7 +321,7 @@ public final class Limit {
      * @return the limit
      */
     public Limit countingDenied() {
-        return new Limit(name, permits, windowMillis, algorithm, resolutionMillis, aligned, true);
+        return new Limit(name, permits, windowMillis, algorithm, burst, resolutionMillis, aligned, true);
     }
 
     /**
@@ -265,6 +338,7 @@ public final class Limit {
                 permits,
                 windowMillis,
                 algorithm,
+                burst,
                 resolutionMillis,
                 aligned,
                 countingDenied);
@@ -280,12 +354,21 @@ public final class Limit {
     }
 
     /**
-     * Returns the maximum number of permits in a window.
+     * Returns the number of permits in a window: the most that are granted or, for a token bucket, those that return.
      *
      * @return the permits, at least 1
      */
     public long permits() {
         return permits;
+    }
+
+    /**
+     * Returns the most permits that can be in use at once, and that a request can cost.
+     *
+     * @return for a token bucket, its capacity; otherwise the permits of a window
+     */
+    public long burst() {
+        return burst;
     }
 
     /**
@@ -307,7 +390,7 @@ public final class Limit {
     }
 
     /**
-     * Returns the length of a slot of a log. For a counter it is 1 ms, the tick of its clock.
+     * Returns the length of a slot of a log. For others it is 1 ms, the tick of their clock.
      *
      * @return the resolution, in whole milliseconds
      */
@@ -336,10 +419,11 @@ public final class Limit {
     /**
      * Returns the longest time for which a hit counts.
      *
-     * @return for a log, the window plus one slot; for a counter, two windows
+     * @return for a log, the window plus one slot; for a counter, two windows; for a token bucket, the time in which an
+     *     empty one is filled
      */
     public Duration reach() {
-        return Duration.ofMillis(algorithm == Algorithm.LOG ? windowMillis + resolutionMillis : 2 * windowMillis);
+        return reach;
     }
 
     long windowMillis() {
@@ -347,7 +431,8 @@ public final class Limit {
     }
 
     /**
-     * All settings that distinguish one count from another: all except the permits and the counting of denied requests.
+     * All settings that distinguish one count from another: all except the permits, the burst and the counting of denied
+     * requests.
      */
     String identity() {
         return identity;
@@ -367,6 +452,17 @@ public final class Limit {
         if (permits < 1 || permits > most) {
             throw new IllegalArgumentException("permits " + permits + " are out of range: expected 1 to " + most
                     + " for " + what + ", for example 100");
+        }
+    }
+
+    private static void checkBurst(long burst, long permits, long windowMillis) {
+        // The double errs by less than one part in 2^52, which does not matter for a bound of a hundred years.
+        double filled = (double) LONGEST_FILL.toMillis() * permits / windowMillis;
+        long most = Math.min(MOST_EXACT / windowMillis, (long) Math.min(MOST_BUCKET_PERMITS, filled));
+        if (burst < 1 || burst > most) {
+            throw new IllegalArgumentException("burst " + burst + " is out of range: expected 1 to " + most + " for "
+                    + permits + " permits in " + Durations.format(windowMillis) + ", for example "
+                    + Math.min(most, 50));
         }
     }
 
@@ -393,13 +489,14 @@ public final class Limit {
     public boolean equals(@Nullable Object other) {
         return other instanceof Limit limit
                 && permits == limit.permits
+                && burst == limit.burst
                 && countingDenied == limit.countingDenied
                 && identity.equals(limit.identity);
     }
 
     @Override
     public int hashCode() {
-        return Objects.hash(permits, countingDenied, identity);
+        return Objects.hash(permits, burst, countingDenied, identity);
     }
 
     /** Returns the text form, which {@link #parse(String)} reads back. */
@@ -408,6 +505,8 @@ public final class Limit {
         StringBuilder text = new StringBuilder().append(permits).append('/').append(Durations.format(windowMillis));
         if (algorithm == Algorithm.COUNTER) {
             text.append(' ').append(algorithm.name().toLowerCase(Locale.ROOT));
+        } else if (algorithm == Algorithm.BUCKET) {
+            text.append(" burst=").append(burst);
         } else if (resolutionMillis != defaultResolution(permits, windowMillis)) {
             text.append(" resolution=").append(Durations.format(resolutionMillis));
         }

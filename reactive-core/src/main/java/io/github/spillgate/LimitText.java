@@ -15,6 +15,7 @@ import org.jspecify.annotations.Nullable;
 final class LimitText {
 
     private static final Pattern RATE = Pattern.compile("(-?\\d{1,18})/(\\S+)");
+    private static final Pattern BURST = Pattern.compile("-?\\d{1,18}");
 
     private LimitText() {}
 
@@ -48,9 +49,11 @@ final class LimitText {
     /** The words after the rate. Each occurs at most once, and none contradicts another. */
     private static final class Words {
         private final Set<String> seen = new HashSet<>();
+        private boolean log;
         private boolean counter;
         private boolean aligned;
         private boolean countingDenied;
+        private @Nullable Long burst;
         private @Nullable Duration resolution;
         private @Nullable String name;
 
@@ -59,7 +62,10 @@ final class LimitText {
             String head = equals < 0 ? word : word.substring(0, equals + 1);
             String tail = word.substring(head.length());
             switch (head) {
-                case "log" -> checkFirst("log or counter");
+                case "log" -> {
+                    checkFirst("log or counter");
+                    log = true;
+                }
                 case "counter" -> {
                     checkFirst("log or counter");
                     counter = true;
@@ -72,6 +78,10 @@ final class LimitText {
                     checkFirst(head);
                     countingDenied = true;
                 }
+                case "burst=" -> {
+                    checkFirst(head);
+                    burst = burst(tail);
+                }
                 case "resolution=" -> {
                     checkFirst(head);
                     resolution = duration("resolution", tail);
@@ -82,8 +92,16 @@ final class LimitText {
                 }
                 default ->
                     throw new IllegalArgumentException("the word " + Text.quote(word)
-                            + " is none of log, counter, aligned, resolution=…, counting-denied, name=…");
+                            + " is none of log, counter, aligned, burst=…, resolution=…, counting-denied, name=…");
             }
+        }
+
+        private static long burst(String text) {
+            if (!BURST.matcher(text).matches()) {
+                throw new IllegalArgumentException(
+                        "burst " + Text.quote(text) + " is not a number of at most 18 digits");
+            }
+            return Long.parseLong(text);
         }
 
         private void checkFirst(String word) {
@@ -96,10 +114,15 @@ final class LimitText {
             if (aligned && !counter) {
                 throw new IllegalArgumentException("aligned is for a counter only");
             }
-            if (resolution != null && counter) {
+            if (burst != null && (log || counter)) {
+                throw new IllegalArgumentException("burst=… is neither for a log nor for a counter");
+            }
+            if (resolution != null && (counter || burst != null)) {
                 throw new IllegalArgumentException("resolution=… is for a log only");
             }
-            Limit limit = counter ? Limit.counter(permits, window) : Limit.of(permits, window);
+            Limit limit = burst != null
+                    ? Limit.bucket(permits, window, burst)
+                    : counter ? Limit.counter(permits, window) : Limit.of(permits, window);
             if (aligned) {
                 limit = limit.alignedToClock();
             }

@@ -47,7 +47,12 @@ class LimitTest {
         "10/1m resolution=10ms, 10/1m resolution=10ms",
         "10/1m aligned counter, 10/1m counter aligned",
         "10000000/24h, 10000000/24h",
-        "3/366d, 3/366d"
+        "3/366d, 3/366d",
+        "10/s burst=50, 10/1s burst=50",
+        "10/s burst=10, 10/1s burst=10",
+        "100/1m name=api burst=20 counting-denied, 100/1m burst=20 counting-denied name=api",
+        "100000000000000/1ms burst=100000000000000, 100000000000000/1ms burst=100000000000000",
+        "1/366d burst=100, 1/366d burst=100"
     })
     void theTextFormIsReadAndWritten(String text, String canonical) {
         Limit limit = Limit.parse(text);
@@ -63,6 +68,11 @@ class LimitTest {
                         .alignedToClock()
                         .countingDenied()
                         .named("quota"));
+        assertThat(Limit.parse("10/s burst=50"))
+                .isEqualTo(Limit.perSecond(10).burst(50))
+                .isEqualTo(Limit.bucket(10, Duration.ofSeconds(1), 50));
+        assertThat(Limit.parse("100/1m burst=20 counting-denied name=api"))
+                .isEqualTo(Limit.perMinute(100).countingDenied().named("api").burst(20));
         assertThat(Limit.parse("10/1m resolution=50ms"))
                 .isEqualTo(Limit.perMinute(10).resolution(Duration.ofMillis(50)));
     }
@@ -98,6 +108,20 @@ class LimitTest {
                 "100/1m resolution=",
                 "100/1m resolution=2m",
                 "100/1m resolution=0ms",
+                "100/1m burst=",
+                "100/1m burst=x",
+                "100/1m burst=1.5",
+                "100/1m burst=0",
+                "100/1m burst=-1",
+                "100/1m burst",
+                "100/1m burst=2 burst=3",
+                "100/1m burst=20 counter",
+                "100/1m burst=20 log",
+                "100/1m burst=20 aligned",
+                "100/1m burst=20 resolution=1s",
+                "100/1m burst=9999999999999999999",
+                "1/366d burst=101",
+                "1000000/366d burst=10",
                 "100/1m name=",
                 "100/1m name=a:b",
                 "100/1m name=a name=b",
@@ -220,6 +244,61 @@ class LimitTest {
     }
 
     @Test
+    void aBucketHasARateAndABurst() {
+        Limit bucket = Limit.perSecond(10).burst(50);
+        assertThat(bucket.algorithm()).isEqualTo(Algorithm.BUCKET);
+        assertThat(bucket.permits()).isEqualTo(10);
+        assertThat(bucket.window()).isEqualTo(Duration.ofSeconds(1));
+        assertThat(bucket.burst()).isEqualTo(50);
+        assertThat(bucket.name()).isEqualTo("1s");
+        assertThat(bucket.reach()).isEqualTo(Duration.ofSeconds(5));
+        assertThat(bucket.burst(20).burst()).isEqualTo(20);
+        assertThat(Limit.bucket(3, Duration.ofSeconds(1), 10).reach()).isEqualTo(Duration.ofMillis(3_334));
+        assertThat(Limit.perMinute(10).burst()).isEqualTo(10);
+        assertThat(Limit.perMinute(10).counter().burst()).isEqualTo(10);
+    }
+
+    @Test
+    void aBurstIsForABucketOnly() {
+        assertThatIllegalStateException()
+                .isThrownBy(() -> Limit.perDay(1).counter().burst(2))
+                .withMessageContaining("\"1/24h counter\"")
+                .withMessageContaining("for example Limit.perSecond(10).burst(50)");
+        assertThatIllegalStateException()
+                .isThrownBy(() -> Limit.perDay(1).burst(2).counter())
+                .withMessageContaining("\"1/24h burst=2\"");
+        assertThatIllegalStateException()
+                .isThrownBy(() -> Limit.perDay(1).burst(2).alignedToClock());
+        assertThatIllegalStateException()
+                .isThrownBy(() -> Limit.perDay(1).burst(2).resolution(Duration.ofMillis(1)));
+    }
+
+    /** All products of a bucket are exact in a double, and it is filled within a hundred years. */
+    @Test
+    void burstsOutOfRangeAreRejected() {
+        for (long burst : new long[] {0, -1, Long.MIN_VALUE, Limit.MOST_BUCKET_PERMITS + 1, Long.MAX_VALUE}) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> Limit.bucket(1_000_000_000, Duration.ofMillis(1), burst))
+                    .withMessageContaining("burst " + burst)
+                    .withMessageContaining("expected 1 to 100000000000000")
+                    .withMessageContaining("for example 50");
+        }
+        long most = ((1L << 53) - 1) / 1_000;
+        assertThat(Limit.bucket(1_000_000, Duration.ofSeconds(1), most).burst()).isEqualTo(most);
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Limit.bucket(1_000_000, Duration.ofSeconds(1), most + 1))
+                .withMessageContaining("expected 1 to " + most);
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Limit.bucket(most + 1, Duration.ofSeconds(1), 1))
+                .withMessageContaining("permits " + (most + 1))
+                .withMessageContaining("expected 1 to " + most);
+        assertThat(Limit.bucket(1, Duration.ofDays(1), 36_600).reach()).isEqualTo(Limit.LONGEST_FILL);
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Limit.bucket(1, Duration.ofDays(1), 36_601))
+                .withMessageContaining("expected 1 to 36600 for 1 permits in 24h");
+    }
+
+    @Test
     void aLogHasNoWindowsToAlign() {
         assertThatIllegalStateException()
                 .isThrownBy(() -> Limit.perDay(1).alignedToClock())
@@ -259,10 +338,12 @@ class LimitTest {
             limit.named("x"),
             limit.counter(),
             limit.counter().alignedToClock(),
-            limit.resolution(Duration.ofSeconds(1))
+            limit.resolution(Duration.ofSeconds(1)),
+            limit.burst(5)
         }) {
             assertThat(limit).isNotEqualTo(other);
         }
+        assertThat(limit.burst(5)).isNotEqualTo(limit.burst(6)).isEqualTo(limit.burst(5));
     }
 
     @Test
@@ -270,12 +351,15 @@ class LimitTest {
         Limit limit = Limit.perMinute(10);
         assertThat(Limit.perMinute(20).identity()).isEqualTo(limit.identity());
         assertThat(limit.countingDenied().identity()).isEqualTo(limit.identity());
+        assertThat(Limit.perMinute(20).burst(7).identity())
+                .isEqualTo(limit.burst(5).identity());
         assertThat(new String[] {
                     limit.identity(),
                     limit.named("x").identity(),
                     limit.resolution(Duration.ofMillis(2)).identity(),
                     limit.counter().identity(),
                     limit.counter().alignedToClock().identity(),
+                    limit.burst(10).identity(),
                     Limit.perHour(10).named("1m").identity()
                 })
                 .doesNotHaveDuplicates();
@@ -289,5 +373,6 @@ class LimitTest {
                 .isEqualTo("1m:L60000.1000");
         assertThat(Limit.perMinute(10).counter().named("burst").identity()).isEqualTo("burst:C60000");
         assertThat(Limit.perMinute(10).counter().alignedToClock().identity()).isEqualTo("1m:A60000");
+        assertThat(Limit.perMinute(10).burst(20).identity()).isEqualTo("1m:B60000");
     }
 }

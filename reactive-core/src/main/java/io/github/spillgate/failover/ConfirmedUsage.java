@@ -110,7 +110,7 @@ final class ConfirmedUsage {
             newestReply = repliedAt;
             receivedAt = now;
             reported = permits;
-            exceeds = permits > usage.limit().permits();
+            exceeds = permits > usage.limit().burst();
             counter = usage.counter();
             fades = true;
             used = permits;

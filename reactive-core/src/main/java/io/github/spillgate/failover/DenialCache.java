@@ -175,7 +175,7 @@ final class DenialCache {
     }
 
     private static long room(Claim claim) {
-        return claim.limit().permits() - claim.permits();
+        return claim.limit().burst() - claim.permits();
     }
 
     /** Returns whether the store has to record every denial. */

@@ -222,7 +222,7 @@ final class Ledger extends Count {
         while (true) {
             long until = reservedUntil(from);
             long all = cost + reserved(from);
-            if (all <= limit.permits()) {
+            if (all <= limit.burst()) {
                 long fitsAt = Math.max(from, granted.fitsAt(limit, all));
                 if (fitsAt < until) {
                     return fitsAt;
@@ -282,7 +282,7 @@ final class Ledger extends Count {
         long used = (hasGranted || confirmed.exceeds() ? Math.max(usage.used(), confirmed.at(now)) : usage.used())
                 + lostIn(repliedAt);
         Fit fit = Fit.YES;
-        if (hasGranted || used > limit.permits()) {
+        if (hasGranted || used > limit.burst()) {
             fit = !granted.fits(limit, used)
                     ? Fit.NO
                     : granted.fits(limit, used + inFlight(now)) ? Fit.YES : Fit.IF_RECONCILED;

@@ -52,7 +52,7 @@ final class OutageShare {
         if (instances <= 1) {
             return 1;
         }
-        double even = EVEN * limit.permits();
+        double even = EVEN * limit.burst();
         return Math.min(1, (own + even / instances) / (Math.max(own, all) + even));
     }
 }

@@ -38,7 +38,7 @@ final class RateLimitDraft11 {
         StringBuilder field = new StringBuilder();
         for (QuotaPolicy policy : policies) {
             appendItem(field, policy);
-            appendParameter(field, QUOTA, policy.limit().permits());
+            appendParameter(field, QUOTA, policy.limit().burst());
             Duration window = policy.limit().window();
             if (window.toNanosPart() == 0) {
                 appendParameter(field, WINDOW, window.toSeconds());

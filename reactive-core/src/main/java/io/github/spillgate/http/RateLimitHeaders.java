@@ -145,7 +145,7 @@ public final class RateLimitHeaders {
         QuotaPolicy policy = QuotaPolicy.tightest(policies);
         QuotaPolicy.State state = policy == null ? null : policy.state();
         if (policy != null && state != null) {
-            headers.accept(LIMIT, Long.toString(policy.limit().permits()));
+            headers.accept(LIMIT, Long.toString(policy.limit().burst()));
             headers.accept(REMAINING, Long.toString(state.remaining()));
             headers.accept(RESET, Long.toString(state.resetEpochSecond()));
         }

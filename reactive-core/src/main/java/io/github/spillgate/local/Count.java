@@ -1,6 +1,5 @@
 package io.github.spillgate.local;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation.Grants;
@@ -41,7 +40,11 @@ public abstract class Count {
      * @return a count of its algorithm
      */
     public static Count of(Limit limit) {
-        return limit.algorithm() == Algorithm.LOG ? new LogCount() : new CounterCount();
+        return switch (limit.algorithm()) {
+            case LOG -> new LogCount();
+            case COUNTER -> new CounterCount();
+            case BUCKET -> new BucketCount();
+        };
     }
 
     // Where it is.
@@ -103,7 +106,7 @@ public abstract class Count {
      * Returns when a cost fits, if nothing else is taken.
      *
      * @param limit the limit
-     * @param cost the permits, at most those of the limit
+     * @param cost the permits, at most the burst of the limit
      * @return the time, in milliseconds
      */
     public abstract long fitsAt(Limit limit, long cost);

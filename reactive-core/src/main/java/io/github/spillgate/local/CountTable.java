@@ -331,7 +331,7 @@ public final class CountTable<C extends Count> {
 
     /** Returns how many of a limit's permits are not for this process. Its share is at least one permit. */
     private static long ofOthers(Limit limit, double share) {
-        return share == 1 ? 0 : limit.permits() - Math.max(1, (long) Math.floor(limit.permits() * share));
+        return share == 1 ? 0 : limit.burst() - Math.max(1, (long) Math.floor(limit.burst() * share));
     }
 
     /** Records an allowed claim; also a denied one, if the limit counts denied requests. */
@@ -353,7 +353,7 @@ public final class CountTable<C extends Count> {
     }
 
     private static long fitsAt(Limit limit, Count count, long cost, long now) {
-        return cost > limit.permits() ? now + RETRY : count.fitsAt(limit, cost);
+        return cost > limit.burst() ? now + RETRY : count.fitsAt(limit, cost);
     }
 
     /** Makes the decision. Must run under the monitors of its counts, so that only a later reset has a newer stamp. */

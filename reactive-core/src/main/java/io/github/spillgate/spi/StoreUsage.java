@@ -14,6 +14,7 @@ public final class StoreUsage implements Decision.Usage {
     private final long fitsAtMillis;
     private final long wholeAtMillis;
     private final @Nullable CounterState counter;
+    private final @Nullable BucketState bucket;
 
     private StoreUsage(
             Claim claim,
@@ -21,13 +22,15 @@ public final class StoreUsage implements Decision.Usage {
             boolean violated,
             long fitsAtMillis,
             long wholeAtMillis,
-            @Nullable CounterState counter) {
+            @Nullable CounterState counter,
+            @Nullable BucketState bucket) {
         this.claim = claim;
         this.used = used;
         this.violated = violated;
         this.fitsAtMillis = fitsAtMillis;
         this.wholeAtMillis = wholeAtMillis;
         this.counter = counter;
+        this.bucket = bucket;
     }
 
     /**
@@ -42,7 +45,7 @@ public final class StoreUsage implements Decision.Usage {
      * @return the usage
      */
     public static StoreUsage of(Claim claim, long used, boolean violated, long fitsAtMillis, long wholeAtMillis) {
-        return new StoreUsage(claim, used, violated, fitsAtMillis, wholeAtMillis, null);
+        return new StoreUsage(claim, used, violated, fitsAtMillis, wholeAtMillis, null, null);
     }
 
     /**
@@ -58,7 +61,22 @@ public final class StoreUsage implements Decision.Usage {
     public static StoreUsage ofCounter(Claim claim, CounterState state, boolean violated, boolean denied, long now) {
         Limit limit = claim.limit();
         long fitsAt = denied ? state.fitsAt(limit, claim.permits(), now) : now;
-        return new StoreUsage(claim, state.used(limit, now), violated, fitsAt, state.wholeAt(limit, now), state);
+        return new StoreUsage(claim, state.used(limit, now), violated, fitsAt, state.wholeAt(limit, now), state, null);
+    }
+
+    /**
+     * Returns the usage of a token bucket after a decision.
+     *
+     * @param claim the claim that was decided
+     * @param state the bucket after the decision, at its time
+     * @param violated whether the claim did not fit
+     * @param denied whether the decision is a denial, because of this claim or another one
+     * @return the usage
+     */
+    public static StoreUsage ofBucket(Claim claim, BucketState state, boolean violated, boolean denied) {
+        Limit limit = claim.limit();
+        long fitsAt = denied ? state.fitsAt(limit, claim.permits()) : state.at();
+        return new StoreUsage(claim, state.used(limit), violated, fitsAt, state.wholeAt(limit), null, state);
     }
 
     long fitsAtMillis() {
@@ -68,7 +86,7 @@ public final class StoreUsage implements Decision.Usage {
     /** Returns this usage by a clock that is ahead by {@code millis}, with or without a refund. */
     StoreUsage later(long millis, boolean refunded) {
         long left = refunded && !claim.limit().isCountingDenied() ? Math.max(0, used - claim.permits()) : used;
-        return new StoreUsage(claim, left, violated, fitsAtMillis + millis, wholeAtMillis + millis, null);
+        return new StoreUsage(claim, left, violated, fitsAtMillis + millis, wholeAtMillis + millis, null, null);
     }
 
     @Override
@@ -93,10 +111,19 @@ public final class StoreUsage implements Decision.Usage {
     /**
      * Returns the counter after the decision.
      *
-     * @return the state in the window of the decision, by the store's clock; null for a log, or if it is not known
+     * @return the state in the window of the decision, by the store's clock; null if it is not a counter, or not known
      */
     public @Nullable CounterState counter() {
         return counter;
+    }
+
+    /**
+     * Returns the token bucket after the decision.
+     *
+     * @return the state at the time of the decision, by the store's clock; null if it is not a bucket, or not known
+     */
+    public @Nullable BucketState bucket() {
+        return bucket;
     }
 
     @Override
@@ -106,7 +133,7 @@ public final class StoreUsage implements Decision.Usage {
 
     @Override
     public long remaining() {
-        return Math.max(0, claim.limit().permits() - used);
+        return Math.max(0, claim.limit().burst() - used);
     }
 
     @Override

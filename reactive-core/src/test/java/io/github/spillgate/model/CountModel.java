@@ -1,6 +1,5 @@
 package io.github.spillgate.model;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;
@@ -12,7 +11,11 @@ import java.util.List;
 public abstract class CountModel {
 
     static CountModel of(Limit limit) {
-        return limit.algorithm() == Algorithm.LOG ? new LogModel() : new CounterModel();
+        return switch (limit.algorithm()) {
+            case LOG -> new LogModel();
+            case COUNTER -> new CounterModel();
+            case BUCKET -> new BucketModel();
+        };
     }
 
     /** Where the clock stepped back: pulls what lies ahead to now. Drops what has left, if that is very much. */

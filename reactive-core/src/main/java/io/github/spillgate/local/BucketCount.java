@@ -1,0 +1,174 @@
+package io.github.spillgate.local;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.spi.BucketState;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reconciliation.Grants;
+import java.util.List;
+
+/** The count of a token bucket: its level, and two low-water marks that bound what a refund may return. */
+final class BucketCount extends Count {
+    // Design notes.
+    //
+    // Of permits that were taken some time ago, a part has returned already. A refund must not return that part again:
+    // with a burst of 10 and one permit a second, 5 taken at 0 s and 5 at 4 s leave a level of 6. If the first 5 were
+    // subtracted from it, 9 more would fit at 4 s, 14 in all.
+    //
+    // In a history of takes, one of them can be made smaller by d units, so that the level is lower by d now, if and
+    // only if the level has been at least d ever since. What is known of that:
+    //
+    //   - A low-water mark is a lower bound of the level since a time.
+    //   - Between a take and a later time, the level is at least what was taken, less what has returned since.
+    //
+    // So a refund returns at most the mark and, if the mark began after the take, at most what cannot have returned
+    // until then. Afterwards the mark is smaller by as much, because the level of that history is.
+    //
+    // There are two marks. The newer one begins again at each take. The older one covers a long time. A mark only
+    // falls, so it is replaced by the newer one when that is at least twice as high. Permits of the millisecond in
+    // which a mark began may have been taken before it or after it: that makes no difference, because nothing returns
+    // within it. Several takes in one millisecond have the same effect as one, because a script decides equal requests
+    // together.
+    //
+    // If the clock is set back, times do not tell what was taken before a mark. Then both marks are zero, and permits
+    // with a later time are not refunded. BucketModel and bucket.lua do the same.
+    //
+    // docs/decisions/0040-a-token-bucket-in-integers.md has the reasons.
+
+    // Each number is stored, and as it is at the present time. A denied request changes only the latter.
+
+    private long storedLevel;
+    private long storedAt;
+    private long storedMark;
+    private long storedOlderMark;
+
+    private long level;
+    private long mark;
+    private long olderMark;
+
+    /** The time at which the mark began; takes change it. */
+    private long markedAt;
+
+    private long olderMarkedAt;
+
+    private Limit limit = Limit.perSecond(1);
+    private long now;
+
+    @Override
+    public void advance(Claim claim, long now) {
+        limit = claim.limit();
+        this.now = now;
+        if (now < storedAt && storedLevel > 0) {
+            storedAt = now;
+            clearMarks();
+        }
+        level = BucketState.levelAfter(limit, storedLevel, now - storedAt);
+        mark = Math.min(storedMark, level);
+        olderMark = Math.min(storedOlderMark, level);
+    }
+
+    private void clearMarks() {
+        storedMark = 0;
+        storedOlderMark = 0;
+        markedAt = now;
+        olderMarkedAt = now;
+    }
+
+    @Override
+    public long used() {
+        return state().used(limit);
+    }
+
+    @Override
+    public boolean fits(Limit limit, long cost) {
+        return state().fits(limit, cost);
+    }
+
+    @Override
+    public long fitsAt(Limit limit, long cost) {
+        return state().fitsAt(limit, cost);
+    }
+
+    @Override
+    public long wholeAt() {
+        return state().wholeAt(limit);
+    }
+
+    @Override
+    public long recorded() {
+        return used();
+    }
+
+    @Override
+    public List<Grants> grants() {
+        return level == 0 ? List.of() : List.of(new Grants(now, now, used()));
+    }
+
+    @Override
+    public void take(long cost) {
+        add(BucketState.units(limit, cost));
+    }
+
+    @Override
+    public void recordDenied(Limit limit, long cost) {
+        add(Math.min(BucketState.units(limit, cost), BucketState.units(limit, limit.burst()) - level));
+    }
+
+    private void add(long units) {
+        if (units <= 0) {
+            return;
+        }
+        if (markedAt != now && 2 * olderMark <= mark) {
+            olderMark = mark;
+            olderMarkedAt = markedAt;
+        }
+        level += units;
+        mark = level;
+        markedAt = now;
+        store();
+    }
+
+    @Override
+    public void refund(Limit limit, long takenAt, long permits) {
+        if (takenAt > now) {
+            return;
+        }
+        long taken = BucketState.units(limit, permits);
+        long left = Math.min(mark, BucketState.levelAfter(limit, taken, markedAt - takenAt));
+        long leftBefore = Math.min(olderMark, BucketState.levelAfter(limit, taken, olderMarkedAt - takenAt));
+        subtract(Math.max(left, leftBefore), takenAt >= markedAt);
+    }
+
+    @Override
+    public void refundOldest(long permits) {
+        subtract(Math.min(BucketState.units(limit, permits), level), false);
+    }
+
+    private void subtract(long units, boolean isSinceMark) {
+        if (units > 0) {
+            level -= units;
+            mark = Math.max(0, mark - units);
+            olderMark = isSinceMark ? Math.min(olderMark, mark) : Math.max(0, olderMark - units);
+            store();
+        }
+    }
+
+    @Override
+    public void clear() {
+        level = 0;
+        mark = 0;
+        olderMark = 0;
+        store();
+    }
+
+    private void store() {
+        storedLevel = level;
+        storedAt = now;
+        storedMark = mark;
+        storedOlderMark = olderMark;
+    }
+
+    /** Returns the level at the present time. */
+    BucketState state() {
+        return new BucketState(level, now);
+    }
+}

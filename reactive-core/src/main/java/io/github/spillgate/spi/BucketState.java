@@ -1,0 +1,134 @@
+package io.github.spillgate.spi;
+
+import io.github.spillgate.Algorithm;
+import io.github.spillgate.Limit;
+
+/**
+ * The level of a {@linkplain Algorithm#BUCKET token bucket} for one key, and its arithmetic.
+ *
+ * <p>The level is what has been taken and has not returned yet. It falls at an even rate, to zero. Its unit is such that
+ * nothing is ever rounded: a permit has as many units as a window has milliseconds, and each millisecond returns as many
+ * units as a window has permits. A cost fits if the level plus the cost is at most the burst.
+ *
+ * @param level the units that are in use at that time
+ * @param at the time of the level, in milliseconds of the store's clock
+ */
+public record BucketState(long level, long at) {
+
+    /**
+     * Creates a state.
+     *
+     * @param level the units that are in use at that time
+     * @param at the time of the level, in milliseconds of the store's clock
+     * @throws IllegalArgumentException if an argument is negative
+     */
+    public BucketState {
+        if (level < 0 || at < 0) {
+            throw new IllegalArgumentException("level " + level + " at " + at
+                    + " is no state of a token bucket: expected neither to be negative, for example 3000 at"
+                    + " 1790000000000");
+        }
+    }
+
+    /**
+     * Returns the state of a key without hits.
+     *
+     * @param now the current time, in milliseconds of the store's clock
+     * @return a level of zero
+     */
+    public static BucketState empty(long now) {
+        return new BucketState(0, now);
+    }
+
+    /**
+     * Returns this state at another time. If the clock stepped back, the level is the same, as if the permits had been
+     * taken now: so the step allows no additional request, and nothing is denied for longer than after a full burst.
+     *
+     * @param limit the limit that counts
+     * @param now the time, in milliseconds of the store's clock
+     * @return the state at that time
+     */
+    public BucketState at(Limit limit, long now) {
+        return new BucketState(levelAfter(limit, level, now - at), now);
+    }
+
+    /**
+     * Returns a level after some time.
+     *
+     * @param limit the limit that counts
+     * @param level a level in units
+     * @param millis the time that passes; the level stays if it is negative
+     * @return the level then
+     */
+    public static long levelAfter(Limit limit, long level, long millis) {
+        if (millis <= 0) {
+            return level;
+        }
+        // The product cannot overflow: it is at most the level.
+        return millis > level / limit.permits() ? 0 : level - millis * limit.permits();
+    }
+
+    /**
+     * Returns how many units a number of permits has.
+     *
+     * @param limit the limit that counts
+     * @param permits the number of permits
+     * @return the number of units; {@code Long.MAX_VALUE} if there are more
+     */
+    public static long units(Limit limit, long permits) {
+        long window = limit.window().toMillis();
+        return permits > Long.MAX_VALUE / window ? Long.MAX_VALUE : permits * window;
+    }
+
+    /**
+     * Returns the permits in use, rounded up. A cost fits if these plus the cost are at most the burst.
+     *
+     * @param limit the limit that counts
+     * @return the number of used permits
+     */
+    public long used(Limit limit) {
+        return ceilDiv(level, limit.window().toMillis());
+    }
+
+    /**
+     * Returns whether a cost fits.
+     *
+     * @param limit the limit that counts
+     * @param cost the cost
+     * @return whether it fits at the time of this state
+     */
+    public boolean fits(Limit limit, long cost) {
+        return cost <= limit.burst() && level <= units(limit, limit.burst() - cost);
+    }
+
+    /**
+     * Returns the time at which a cost fits if no other permits are taken until then.
+     *
+     * @param limit the limit that counts
+     * @param cost the cost, at most the burst
+     * @return the first millisecond at which the cost fits; the time of this state if it fits then
+     * @throws IllegalArgumentException if the cost is above the burst
+     */
+    public long fitsAt(Limit limit, long cost) {
+        if (cost > limit.burst()) {
+            throw new IllegalArgumentException("cost " + cost + " never fits under " + limit
+                    + ": expected at most its burst, for example " + limit.burst());
+        }
+        long missing = level - units(limit, limit.burst() - cost);
+        return missing <= 0 ? at : at + ceilDiv(missing, limit.permits());
+    }
+
+    /**
+     * Returns the time at which no permit is in use any more if none is taken until then.
+     *
+     * @param limit the limit that counts
+     * @return the first millisecond at which the level is zero; the time of this state if it is zero then
+     */
+    public long wholeAt(Limit limit) {
+        return at + ceilDiv(level, limit.permits());
+    }
+
+    private static long ceilDiv(long dividend, long divisor) {
+        return dividend / divisor + (dividend % divisor == 0 ? 0 : 1);
+    }
+}

@@ -1,0 +1,148 @@
+package io.github.spillgate.local;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.ManualClock;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import net.jqwik.api.Example;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.constraints.IntRange;
+import net.jqwik.api.constraints.Size;
+
+/** What a token bucket grants, net of refunds, never exceeds its burst and what returns, in any interval. */
+class BucketRefundPropertyTest {
+
+    private static final int WINDOW = 10;
+
+    private final ManualClock clock = new ManualClock();
+    private final LocalStore store = LocalStore.bounded(100, clock);
+
+    @Property(tries = 2_000)
+    void noIntervalHasMoreThanTheBurstAndTheRate(
+            @ForAll @IntRange(min = 1, max = 25) int permits,
+            @ForAll @IntRange(min = 1, max = 12) int burst,
+            @ForAll @Size(min = 1, max = 60) List<@IntRange(min = 0, max = 59) Integer> steps) {
+        Limit limit = Limit.bucket(permits, Duration.ofMillis(WINDOW), burst);
+        RateLimiter limiter = limiter(limit);
+        limiter.reset("a").block();
+        List<Grant> grants = new ArrayList<>();
+        for (int step : steps) {
+            if (step < 25) {
+                take(limiter, 1 + step % Math.min(5, burst), grants);
+            } else if (step < 40) {
+                clock.advanceMillis(step < 37 ? step - 24 : step);
+            } else if (!grants.isEmpty()) {
+                refund(limiter, grants.get(step % grants.size()));
+            }
+            assertWithinTheLimit(limit, grants);
+        }
+    }
+
+    /** Five at 0 s and five at 4 s leave six. The first five are refunded as far as they have not returned: one. */
+    @Example
+    void aRefundReturnsOnlyWhatHasNotReturnedYet() {
+        RateLimiter limiter = limiter(Limit.perSecond(1).burst(10));
+        Decision first = limiter.tryAcquire("a", 5).block();
+        clock.advanceMillis(4_000);
+        limiter.tryAcquire("a", 5).block();
+        assertThat(used(limiter)).isEqualTo(6);
+        limiter.refund(first).block();
+        assertThat(used(limiter)).isEqualTo(5);
+        assertThat(limiter.tryAcquire("a", 6).block().isAllowed()).isFalse();
+        assertThat(limiter.tryAcquire("a", 5).block().isAllowed()).isTrue();
+    }
+
+    @Example
+    void aSecondRefundReturnsNoPermitsThatWereTakenLater() {
+        RateLimiter limiter = limiter(Limit.perSecond(1).burst(10));
+        Decision five = limiter.tryAcquire("a", 5).block();
+        Decision one = limiter.tryAcquire("a", 1).block();
+        clock.advanceMillis(5_000);
+        limiter.tryAcquire("a", 5).block();
+        limiter.refund(five).block();
+        limiter.refund(one).block();
+        assertThat(used(limiter)).isEqualTo(5);
+    }
+
+    /** Successful logins are refunded: then only the failed ones count. */
+    @Example
+    void requestsThatAreRefundedSoonLeaveAlmostNothing() {
+        RateLimiter limiter = limiter(Limit.perHour(60).burst(20));
+        List<Decision> decisions = new ArrayList<>();
+        for (int i = 0; i < 20; i++) {
+            decisions.add(limiter.tryAcquire("a").block());
+            clock.advanceMillis(50);
+        }
+        decisions.forEach(decision -> limiter.refund(decision).block());
+        assertThat(used(limiter)).isLessThanOrEqualTo(1);
+    }
+
+    @Example
+    void aRefundAfterTheClockWasSetBackReturnsNothing() {
+        RateLimiter limiter = limiter(Limit.perSecond(1).burst(10));
+        Decision five = limiter.tryAcquire("a", 5).block();
+        clock.advanceMillis(-1_000);
+        limiter.refund(five).block();
+        assertThat(used(limiter)).isEqualTo(5);
+    }
+
+    private RateLimiter limiter(Limit limit) {
+        return RateLimiter.builder("test").store(store).limit(limit).build();
+    }
+
+    private static long used(RateLimiter limiter) {
+        return limiter.peek("a").block().limits().get(0).used();
+    }
+
+    private void take(RateLimiter limiter, int cost, List<Grant> grants) {
+        Decision decision = limiter.tryAcquire("a", cost).block();
+        if (decision.isAllowed()) {
+            grants.add(new Grant(decision, clock.millis(), cost * (long) WINDOW));
+        }
+    }
+
+    private void refund(RateLimiter limiter, Grant grant) {
+        Claim claim = DecidedClaims.of(grant.decision).get(0);
+        long before = level(claim);
+        limiter.refund(grant.decision).block();
+        long returned = before - level(claim);
+        assertThat(returned).isBetween(0L, grant.units);
+        grant.units -= returned;
+    }
+
+    private long level(Claim claim) {
+        return store.counts()
+                .apply(claim, false, count -> ((BucketCount) count).state().level());
+    }
+
+    private static void assertWithinTheLimit(Limit limit, List<Grant> grants) {
+        for (int from = 0; from < grants.size(); from++) {
+            long sum = 0;
+            for (int to = from; to < grants.size(); to++) {
+                sum += grants.get(to).units;
+                long passed = grants.get(to).at - grants.get(from).at;
+                assertThat(sum).isLessThanOrEqualTo(limit.burst() * WINDOW + passed * limit.permits());
+            }
+        }
+    }
+
+    private static final class Grant {
+        private final Decision decision;
+        private final long at;
+        private long units;
+
+        Grant(Decision decision, long at, long units) {
+            this.decision = decision;
+            this.at = at;
+            this.units = units;
+        }
+    }
+}

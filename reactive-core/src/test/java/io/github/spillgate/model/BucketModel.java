@@ -1,0 +1,200 @@
+package io.github.spillgate.model;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.spi.Reconciliation.Grants;
+import java.math.BigInteger;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * A token bucket: a list of all that was ever taken. The level is computed from its beginning each time, without
+ * rounding. What is refunded is removed from the list.
+ */
+final class BucketModel extends CountModel {
+
+    /** Something that was taken, or nothing; until then, each millisecond has returned so many units. */
+    private record Event(long at, BigInteger units, BigInteger returned) {
+
+        Event less(BigInteger some) {
+            return new Event(at, units.subtract(some), returned);
+        }
+    }
+
+    /** The lowest level since a time, as far as it is known. */
+    private record Mark(BigInteger low, long since) {
+
+        Mark atMost(BigInteger level) {
+            return new Mark(low.min(level), since);
+        }
+
+        Mark less(BigInteger units) {
+            return new Mark(low.subtract(units).max(BigInteger.ZERO), since);
+        }
+    }
+
+    private static final Mark NONE = new Mark(BigInteger.ZERO, 0);
+
+    private List<Event> events = new ArrayList<>();
+    private Mark newer = NONE;
+    private Mark older = NONE;
+
+    @Override
+    void pull(Limit limit, long now) {
+        if (!events.isEmpty() && events.get(events.size() - 1).at > now) {
+            BigInteger level = levelAfterLast();
+            events = new ArrayList<>(List.of(new Event(now, level, BigInteger.ZERO)));
+            newer = NONE;
+            older = NONE;
+        }
+    }
+
+    private BigInteger levelAfterLast() {
+        BigInteger level = BigInteger.ZERO;
+        long before = 0;
+        for (Event event : events) {
+            level = fallen(level, event.at - before, event.returned).add(event.units);
+            before = event.at;
+        }
+        return level;
+    }
+
+    private BigInteger level(Limit limit, long now) {
+        return events.isEmpty()
+                ? BigInteger.ZERO
+                : fallen(levelAfterLast(), now - events.get(events.size() - 1).at, rate(limit));
+    }
+
+    private static BigInteger fallen(BigInteger level, long millis, BigInteger returned) {
+        return level.subtract(returned.multiply(BigInteger.valueOf(millis))).max(BigInteger.ZERO);
+    }
+
+    private static BigInteger rate(Limit limit) {
+        return BigInteger.valueOf(limit.permits());
+    }
+
+    private static BigInteger units(Limit limit, long permits) {
+        return BigInteger.valueOf(permits)
+                .multiply(BigInteger.valueOf(limit.window().toMillis()));
+    }
+
+    @Override
+    long used(Limit limit, long now) {
+        BigInteger[] permits = level(limit, now).divideAndRemainder(units(limit, 1));
+        return permits[0].longValueExact() + permits[1].signum();
+    }
+
+    @Override
+    boolean fits(Limit limit, long cost, long now) {
+        return level(limit, now).add(units(limit, cost)).compareTo(units(limit, limit.burst())) <= 0;
+    }
+
+    @Override
+    void take(Limit limit, long cost, long now) {
+        add(limit, units(limit, cost), now);
+    }
+
+    @Override
+    void recordDenied(Limit limit, long cost, long now) {
+        BigInteger free = units(limit, limit.burst()).subtract(level(limit, now));
+        add(limit, units(limit, cost).min(free), now);
+    }
+
+    private void add(Limit limit, BigInteger units, long now) {
+        if (units.signum() <= 0) {
+            return;
+        }
+        BigInteger before = level(limit, now);
+        newer = newer.atMost(before);
+        older = older.atMost(before);
+        if (newer.since != now && older.low.shiftLeft(1).compareTo(newer.low) <= 0) {
+            older = newer;
+        }
+        events.add(new Event(now, units, rate(limit)));
+        newer = new Mark(level(limit, now), now);
+    }
+
+    @Override
+    void refund(Limit limit, long takenAt, long permits, long now) {
+        BigInteger level = level(limit, now);
+        Mark high = newer.atMost(level);
+        Mark low = older.atMost(level);
+        BigInteger units = takenAt > now
+                ? BigInteger.ZERO
+                : refundable(limit, high, takenAt, permits).max(refundable(limit, low, takenAt, permits));
+        if (units.signum() > 0) {
+            remove(limit, units, now);
+            newer = high.less(units);
+            older = takenAt >= high.since ? low.atMost(newer.low) : low.less(units);
+        }
+    }
+
+    /** A mark bounds the level since it began; before that, at least what was taken was left, less what returned. */
+    private static BigInteger refundable(Limit limit, Mark mark, long takenAt, long permits) {
+        BigInteger left = fallen(units(limit, permits), Math.max(0, mark.since - takenAt), rate(limit));
+        return left.min(mark.low);
+    }
+
+    @Override
+    void refundOldest(Limit limit, long permits, long now) {
+        BigInteger level = level(limit, now);
+        BigInteger units = units(limit, permits).min(level);
+        if (units.signum() > 0) {
+            remove(limit, units, now);
+            newer = newer.atMost(level).less(units);
+            older = older.atMost(level).less(units);
+        }
+    }
+
+    /** Removes what was taken last: then the level now is lower by as much. */
+    private void remove(Limit limit, BigInteger units, long now) {
+        events.add(new Event(now, BigInteger.ZERO, rate(limit)));
+        BigInteger left = units;
+        for (int i = events.size() - 1; left.signum() > 0; i--) {
+            BigInteger some = events.get(i).units.min(left);
+            events.set(i, events.get(i).less(some));
+            left = left.subtract(some);
+        }
+        forgetIfEmpty(limit, now);
+    }
+
+    /** An empty bucket is not stored. */
+    private void forgetIfEmpty(Limit limit, long now) {
+        if (level(limit, now).signum() == 0) {
+            events.clear();
+        }
+    }
+
+    /** Grants that are later than all else count from their time, others from the last change on. */
+    @Override
+    boolean reconcile(Limit limit, List<Grants> times, long now) {
+        long reach = limit.reach().toMillis();
+        boolean counts = false;
+        for (Grants some : times) {
+            long latest = Math.min(some.toMillis(), now);
+            if (some.permits() > 0 && latest > now - reach) {
+                long last = events.isEmpty() ? 0 : events.get(events.size() - 1).at;
+                add(limit, units(limit, some.permits()), Math.max(latest, last));
+                counts = true;
+            }
+        }
+        if (counts) {
+            newer = newer.atMost(level(limit, now));
+            older = older.atMost(level(limit, now));
+            events.add(new Event(now, BigInteger.ZERO, rate(limit)));
+            forgetIfEmpty(limit, now);
+        }
+        return counts;
+    }
+
+    @Override
+    void reset() {
+        events.clear();
+        newer = NONE;
+        older = NONE;
+    }
+
+    @Override
+    boolean isWhole(Limit limit, long now) {
+        return level(limit, now).signum() == 0;
+    }
+}
