@@ -1,6 +1,6 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.Algorithm;
+import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.CounterState;
 import io.github.spillgate.spi.StoreUsage;
@@ -72,10 +72,16 @@ final class ScriptReply {
         long first = number(start + FIRST, 7);
         long second = number(start + SECOND, 7);
         long third = number(start + THIRD, 7);
-        return claim.limit().algorithm() == Algorithm.LOG
-                ? StoreUsage.of(claim, first - takenLater, isViolated, isGranted ? now : second, third)
-                : StoreUsage.ofCounter(
+        return switch (claim.limit().algorithm()) {
+            case LOG -> StoreUsage.of(claim, first - takenLater, isViolated, isGranted ? now : second, third);
+            case COUNTER ->
+                StoreUsage.ofCounter(
                         claim, new CounterState(third, first, second - takenLater), isViolated, !isGranted, now);
+            case BUCKET -> {
+                long level = first - BucketState.units(claim.limit(), takenLater);
+                yield StoreUsage.ofBucket(claim, new BucketState(level, now), isViolated, !isGranted);
+            }
+        };
     }
 
     /** Returns the text behind this number of usages: why something could not be written; empty if everything was. */

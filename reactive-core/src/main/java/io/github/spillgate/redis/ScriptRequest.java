@@ -23,6 +23,7 @@ final class ScriptRequest {
     private static final int LOG = 1;
     private static final int COUNTER = 2;
     private static final int ALIGNED_COUNTER = 3;
+    private static final int BUCKET = 4;
 
     private static final int REFUND_CHARGED = 0;
     private static final int REFUND_DECISION = 1;
@@ -193,7 +194,11 @@ final class ScriptRequest {
             at = put(bytes, at, kind(limit), 1);
             at = put(bytes, at, limit.permits(), 7);
             at = put(bytes, at, limit.window().toMillis(), 6);
-            at = put(bytes, at, limit.resolution().toMillis(), 6);
+            at = put(
+                    bytes,
+                    at,
+                    isBucket(limit) ? limit.burst() : limit.resolution().toMillis(),
+                    6);
             at = put(bytes, at, limit.isCountingDenied() ? 1 : 0, 1);
         }
         System.arraycopy(body, 0, bytes, at, length);
@@ -201,7 +206,15 @@ final class ScriptRequest {
     }
 
     private static int kind(Limit limit) {
-        return limit.algorithm() == Algorithm.LOG ? LOG : limit.isAlignedToClock() ? ALIGNED_COUNTER : COUNTER;
+        return switch (limit.algorithm()) {
+            case LOG -> LOG;
+            case COUNTER -> limit.isAlignedToClock() ? ALIGNED_COUNTER : COUNTER;
+            case BUCKET -> BUCKET;
+        };
+    }
+
+    private static boolean isBucket(Limit limit) {
+        return limit.algorithm() == Algorithm.BUCKET;
     }
 
     /** Adds the position of a limit. A request has few limits, and most often only one. */

@@ -7,8 +7,9 @@ local function readLimits()
   for l = 1, number do
     local kind, permits, window, resolution, denied
     kind, permits, window, resolution, denied, at = unpackFrom('<I1I7I6I6I1', argument, at)
-    limits[l] = {isLog = kind == LOG, isAligned = kind == ALIGNED_COUNTER, permits = permits, window = window,
-      resolution = resolution, isCountingDenied = denied == 1}
+    limits[l] = {isLog = kind == LOG, isBucket = kind == BUCKET, isAligned = kind == ALIGNED_COUNTER,
+      permits = permits, window = window, resolution = resolution, capacity = resolution * window,
+      isCountingDenied = denied == 1}
     isAnyCountingDenied = isAnyCountingDenied or denied == 1
   end
   return limits, at, isAnyCountingDenied
@@ -21,6 +22,38 @@ local function usageOf(count, granted, status, fitsAt)
   elseif count.limit.isLog then
     return pack(USAGE, granted, status, count.used, fitsAt,
       count.used > 0 and (count.newest + 1) * count.limit.resolution + count.limit.window or now)
+  elseif count.limit.isBucket then
+    return pack(USAGE, granted, status, count.level, 0, 0)
   end
   return pack(USAGE, granted, status, count.previous, count.current, count.start)
+end
+
+-- Returns the count at the present time, or nil if the value is foreign.
+local function readCount(key, limit, checksLength)
+  if limit.isLog then
+    return readLog(key, limit, checksLength)
+  elseif limit.isBucket then
+    return readBucket(key, limit)
+  end
+  return readCounter(key, limit)
+end
+
+local function writeCount(count)
+  if count.limit.isLog then
+    writeLog(count)
+  elseif count.limit.isBucket then
+    writeBucket(count)
+  else
+    writeCounter(count)
+  end
+end
+
+-- Returns for how long permits count at most, in milliseconds.
+local function reachOf(limit)
+  if limit.isLog then
+    return limit.window + limit.resolution
+  elseif limit.isBucket then
+    return math.ceil(limit.capacity / limit.permits)
+  end
+  return 2 * limit.window
 end

@@ -96,6 +96,12 @@ local function timesThatFit(count, limit, cost, times)
       return 0
     end
     return cost == 0 and times or min(times, floor(free / cost))
+  elseif limit.isBucket then
+    local free, units = limit.capacity - count.level, cost * limit.window
+    if free < units then
+      return 0
+    end
+    return cost == 0 and times or min(times, floor(free / units))
   end
   if not counterFits(count, permits, cost) then
     return 0
@@ -130,13 +136,7 @@ local function decideAll()
       k, l, cost, at = unpackFrom('<I2I2I7', argument, at)
       local limit, count = limits[l], counts[k]
       if count == nil and status ~= LATE then
-        if torn[KEYS[k]] then
-          count = false
-        elseif limit.isLog then
-          count = readLog(KEYS[k], limit, checksLength) or false
-        else
-          count = readCounter(KEYS[k], limit) or false
-        end
+        count = not torn[KEYS[k]] and readCount(KEYS[k], limit, checksLength) or false
         counts[k] = count
       end
       groupCounts[i], groupLimits[i], groupCosts[i] = count, limit, cost
@@ -165,6 +165,8 @@ local function decideAll()
         if cost > 0 then
           if groupLimits[i].isLog then
             addToLog(count, cost)
+          elseif groupLimits[i].isBucket then
+            addToBucket(count, cost * groupLimits[i].window, now)
           else
             count.current = count.current + cost
           end
@@ -181,17 +183,24 @@ local function decideAll()
       else
         local violated = isDenied and timesThatFit(count, limit, cost, 1) == 0 and DENIED or 0
         if isDenied and mode == 1 and limit.isCountingDenied and cost > 0 then
-          -- Only up to the limit: a log keeps the newest hits, a counter gets at most one full window.
+          -- Only up to the limit: a log keeps the newest hits, a counter gets one full window, a bucket its burst.
+          local isChanged = true
           if limit.isLog then
             local most = max(count.used, limit.permits)
             addToLog(count, cost)
             if count.used > most then
               trimLog(count, count.used - most)
             end
+          elseif limit.isBucket then
+            local units = min(cost * limit.window, limit.capacity - count.level)
+            isChanged = units > 0
+            if isChanged then
+              addToBucket(count, units, now)
+            end
           else
             count.current = max(count.current, min(count.current + cost, limit.permits))
           end
-          count.changed = true
+          count.changed = count.changed or isChanged
         end
         reply[r] = usageOf(count, granted, violated,
           isDenied and limit.isLog and whenLogFits(count, limit.permits, cost) or now)
@@ -202,11 +211,7 @@ local function decideAll()
   if isWritable then
     for _, count in pairs(counts) do
       if count and (count.changed or count.mended) then
-        if count.limit.isLog then
-          writeLog(count)
-        else
-          writeCounter(count)
-        end
+        writeCount(count)
       end
     end
   end

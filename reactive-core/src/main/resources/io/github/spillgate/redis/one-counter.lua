@@ -14,12 +14,12 @@ if #argument == LENGTH_OF_ONE then
   local _, kind, permits, window, resolution, denied, mode, times, deadline, _, _, _, cost =
     unpackFrom('<I2I1I7I6I6I1I1I4I7I1I2I2I7', argument)
   if mode == 1 and times == 1 and denied == 0 and cost > 0 and not isLate(deadline) then
-    one = {isLog = kind == LOG, isAligned = kind == ALIGNED_COUNTER, permits = permits, window = window,
-      resolution = resolution, cost = cost}
+    one = {isLog = kind == LOG, isBucket = kind == BUCKET, isAligned = kind == ALIGNED_COUNTER, permits = permits,
+      window = window, resolution = resolution, capacity = resolution * window, cost = cost}
   end
 end
 
-if one and not one.isLog then
+if one and not one.isLog and not one.isBucket then
   local isDone, reply = pcall(function()
     local counter = readCounter(KEYS[1], one)
     if counter and counterFits(counter, one.permits, one.cost) then

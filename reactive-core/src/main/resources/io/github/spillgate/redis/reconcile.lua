@@ -184,6 +184,36 @@ local function chargeCounter(counter, grants)
   end
 end
 
+-- Buckets
+-- ------------------------------------------------------------------------------------------------------------------
+
+-- Lets the level fall until this time.
+local function fallTo(bucket, time)
+  bucket.level = max(0, bucket.level - (time - bucket.at) * bucket.limit.permits)
+  bucket.mark, bucket.older, bucket.at = min(bucket.mark, bucket.level), min(bucket.older, bucket.level), time
+end
+
+-- Returns the bucket with the grants, or nil if none of them counts any more. A grant counts from its time on, as if it
+-- had been taken then. If the bucket has changed since, it is not known how long it was empty after the grant. Then the
+-- grant counts from that change on.
+local function chargeBucket(bucket, grants)
+  local limit, charges = bucket.limit, false
+  local charged = {key = bucket.key, limit = limit, level = bucket.stored, mark = bucket.mark,
+    markedAt = bucket.markedAt, older = bucket.older, olderAt = bucket.olderAt, at = bucket.at}
+  for _, some in ipairs(grants) do
+    local time = now - some.to
+    if some.permits > 0 and some.to < reachOf(limit) then
+      fallTo(charged, max(time, charged.at))
+      addToBucket(charged, min(some.permits * limit.window, MOST_EXACT - charged.level), charged.at)
+      charges = true
+    end
+  end
+  if charges then
+    fallTo(charged, now)
+    return charged
+  end
+end
+
 -- Restoring
 -- ---------------------------------------------------------------------------------------------------------------------
 
@@ -269,6 +299,24 @@ local function restoreCounter(counter, grants, lost, known)
   return counter, missing > 0 and permits or nil
 end
 
+-- The higher level counts: if several instances restore a bucket, the result is the same as if one did.
+local function restoreBucket(bucket, grants)
+  local known = {limit = bucket.limit, level = 0, mark = 0, older = 0, at = 0}
+  for _, some in ipairs(grants) do
+    fallTo(known, max(now - some.to, known.at))
+    known.level = min(MOST_EXACT, known.level + some.permits * bucket.limit.window)
+  end
+  fallTo(known, now)
+  local isRestored = known.level > bucket.level
+  if isRestored then
+    addToBucket(bucket, known.level - bucket.level, now)
+  end
+  if isRestored or bucket.mended then
+    writeBucket(bucket)
+  end
+  return bucket, isRestored
+end
+
 -- Restores what is missing, unless the count was reset, or any permits refunded, since the last reply with these
 -- permits. If another instance has restored the count since then, only what that did not know is missing.
 local function restore(count, grants, lost)
@@ -280,11 +328,13 @@ local function restore(count, grants, lost)
   if not at or at < lost then
     known = nil
   end
+  if limit.isBucket then
+    return restoreBucket(count, grants)
+  end
   local restored
   count, restored = (limit.isLog and restoreLog or restoreCounter)(count, grants, lost, known)
   if restored then
-    call('SET', KEYS[3], string.format('%.0f %.0f', micros, restored), 'PX',
-      limit.isLog and limit.window + limit.resolution or 2 * limit.window)
+    call('SET', KEYS[3], string.format('%.0f %.0f', micros, restored), 'PX', reachOf(limit))
   end
   return count, restored
 end
@@ -306,6 +356,19 @@ local function reconcileLog(i, log, grants)
     writeLog(log)
   end
   return log, isCharged
+end
+
+-- Returns the bucket and whether it has been charged now.
+local function reconcileBucket(i, bucket, grants)
+  local charged = chargeBucket(bucket, grants)
+  local isCharged = charged and mark(i, reachOf(bucket.limit))
+  if isCharged then
+    bucket, charged.mended = charged, true
+  end
+  if bucket.mended then
+    writeBucket(bucket)
+  end
+  return bucket, isCharged
 end
 
 -- Returns the counter and whether it has been charged now.
@@ -334,16 +397,13 @@ for i = 1, #KEYS / 2 do
     grants[h] = {from = from, to = to, permits = permits}
   end
 
-  if limit.isLog then
-    count = readLog(KEYS[2 * i - 1], limit, true)
-  else
-    count = readCounter(KEYS[2 * i - 1], limit)
-  end
+  count = readCount(KEYS[2 * i - 1], limit, true)
   if not count then
     reply[i + 1] = usageOf(nil, 0, FOREIGN)
   else
     if lost == 0 then
-      count, isCharged = (limit.isLog and reconcileLog or reconcileCounter)(i, count, grants)
+      local reconcile = limit.isLog and reconcileLog or limit.isBucket and reconcileBucket or reconcileCounter
+      count, isCharged = reconcile(i, count, grants)
     elseif number > 0 then
       count, isCharged = restore(count, grants, lost)
     end

@@ -99,6 +99,29 @@ local function refundCounter(counter, permits)
   return counter.previous ~= previous or counter.current ~= current
 end
 
+-- Returns whether the bucket has changed.
+local function refundBucket(bucket, permits, takenAt)
+  local units, isSinceMark = min(permits * bucket.limit.window, bucket.level), false
+  if takenAt then
+    if takenAt > now then
+      return false
+    end
+    -- What cannot have returned before a mark began, and at most that mark.
+    local function left(mark, markedAt)
+      return min(mark, permits * bucket.limit.window - max(0, markedAt - takenAt) * bucket.limit.permits)
+    end
+    units = max(left(bucket.mark, bucket.markedAt), left(bucket.older, bucket.olderAt))
+    isSinceMark = takenAt >= bucket.markedAt
+  end
+  if units <= 0 then
+    return false
+  end
+  bucket.level = bucket.level - units
+  bucket.mark = max(0, bucket.mark - units)
+  bucket.older = isSinceMark and min(bucket.older, bucket.mark) or max(0, bucket.older - units)
+  return true
+end
+
 -- Returns whether the count was reset after the charge.
 local function isReset(mark, stamp)
   local reset = mark and call('GETRANGE', mark, '0', '-1') or ''
@@ -109,13 +132,8 @@ local counts, costs, stamps, ends = {}, {}, {}, {}
 while at <= #argument do
   local l, cost, stamp, last
   l, cost, stamp, last, at = unpackFrom('<I2I7I7I7', argument, at)
-  local i, limit = #counts + 1, limits[l]
-  local count
-  if limit.isLog then
-    count = readLog(KEYS[i], limit, true)
-  else
-    count = readCounter(KEYS[i], limit)
-  end
+  local i = #counts + 1
+  local count = readCount(KEYS[i], limits[l], true)
   if not count then
     error('FOREIGN ' .. i, 0)
   end
@@ -125,20 +143,23 @@ for i, count in ipairs(counts) do
   count.isGone = ends[i] > 0 and now >= ends[i] or not leavesMarks and isReset(KEYS[#counts + i], stamps[i])
 end
 for i, count in ipairs(counts) do
-  local isLog, isChanged = count.limit.isLog, false
-  if not count.isGone then
-    isChanged = isLog and count.used > 0 and refundLog(count, costs[i]) or not isLog and refundCounter(count, costs[i])
+  local limit, isChanged = count.limit, false
+  if count.isGone then
+    isChanged = false
+  elseif limit.isLog then
+    isChanged = count.used > 0 and refundLog(count, costs[i])
+  elseif limit.isBucket then
+    -- Permits that were charged later than they were taken leave the bucket one reach after that, at the latest.
+    isChanged = refundBucket(count, costs[i],
+      mode == 1 and takenAt or mode == 0 and max(0, ends[i] - reachOf(limit)))
+  else
+    isChanged = refundCounter(count, costs[i])
   end
   if isChanged and leavesMarks and KEYS[#counts + i] then
-    local reach = isLog and count.limit.window + count.limit.resolution or 2 * count.limit.window
-    call('SET', KEYS[#counts + i], string.format('%.0f', micros), 'PX', reach)
+    call('SET', KEYS[#counts + i], string.format('%.0f', micros), 'PX', reachOf(limit))
   end
   if isChanged or count.mended then
-    if isLog then
-      writeLog(count)
-    else
-      writeCounter(count)
-    end
+    writeCount(count)
   end
 end
 return redis.status_reply('OK')

@@ -1,5 +1,6 @@
 package io.github.spillgate.model;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.ChargedPermits;
@@ -107,11 +108,21 @@ public final class StoreModel implements LimitStore {
     @Override
     public Mono<Void> refundCharged(List<ChargedPermits> permits) {
         long now = clock.millis();
-        return refund(permits.stream()
-                .filter(one -> one.stamp() > resets.getOrDefault(one.claim().identity(), 0))
-                .filter(one -> now < one.until())
-                .map(ChargedPermits::claim)
-                .toList());
+        List<Claim> oldest = new ArrayList<>();
+        for (ChargedPermits one : permits) {
+            Claim claim = one.claim();
+            Limit limit = claim.limit();
+            if (one.stamp() <= resets.getOrDefault(claim.identity(), 0) || now >= one.until()) {
+                continue;
+            }
+            if (limit.algorithm() == Algorithm.BUCKET) {
+                count(claim).pull(limit, now);
+                count(claim).refund(limit, one.until() - limit.reach().toMillis(), claim.permits(), now);
+            } else {
+                oldest.add(claim);
+            }
+        }
+        return refund(oldest);
     }
 
     @Override

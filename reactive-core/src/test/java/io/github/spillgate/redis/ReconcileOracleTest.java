@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
@@ -18,6 +19,7 @@ import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -47,7 +49,11 @@ class ReconcileOracleTest {
             "20/1000ms counter",
             "20/1000ms counter counting-denied",
             "7/50ms counter aligned",
-            "20/1000ms counter aligned");
+            "20/1000ms counter aligned",
+            "5/7ms burst=8",
+            "20/1000ms burst=30",
+            "20/1000ms burst=12 counting-denied",
+            "7/50ms burst=7");
 
     RedisForTests redis = RedisForTests.first();
 
@@ -245,10 +251,14 @@ class ReconcileOracleTest {
                                 .map(claim -> new ChargedPermits(
                                         claim.asking(1 + which % 4),
                                         reply.stamp(),
-                                        reply.at().plus(claim.limit().window()).toEpochMilli()))
+                                        reply.at().plus(lifetime(claim.limit())).toEpochMilli()))
                                 .toList())
                         .block();
                 return peek();
+            }
+
+            private static Duration lifetime(Limit limit) {
+                return limit.algorithm() == Algorithm.BUCKET ? limit.reach() : limit.window();
             }
 
             String reconcileAgain(int which) {

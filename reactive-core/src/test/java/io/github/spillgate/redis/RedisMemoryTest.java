@@ -68,8 +68,10 @@ class RedisMemoryTest {
     }
 
     @Test
-    void theCounterCostsAtMost160BytesForAKeyOf24() {
+    void countersAndBucketsCostAtMost160BytesForAKeyOf24() {
         for (Limit limit : List.of(
+                Limit.perMinute(100).burst(20),
+                Limit.bucket(1, Duration.ofDays(366), 100),
                 Limit.perMinute(100).counter(),
                 Limit.perDay(10_000).counter().alignedToClock(),
                 Limit.counter(Limit.MOST_COUNTER_PERMITS, Duration.ofDays(366)))) {
@@ -80,7 +82,7 @@ class RedisMemoryTest {
                             RedisStore.builder(client).namespace("spillgate").build()))
                     .limit(limit)
                     .build();
-            Decision decision = limiter.tryAcquire(key, limit.permits()).block();
+            Decision decision = limiter.tryAcquire(key, limit.burst()).block();
             String stored = "spillgate:2:" + DecidedClaims.of(decision).get(0).identity();
             assertThat(keyspace.memoryOf(stored)).as(stored).isLessThanOrEqualTo(160);
             limiter.reset(key).block();

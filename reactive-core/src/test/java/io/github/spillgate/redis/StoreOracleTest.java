@@ -186,6 +186,31 @@ class StoreOracleTest {
                 true);
     }
 
+    /** Refunds of a bucket depend on what was taken in between, and on how much of it has returned. */
+    @Example
+    void modelJavaAndLuaAgreeOnRefundsOfABucket() {
+        List<Form> bucket = List.of(new Form("bucket", 10, 10_000, 1, false, 0));
+        Take five = new Take(List.of(new ChargeSpec(0, 1, 5)));
+        Take one = new Take(List.of(new ChargeSpec(0, 1, 1)));
+        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
+        assertSameReplies(bucket, List.of(five, new Tick(4_000), five, new Refund(0), peek, new Refund(1), peek), true);
+        assertSameReplies(bucket, List.of(five, one, new Tick(5_000), five, new Refund(0), new Refund(1), peek), true);
+        assertSameReplies(
+                bucket,
+                List.of(one, new Tick(1), one, new Tick(1), one, new Refund(0), new Refund(2), new Refund(1), peek),
+                true);
+        // Two different requests in one millisecond: the second one does not replace the older mark.
+        Take three = new Take(List.of(new ChargeSpec(0, 1, 3)));
+        assertSameReplies(
+                List.of(new Form("bucket", 10, 10_000, 3, false, 0)),
+                List.of(five, new Tick(3_000), three, new Tick(3_000), five, one, new Refund(0), peek),
+                true);
+        assertSameReplies(
+                bucket,
+                List.of(five, new Tick(1_000), one, new Tick(-1_500), new Refund(0), peek, new Tick(2_000), peek),
+                true);
+    }
+
     /** An expired hit is not refunded in place of one that still counts. */
     @Example
     void modelJavaAndLuaAgreeOnRefundsOfTheOldestPermits() {
@@ -263,7 +288,7 @@ class StoreOracleTest {
                 Tuple.of(3, Arbitraries.integers().between(1, 6)),
                 Tuple.of(1, Arbitraries.integers().between(7, 60)));
         Arbitrary<Form> form = Combinators.combine(
-                        Arbitraries.of("log", "log", "counter", "clock"),
+                        Arbitraries.of("log", "log", "counter", "clock", "bucket", "bucket"),
                         permits,
                         windows,
                         Arbitraries.of(1, 1, 2, 3, 10),
@@ -372,6 +397,8 @@ class StoreOracleTest {
             limit = switch (kind) {
                 case "log" -> limit.resolution(Duration.ofMillis(resolution));
                 case "counter" -> limit.counter();
+                // More than the permits of a window, as many, or less.
+                case "bucket" -> limit.burst(resolution == 2 ? (permits + 1) / 2 : permits * resolution);
                 default -> limit.counter().alignedToClock();
             };
             return denied ? limit.countingDenied() : limit;

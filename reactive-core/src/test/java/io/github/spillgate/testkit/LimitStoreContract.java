@@ -145,31 +145,35 @@ public abstract class LimitStoreContract {
                 "1000000000000/24h counter",
                 "3/366d",
                 "3/366d counter",
-                "4294967295/366d"
+                "4294967295/366d",
+                "1/1ms burst=1",
+                "1/1h burst=1",
+                "10000000/24h burst=10000000",
+                "100000000000000/1ms burst=100000000000000",
+                "9007199254740/1s burst=9007199254740",
+                "3/366d burst=300"
             })
     void limitsOfEverySizeWork(String text) {
         Limit limit = Limit.parse(text);
         RateLimiter limiter = limiter(limit);
-        Decision all = now(limiter.tryAcquire("a", limit.permits()));
+        Decision all = now(limiter.tryAcquire("a", limit.burst()));
         assertThat(all.isAllowed()).isTrue();
         assertThat(all.remaining()).isZero();
         Decision more = now(limiter.tryAcquire("a"));
         Instant gone = all.at().plus(limit.window());
-        if (more.at().isBefore(gone) && limit.permits() == 1) {
+        if (more.at().isBefore(gone) && limit.burst() == 1) {
             assertThat(more.isAllowed()).isFalse();
             assertThat(more.at().plus(retryAfter(more))).isAfterOrEqualTo(gone);
         } else if (more.at().isBefore(all.at().plus(limit.window().dividedBy(2)))) {
             assertThat(more.isAllowed() || !more.retryAfter().isEmpty()).isTrue();
-            assertThat(now(limiter.tryAcquire("a", limit.permits())).isAllowed())
-                    .isFalse();
+            assertThat(now(limiter.tryAcquire("a", limit.burst())).isAllowed()).isFalse();
         }
     }
 
     @ParameterizedTest
     @MethodSource("kinds")
     void concurrentCallersGetExactlyThePermits(Limit limit) {
-        Limit twenty =
-                Limit.parse("20" + limit.toString().substring(limit.toString().indexOf('/')));
+        Limit twenty = Limit.parse(limit.toString().replace("5/", "20/").replace("=5", "=20"));
         RateLimiter limiter = limiter(twenty);
         List<Decision> decisions = requireNonNull(Flux.range(0, 200)
                 .flatMap(i -> limiter.tryAcquire("a").subscribeOn(Schedulers.boundedElastic()), 64)
@@ -177,6 +181,27 @@ public abstract class LimitStoreContract {
                 .block());
         assertThat(decisions.stream().filter(Decision::isAllowed)).hasSize(20);
         assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(20);
+    }
+
+    /** Each decision is checked against the level of the bucket at its own instant, in units that need no rounding. */
+    @ParameterizedTest
+    @ValueSource(strings = {"7/30ms burst=4", "3/1s burst=2", "1/7ms burst=1", "1000/1s burst=30"})
+    void aBucketGrantsItsBurstAndThenItsRate(String text) {
+        Limit limit = Limit.parse(text);
+        RateLimiter limiter = limiter(limit);
+        long window = limit.window().toMillis();
+        long level = 0;
+        Instant before = now(limiter.peek("a")).at();
+        for (int i = 0; i < 200; i++) {
+            Decision decision = now(limiter.tryAcquire("a"));
+            long passed = Duration.between(before, decision.at()).toMillis();
+            level = Math.max(0, level - passed * limit.permits());
+            before = decision.at();
+            assertThat(decision.isAllowed()).isEqualTo(level + window <= limit.burst() * window);
+            level += decision.isAllowed() ? window : 0;
+            assertThat(only(decision).used()).isEqualTo((level + window - 1) / window);
+            tick();
+        }
     }
 
     // Several limits and several keys
@@ -397,7 +422,8 @@ public abstract class LimitStoreContract {
                 Limit.of(1, Duration.ofHours(1)).resolution(Duration.ofSeconds(1)),
                 Limit.of(1, Duration.ofHours(2)),
                 Limit.counter(1, Duration.ofHours(1)),
-                Limit.counter(1, Duration.ofHours(1)).alignedToClock());
+                Limit.counter(1, Duration.ofHours(1)).alignedToClock(),
+                Limit.bucket(1, Duration.ofHours(1), 1));
         for (String limiterName : List.of(name + "-1", name + "-2")) {
             for (Limit limit : limits) {
                 RateLimiter limiter = RateLimiter.builder(limiterName)
@@ -423,14 +449,15 @@ public abstract class LimitStoreContract {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"/1h", "/1h counter"})
-    void raisingAndLoweringThePermitsKeepsTheHistory(String rest) {
-        assertThat(now(limiter(Limit.parse("3" + rest)).tryAcquire("a", 3)).isAllowed())
+    @ValueSource(strings = {"%d/1h", "%d/1h counter", "1/1h burst=%d", "%1$d/1h burst=%1$d"})
+    void raisingAndLoweringThePermitsKeepsTheHistory(String text) {
+        assertThat(now(limiter(Limit.parse(text.formatted(3))).tryAcquire("a", 3))
+                        .isAllowed())
                 .isTrue();
-        Decision raised = now(limiter(Limit.parse("5" + rest)).tryAcquire("a"));
+        Decision raised = now(limiter(Limit.parse(text.formatted(5))).tryAcquire("a"));
         assertThat(raised.isAllowed()).isTrue();
         assertThat(raised.remaining()).isEqualTo(1);
-        Decision lowered = now(limiter(Limit.parse("2" + rest)).tryAcquire("a"));
+        Decision lowered = now(limiter(Limit.parse(text.formatted(2))).tryAcquire("a"));
         assertThat(lowered.isAllowed()).isFalse();
         assertThat(only(lowered).used()).isEqualTo(4);
         assertThat(lowered.remaining()).isZero();
@@ -623,6 +650,22 @@ public abstract class LimitStoreContract {
         }
     }
 
+    /** Of the first five, one permit is left: if all five were refunded, 14 would be granted at once. */
+    @Test
+    void aRefundFromABucketReturnsOnlyWhatHasNotReturnedYet() {
+        Duration window = Duration.ofMillis(1_000);
+        RateLimiter limiter = limiter(Limit.bucket(100, window, 10));
+        Decision first = now(limiter.tryAcquire("a", 5));
+        pass(Duration.ofMillis(40), limiter);
+        Decision second = now(limiter.tryAcquire("a", 5));
+        limiter.refund(first).block();
+        Decision peeked = now(limiter.peek("a"));
+        long returned = Duration.between(second.at(), peeked.at()).toMillis() / 10;
+        assertThat(only(peeked).used()).isGreaterThanOrEqualTo(Math.max(0, 5 - returned - 1));
+        limiter.refund(second).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isZero();
+    }
+
     @ParameterizedTest
     @MethodSource("kinds")
     void aRefundByKeyIsLimitedToTheUsage(Limit limit) {
@@ -748,13 +791,21 @@ public abstract class LimitStoreContract {
         return Stream.of(
                 Limit.of(5, NEVER),
                 Limit.counter(5, NEVER),
-                Limit.counter(5, NEVER).alignedToClock());
+                Limit.counter(5, NEVER).alignedToClock(),
+                Limit.bucket(5, NEVER, 5));
     }
 
     static Stream<Arguments> costs() {
-        return Stream.of("1/40ms", "4/60ms", "4/60ms resolution=7ms", "4/60ms counter", "7/60ms counter aligned")
+        return Stream.of(
+                        "1/40ms",
+                        "4/60ms",
+                        "4/60ms resolution=7ms",
+                        "4/60ms counter",
+                        "7/60ms counter aligned",
+                        "4/60ms burst=5",
+                        "7/60ms burst=3")
                 .flatMap(text -> Stream.of(1, 3)
-                        .filter(cost -> cost <= Limit.parse(text).permits())
+                        .filter(cost -> cost <= Limit.parse(text).burst())
                         .map(cost -> Arguments.of(text, cost)));
     }
 
