@@ -100,7 +100,8 @@ final class WaiterList {
 
     /**
      * Returns a lower bound of the time from the service of the head to that of this waiter if it is appended. A limit
-     * of N permits grants at most N in a window. If the waiters have different limits, the bound is 0.
+     * of N permits grants at most N in a window, and a bucket at most its burst and what returns. If the waiters have
+     * different limits, the bound is 0.
      *
      * @return nanoseconds
      */
@@ -114,6 +115,10 @@ final class WaiterList {
             Claim claim = waiter.claims.get(i);
             Limit limit = claim.limit();
             long total = permits[i] + (addsItsOwn ? summand(claim) : 0);
+            if (limit.algorithm() == Algorithm.BUCKET) {
+                longest = Math.max(longest, timeToReturn(limit, total - limit.burst()));
+                continue;
+            }
             long windows = total == 0 ? 0 : (total - 1) / limit.permits();
             if (limit.algorithm() == Algorithm.COUNTER) {
                 // A counter may grant the permits of two windows at once: at the end of one and the start of the next.
@@ -122,6 +127,12 @@ final class WaiterList {
             longest = Math.max(longest, windows * limit.window().toMillis());
         }
         return TimeUnit.MILLISECONDS.toNanos(longest);
+    }
+
+    /** Returns in how many milliseconds so many permits return to a bucket, or a little less. */
+    private static long timeToReturn(Limit limit, long permits) {
+        double windows = Math.max(0, permits) / (double) limit.permits();
+        return (long) (windows * limit.window().toMillis() * (1 - 1e-9));
     }
 
     private void add(Waiter waiter, int sign) {

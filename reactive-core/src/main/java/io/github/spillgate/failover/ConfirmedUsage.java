@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
+import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.CounterState;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreUsage;
@@ -24,11 +25,12 @@ final class ConfirmedUsage {
     // If Redis stops, permits still expire as time passes, and the fallback may grant them again. The usage may only be
     // too high, never too low. When permits expire is known in part:
     //
-    //   counter   Exactly, for the permits of all instances: it fades by a formula.
+    //   counter   Exactly, for the permits of all instances: it fades by a formula. So does a bucket.
     //   log       For the permits of this instance (OwnUsage). The others count until the last permit expires.
     //
     // The store's clock is taken to run from the newest reply on. That is never ahead of it, because the reply was made
-    // before it arrived. A counter is read at steps, so that a search for the time at which a cost fits ends.
+    // before it arrived. Counters and buckets are read at steps, so that a search for the time at which a cost fits
+    // ends.
 
     /**
      * Replies arrive out of order by at most the time for which late replies are accepted. If one is older than that,
@@ -47,8 +49,11 @@ final class ConfirmedUsage {
     /** Whether permits of {@code used} expire before the others. */
     private boolean fades;
 
-    /** The counter at the newest reply; null for a log. */
+    /** The counter at the newest reply; null for others. */
     private @Nullable CounterState counter;
+
+    /** The bucket at the newest reply; null for others. */
+    private @Nullable BucketState bucket;
 
     /** The permits in use at the newest reply. */
     private long reported;
@@ -84,10 +89,27 @@ final class ConfirmedUsage {
      */
     void advance(Limit limit, long now) {
         this.limit = limit;
-        long latest = now + limit.reach().toMillis();
+        own.adjustTo(limit);
+        long latest = now + longestUse();
         resetUncertainUntil = Math.min(resetUncertainUntil, now + OUT_OF_ORDER);
         usedUntil = Math.min(usedUntil, latest);
         usedThenUntil = Math.min(usedThenUntil, latest);
+    }
+
+    /** Returns the bucket with these permits in use, which may be rounded up; null if it is none. */
+    private @Nullable BucketState bucketOf(long permits, long repliedAt) {
+        return limit.algorithm() == Algorithm.BUCKET
+                ? new BucketState(BucketState.units(limit, permits), repliedAt)
+                : null;
+    }
+
+    /** Returns after how many milliseconds nothing is in use any more. A bucket may have been raised above its burst. */
+    private long longestUse() {
+        long reach = limit.reach().toMillis();
+        if (limit.algorithm() != Algorithm.BUCKET || Math.max(used, usedThen) <= limit.burst()) {
+            return reach;
+        }
+        return new BucketState(BucketState.units(limit, Math.max(used, usedThen)), 0).wholeAt(limit);
     }
 
     /**
@@ -112,6 +134,7 @@ final class ConfirmedUsage {
             reported = permits;
             exceeds = permits > usage.limit().burst();
             counter = usage.counter();
+            bucket = bucketOf(permits, repliedAt);
             fades = true;
             used = permits;
             usedUntil = until;
@@ -121,6 +144,7 @@ final class ConfirmedUsage {
             if (repliedAt == newestReply && permits > reported) {
                 reported = permits;
                 counter = usage.counter();
+                bucket = bucketOf(permits, repliedAt);
             }
             dropExpired(now);
             raiseTo(permits, until);
@@ -178,7 +202,7 @@ final class ConfirmedUsage {
      */
     long estimatedAt(long time) {
         long certain = at(time);
-        if (!fades || time >= usedUntil || limit.algorithm() == Algorithm.COUNTER) {
+        if (!fades || time >= usedUntil || limit.algorithm() != Algorithm.LOG) {
             return certain;
         }
         long then = own.inUse(limit, newestReply);
@@ -200,6 +224,11 @@ final class ConfirmedUsage {
             long then = newestReply + passed / step() * step();
             return reported - state.at(limit, then).used(limit, then);
         }
+        BucketState level = bucket;
+        if (level != null) {
+            return reported
+                    - level.at(limit, level.at() + passed / step() * step()).used(limit);
+        }
         return limit.algorithm() == Algorithm.LOG ? own.released(limit, newestReply, newestReply + passed) : 0;
     }
 
@@ -219,12 +248,19 @@ final class ConfirmedUsage {
     }
 
     private long step() {
-        return Math.max(1, limit.window().toMillis() / OwnUsage.STEPS);
+        return Math.max(1, OwnUsage.windowOf(limit) / OwnUsage.STEPS);
     }
 
     /** Returns when nothing of it is in use any more; now, if nothing is. */
     long endsAt(long now) {
         long end = used > 0 ? Math.max(now, usedUntil) : now;
+        return usedThen > 0 ? Math.max(end, usedThenUntil) : end;
+    }
+
+    /** Returns since when nothing of it is in use, or from when on. */
+    long emptyAt(long now) {
+        long end = Math.min(receivedAt, now);
+        end = used > 0 ? Math.max(end, usedUntil) : end;
         return usedThen > 0 ? Math.max(end, usedThenUntil) : end;
     }
 
@@ -263,6 +299,12 @@ final class ConfirmedUsage {
             }
             return ages;
         }
+        if (limit.algorithm() == Algorithm.BUCKET) {
+            // A bucket that does not fade is as high as it counts here.
+            long level = fades ? reported : at(now);
+            long age = fades ? passed : 0;
+            return at(now) == 0 ? ages : List.of(new Grants(age, age, level));
+        }
         if (fades && limit.algorithm() == Algorithm.LOG) {
             ages.addAll(own.ages(limit, newestReply, time));
         }
@@ -291,6 +333,8 @@ final class ConfirmedUsage {
             // Some of those that would expire first are not lost.
             fades = false;
         }
+        // A bucket returns permits once, and it does so for what the store still has.
+        fades &= bucket == null;
         if (lostBefore != null) {
             fades = false;
             used = at(now) + lostBefore.at(now);
@@ -333,8 +377,8 @@ final class ConfirmedUsage {
         if (subtracted > 0) {
             used -= subtracted;
             usedThen = Math.min(usedThen, used);
-            // The formula of a counter would let these permits expire once more.
-            fades &= counter == null;
+            // The formula of a counter or bucket would let these permits expire once more.
+            fades &= counter == null && bucket == null;
         }
         return subtracted;
     }

@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
@@ -28,7 +29,8 @@ final class DenialCache {
     // The room of a claim is its limit's permits without its cost. A claim fits if the permits in use are at most its
     // room. The store has replied that a claim does not fit before a time, unless permits are refunded; so no claim
     // with as little room, or less, fits before that time. Only the room is compared: a cheaper claim has more room,
-    // and so has a claim under a limit that was raised.
+    // and so has a claim under a limit that was raised. Of a bucket the rate is compared too: with a higher one, a
+    // claim fits earlier.
     //
     // That time is on the store's clock, in whole milliseconds, like the time of the reply. The store's clock showed
     // the time of the reply at some moment between sending and reply; at the sending, it may have been at any point
@@ -76,7 +78,7 @@ final class DenialCache {
         }
         for (Claim claim : claims) {
             CachedDenial known = known(claim);
-            if (known != null && known.room >= room(claim)) {
+            if (known != null && known.covers(room(claim), rate(claim))) {
                 long now = Deadlines.now();
                 if (holds(known, now)) {
                     return denial(claims, known.at(now), now);
@@ -93,7 +95,7 @@ final class DenialCache {
         for (Claim claim : claims) {
             CachedDenial known = known(claim);
             if (known != null && holds(known, now)) {
-                boolean violated = known.room >= room(claim);
+                boolean violated = known.covers(room(claim), rate(claim));
                 isDenied |= violated;
                 usages.add(StoreUsage.of(claim, known.used, violated, violated ? known.fitsAt : at, known.wholeAt));
             }
@@ -120,6 +122,7 @@ final class DenialCache {
             remember(new CachedDenial(
                     usage.claim().handle(),
                     denies ? room(usage.claim()) : NO_ROOM,
+                    rate(usage.claim()),
                     sentAt,
                     repliedAt,
                     sentAt + (denies ? held : longest),
@@ -135,7 +138,7 @@ final class DenialCache {
         int slot = slot(denial.handle);
         CachedDenial known = denials.get(slot);
         boolean isCovered = known != null
-                && known.room >= denial.room
+                && known.covers(denial.room, denial.rate)
                 && known.handle.equals(denial.handle)
                 && holds(known, denial.repliedAt);
         if (!isCovered && holds(denial, denial.repliedAt)) {
@@ -178,6 +181,11 @@ final class DenialCache {
         return claim.limit().burst() - claim.permits();
     }
 
+    /** Returns the rate at which a bucket returns permits; 0 for others, of which no setting changes the time. */
+    private static long rate(Claim claim) {
+        return claim.limit().algorithm() == Algorithm.BUCKET ? claim.limit().permits() : 0;
+    }
+
     /** Returns whether the store has to record every denial. */
     private static boolean isRecorded(List<Claim> claims) {
         for (Claim claim : claims) {
@@ -193,6 +201,7 @@ final class DenialCache {
      *
      * @param handle the identity of the count
      * @param room a claim with at most this room is denied
+     * @param rate of a bucket, the highest rate at which that is certain
      * @param sentAt the time at which the request was sent, in nanoseconds
      * @param repliedAt the time at which the reply arrived, in nanoseconds
      * @param until the time at which the denial expires, in nanoseconds
@@ -204,6 +213,7 @@ final class DenialCache {
     private record CachedDenial(
             Object handle,
             long room,
+            long rate,
             long sentAt,
             long repliedAt,
             long until,
@@ -211,6 +221,11 @@ final class DenialCache {
             long fitsAt,
             long used,
             long wholeAt) {
+
+        /** Returns whether a claim with this room, on a bucket with this rate, is denied as well. */
+        boolean covers(long otherRoom, long otherRate) {
+            return room >= otherRoom && rate >= otherRate;
+        }
 
         /**
          * Returns the earliest time that the store's clock can show now. A retry time that is counted from here is not

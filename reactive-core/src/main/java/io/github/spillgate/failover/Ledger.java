@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.local.Count;
+import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LostPermits;
@@ -129,7 +130,7 @@ final class Ledger extends Count {
         this.queue = queue;
         this.share = share;
         this.instances = instances;
-        this.granted = Count.of(claim.limit());
+        this.granted = claim.limit().algorithm() == Algorithm.BUCKET ? new BucketGrants() : Count.of(claim.limit());
         this.confirmed = new ConfirmedUsage(claim.limit());
     }
 
@@ -168,18 +169,18 @@ final class Ledger extends Count {
 
     @Override
     public boolean fits(Limit limit, long cost) {
-        return granted.fits(limit, cost + reserved(now));
+        return granted().fits(limit, cost + reserved(now));
     }
 
     @Override
     public void take(long cost) {
-        granted.take(cost);
+        granted().take(cost);
         addToReconcile(cost);
     }
 
     @Override
     public void recordDenied(Limit limit, long cost) {
-        long before = granted.recorded();
+        long before = granted().recorded();
         granted.recordDenied(limit, cost);
         addToReconcile(Math.max(0, granted.recorded() - before));
     }
@@ -198,12 +199,12 @@ final class Ledger extends Count {
 
     @Override
     public long used() {
-        return granted.used() + reserved(now);
+        return granted().used() + reserved(now);
     }
 
     @Override
     public long wholeAt() {
-        long end = Math.max(granted.wholeAt(), confirmed.endsAt(now));
+        long end = Math.max(granted().wholeAt(), confirmed.endsAt(now));
         if (lost != null && restoredAt == NEVER) {
             end = Math.max(end, lost.endsAt(now));
         }
@@ -223,7 +224,7 @@ final class Ledger extends Count {
             long until = reservedUntil(from);
             long all = cost + reserved(from);
             if (all <= limit.burst()) {
-                long fitsAt = Math.max(from, granted.fitsAt(limit, all));
+                long fitsAt = Math.max(from, granted().fitsAt(limit, all));
                 if (fitsAt < until) {
                     return fitsAt;
                 }
@@ -232,6 +233,18 @@ final class Ledger extends Count {
             }
             from = until;
         }
+    }
+
+    /** Returns the grants. Those of a bucket return only once nothing else is in use that returns at the same rate. */
+    private Count granted() {
+        if (granted instanceof BucketGrants bucket) {
+            long from = confirmed.emptyAt(now);
+            if (lost != null && restoredAt == NEVER) {
+                from = Math.max(from, lost.emptyAt(now));
+            }
+            bucket.drain(inFlight == null ? from : Math.max(from, inFlight.until), localShare);
+        }
+        return granted;
     }
 
     /** Returns how many permits are in use at a time, besides those granted; confirmed ones by the share. */
@@ -283,7 +296,7 @@ final class Ledger extends Count {
                 + lostIn(repliedAt);
         Fit fit = Fit.YES;
         if (hasGranted || used > limit.burst()) {
-            fit = !granted.fits(limit, used)
+            fit = !granted().fits(limit, used)
                     ? Fit.NO
                     : granted.fits(limit, used + inFlight(now)) ? Fit.YES : Fit.IF_RECONCILED;
         }
@@ -326,8 +339,15 @@ final class Ledger extends Count {
         if (sent == null || !isChargedNow) {
             return 0;
         }
-        boolean isLog = claim.limit().algorithm() == Algorithm.LOG;
-        double window = claim.limit().window().toMillis();
+        Limit limit = claim.limit();
+        if (limit.algorithm() == Algorithm.BUCKET) {
+            List<Grants> ages = sent.reconciliation.ages();
+            long level = BucketState.units(limit, sent.reconciliation.permits());
+            return BucketState.levelAfter(limit, level, ages.get(0).fromMillis())
+                    / limit.window().toMillis();
+        }
+        boolean isLog = limit.algorithm() == Algorithm.LOG;
+        double window = limit.window().toMillis();
         double certain = 0;
         for (Grants some : sent.reconciliation.ages()) {
             // In a log they count in full until they expire. In a counter they may fade from the beginning.
@@ -444,9 +464,9 @@ final class Ledger extends Count {
                 : null;
     }
 
-    /** Returns when permits that were taken at a time leave the window. */
+    /** Returns when permits that were taken at a time leave the window or, of a bucket, have returned. */
     private long leavesWindowAt(long takenAt) {
-        return takenAt + claim.limit().window().toMillis();
+        return takenAt + OwnUsage.windowOf(claim.limit());
     }
 
     /** Refunds permits that the primary store has charged, while it cannot be asked. */
@@ -457,8 +477,8 @@ final class Ledger extends Count {
     }
 
     /**
-     * Subtracts charged permits from those confirmed. Not of a counter: they may have faded, and what would be
-     * subtracted instead is in use.
+     * Subtracts charged permits from those confirmed. Not of a counter or bucket: they may have faded, and what would
+     * be subtracted instead is in use.
      */
     private void subtractCharged(long permits) {
         if (claim.limit().algorithm() == Algorithm.LOG) {
@@ -507,8 +527,10 @@ final class Ledger extends Count {
 
     /** Hands over all grants, which must not be empty. */
     void handOver(Reconciliation reconciliation) {
-        inFlight =
-                new InFlight(reconciliation, Math.max(reconciliation.firstMillis(), handedOverAt), granted.wholeAt());
+        inFlight = new InFlight(
+                reconciliation,
+                Math.max(reconciliation.firstMillis(), handedOverAt),
+                granted().wholeAt());
         handedOverAt = now;
         toReconcile = 0;
         refundedUnnamed = 0;
@@ -577,7 +599,7 @@ final class Ledger extends Count {
 
     @Override
     public List<Grants> grants() {
-        return granted.grants();
+        return granted().grants();
     }
 
     /** Learns of permits that are missing in a reply of the primary store. Called under the monitor of the count. */

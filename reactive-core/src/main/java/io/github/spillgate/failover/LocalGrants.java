@@ -147,7 +147,7 @@ final class LocalGrants {
         for (Claim refunded : fallback.cancelGrants(granted)) {
             for (StoreDecision part : charged.parts()) {
                 if (part.claims().stream().anyMatch(claim -> claim.identity().equals(refunded.identity()))) {
-                    long until = part.at().plus(refunded.limit().window()).toEpochMilli();
+                    long until = part.at().toEpochMilli() + OwnUsage.windowOf(refunded.limit());
                     refundCharged(new ChargedPermits(refunded, part.stamp(), until));
                 }
             }

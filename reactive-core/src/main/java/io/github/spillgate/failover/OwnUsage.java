@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
+import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -26,6 +27,10 @@ final class OwnUsage {
     // other refund removes the oldest permits of any instance, so as many are subtracted from the oldest slots. After a
     // reset, replies from before it may still arrive; their permits are not recorded. Not covered: refunds and resets
     // by other instances, of which this one does not learn.
+    //
+    // Of a bucket, what is in use is the level that the own permits alone would have: those of others can only make it
+    // higher. A refund may return less than was taken, and a refund without a decision is as if the newest permits had
+    // not been taken. The slots depend on the rate and the burst; if these change, nothing is known.
 
     /** The slots in a window. Two more hold what is in use while the first and the last slot are only partly within. */
     static final int STEPS = 16;
@@ -36,6 +41,17 @@ final class OwnUsage {
 
     /** The number of the newest slot: its start, divided by the length of a slot. */
     private long newest;
+
+    private long lengthOfSlots;
+
+    /** Forgets all permits if the slots of this limit have another length. */
+    void adjustTo(Limit limit) {
+        long length = length(limit);
+        if (lengthOfSlots != length) {
+            clear();
+            lengthOfSlots = length;
+        }
+    }
 
     /** Records permits, which must be in use in the primary store. */
     void add(Limit limit, long takenAt, long cost) {
@@ -64,11 +80,12 @@ final class OwnUsage {
         }
     }
 
-    /** Subtracts the oldest permits that are certainly in use at a time of the store's clock. */
+    /** Subtracts the oldest permits that are certainly in use at a time of the store's clock; of a bucket, the newest. */
     void refundOldest(Limit limit, long time, long refunded) {
         long left = refunded;
-        for (long slot = firstInUse(limit, time); slot <= newest && left > 0; slot++) {
-            left -= subtract(slot, left);
+        long first = firstInUse(limit, time);
+        for (long slot = first; slot <= newest && left > 0; slot++) {
+            left -= subtract(limit.algorithm() == Algorithm.BUCKET ? newest - (slot - first) : slot, left);
         }
     }
 
@@ -89,6 +106,8 @@ final class OwnUsage {
         long first = firstInUse(limit, time);
         if (limit.algorithm() == Algorithm.LOG) {
             return sum(first, newest);
+        } else if (limit.algorithm() == Algorithm.BUCKET) {
+            return levelAt(limit, first, time);
         }
         // A permit fades from the end of its window, which may be right after it was taken, for as long as a window.
         long length = length(limit);
@@ -98,6 +117,18 @@ final class OwnUsage {
             inUse += permits[index(slot)] * Math.min(1, 1 - (time - slot * length) / window);
         }
         return (long) inUse;
+    }
+
+    /** Returns the level of a bucket with the permits from this slot on, as if taken at the start of their slots. */
+    private long levelAt(Limit limit, long first, long time) {
+        long length = length(limit);
+        long level = 0;
+        for (long slot = first; slot <= newest; slot++) {
+            level += BucketState.units(limit, permits[index(slot)]);
+            long end = slot == newest ? time : (slot + 1) * length;
+            level = BucketState.levelAfter(limit, level, end - slot * length);
+        }
+        return level / limit.window().toMillis();
     }
 
     /**
@@ -137,7 +168,7 @@ final class OwnUsage {
     }
 
     private long firstInUse(Limit limit, long time) {
-        long first = Math.floorDiv(time - limit.window().toMillis(), length(limit)) + 1;
+        long first = Math.floorDiv(time - windowOf(limit), length(limit)) + 1;
         return Math.max(first, newest - SLOTS + 1);
     }
 
@@ -147,6 +178,13 @@ final class OwnUsage {
             sum += permits[index(slot)];
         }
         return sum;
+    }
+
+    /** Returns for how many milliseconds a permit certainly counts, at least in part. */
+    static long windowOf(Limit limit) {
+        return limit.algorithm() == Algorithm.BUCKET
+                ? limit.reach().toMillis()
+                : limit.window().toMillis();
     }
 
     private static int index(long slot) {

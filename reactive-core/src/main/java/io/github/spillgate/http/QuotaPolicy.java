@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
@@ -48,7 +49,7 @@ record QuotaPolicy(String name, Limit limit, @Nullable State state, boolean viol
             if (usage.wholeAt().isAfter(at) && usage.remaining() == 0) {
                 return usage.wholeAt();
             }
-            Instant window = at.plus(usage.limit().window());
+            Instant window = at.plus(windowOf(usage.limit()));
             return usage.wholeAt().isAfter(at) && usage.wholeAt().isBefore(window) ? usage.wholeAt() : window;
         }
 
@@ -78,6 +79,14 @@ record QuotaPolicy(String name, Limit limit, @Nullable State state, boolean viol
         long resetEpochSecond() {
             return ceilToSeconds(until.toEpochMilli());
         }
+    }
+
+    /**
+     * Returns the time in which no more than the quota may be used: the window or, of a token bucket, the time in which
+     * an empty one is filled. A client that uses no more of a bucket than its burst in any such time is never denied.
+     */
+    static Duration windowOf(Limit limit) {
+        return limit.algorithm() == Algorithm.BUCKET ? limit.reach() : limit.window();
     }
 
     /** Returns the policies of these decisions, in order. */

@@ -39,7 +39,7 @@ final class RateLimitDraft11 {
         for (QuotaPolicy policy : policies) {
             appendItem(field, policy);
             appendParameter(field, QUOTA, policy.limit().burst());
-            Duration window = policy.limit().window();
+            Duration window = QuotaPolicy.windowOf(policy.limit());
             if (window.toNanosPart() == 0) {
                 appendParameter(field, WINDOW, window.toSeconds());
             }
@@ -60,8 +60,7 @@ final class RateLimitDraft11 {
             if (state != null) {
                 appendItem(field, policy);
                 appendParameter(field, AVAILABLE, state.remaining());
-                appendParameter(
-                        field, EFFECTIVE_WINDOW, state.seconds(policy.limit().window()));
+                appendParameter(field, EFFECTIVE_WINDOW, state.seconds(QuotaPolicy.windowOf(policy.limit())));
             }
         }
         return field.toString();

@@ -14,7 +14,6 @@ public final class StoreUsage implements Decision.Usage {
     private final long fitsAtMillis;
     private final long wholeAtMillis;
     private final @Nullable CounterState counter;
-    private final @Nullable BucketState bucket;
 
     private StoreUsage(
             Claim claim,
@@ -22,15 +21,13 @@ public final class StoreUsage implements Decision.Usage {
             boolean violated,
             long fitsAtMillis,
             long wholeAtMillis,
-            @Nullable CounterState counter,
-            @Nullable BucketState bucket) {
+            @Nullable CounterState counter) {
         this.claim = claim;
         this.used = used;
         this.violated = violated;
         this.fitsAtMillis = fitsAtMillis;
         this.wholeAtMillis = wholeAtMillis;
         this.counter = counter;
-        this.bucket = bucket;
     }
 
     /**
@@ -45,7 +42,7 @@ public final class StoreUsage implements Decision.Usage {
      * @return the usage
      */
     public static StoreUsage of(Claim claim, long used, boolean violated, long fitsAtMillis, long wholeAtMillis) {
-        return new StoreUsage(claim, used, violated, fitsAtMillis, wholeAtMillis, null, null);
+        return new StoreUsage(claim, used, violated, fitsAtMillis, wholeAtMillis, null);
     }
 
     /**
@@ -61,7 +58,7 @@ public final class StoreUsage implements Decision.Usage {
     public static StoreUsage ofCounter(Claim claim, CounterState state, boolean violated, boolean denied, long now) {
         Limit limit = claim.limit();
         long fitsAt = denied ? state.fitsAt(limit, claim.permits(), now) : now;
-        return new StoreUsage(claim, state.used(limit, now), violated, fitsAt, state.wholeAt(limit, now), state, null);
+        return new StoreUsage(claim, state.used(limit, now), violated, fitsAt, state.wholeAt(limit, now), state);
     }
 
     /**
@@ -76,7 +73,7 @@ public final class StoreUsage implements Decision.Usage {
     public static StoreUsage ofBucket(Claim claim, BucketState state, boolean violated, boolean denied) {
         Limit limit = claim.limit();
         long fitsAt = denied ? state.fitsAt(limit, claim.permits()) : state.at();
-        return new StoreUsage(claim, state.used(limit), violated, fitsAt, state.wholeAt(limit), null, state);
+        return new StoreUsage(claim, state.used(limit), violated, fitsAt, state.wholeAt(limit), null);
     }
 
     long fitsAtMillis() {
@@ -86,7 +83,7 @@ public final class StoreUsage implements Decision.Usage {
     /** Returns this usage by a clock that is ahead by {@code millis}, with or without a refund. */
     StoreUsage later(long millis, boolean refunded) {
         long left = refunded && !claim.limit().isCountingDenied() ? Math.max(0, used - claim.permits()) : used;
-        return new StoreUsage(claim, left, violated, fitsAtMillis + millis, wholeAtMillis + millis, null, null);
+        return new StoreUsage(claim, left, violated, fitsAtMillis + millis, wholeAtMillis + millis, null);
     }
 
     @Override
@@ -115,15 +112,6 @@ public final class StoreUsage implements Decision.Usage {
      */
     public @Nullable CounterState counter() {
         return counter;
-    }
-
-    /**
-     * Returns the token bucket after the decision.
-     *
-     * @return the state at the time of the decision, by the store's clock; null if it is not a bucket, or not known
-     */
-    public @Nullable BucketState bucket() {
-        return bucket;
     }
 
     @Override

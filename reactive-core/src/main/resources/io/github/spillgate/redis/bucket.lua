@@ -19,7 +19,7 @@ local function readBucket(key, limit)
   if written ~= A_BUCKET or older > mark or mark > level then
     return nil
   end
-  if at > now and level > 0 then
+  if at > now then
     -- The clock was set back: everything counts as taken now, and cannot be refunded.
     return {key = key, limit = limit, level = level, mark = 0, markedAt = now, older = 0, olderAt = now,
       stored = level, at = now, mended = true}
@@ -40,12 +40,13 @@ local function addToBucket(bucket, units, time)
   bucket.mark, bucket.markedAt = bucket.level, time
 end
 
-local function writeBucket(bucket)
+-- Writes the bucket, to live for at least so many milliseconds. An empty one is deleted if that is 0.
+local function writeBucket(bucket, life)
   local level = bucket.level
-  if level == 0 then
+  if level == 0 and life == 0 then
     call('DEL', bucket.key)
   else
     call('SET', bucket.key, pack('<I3I7I6I7I6I7I6', A_BUCKET, level, now, bucket.mark, bucket.markedAt, bucket.older,
-      bucket.olderAt), 'PX', math.ceil(level / bucket.limit.permits))
+      bucket.olderAt), 'PX', max(life, math.ceil(level / bucket.limit.permits)))
   end
 end

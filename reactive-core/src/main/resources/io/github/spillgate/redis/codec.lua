@@ -42,7 +42,7 @@ local function writeCount(count)
   if count.limit.isLog then
     writeLog(count)
   elseif count.limit.isBucket then
-    writeBucket(count)
+    writeBucket(count, 0)
   else
     writeCounter(count)
   end

@@ -8,7 +8,7 @@ if one and one.isBucket then
       addToBucket(bucket, units, now)
       -- Before the write, so that nothing can fail after it.
       local granted = pack(REPLY_OF_ONE, micros, 1, 0, bucket.level, 0, 0)
-      writeBucket(bucket)
+      writeBucket(bucket, 0)
       return granted
     end
   end)

@@ -254,7 +254,7 @@ local function laterThan(log, millis)
   return later
 end
 
--- Each of these two returns the count, and how many permits it has restored in all; nil if none.
+-- Each of these three returns the count, and how many permits it has restored in all; nil if none.
 
 local function restoreLog(log, grants, lost, known)
   local slots, permits = slotsOf(grants, log.limit), 0
@@ -299,22 +299,28 @@ local function restoreCounter(counter, grants, lost, known)
   return counter, missing > 0 and permits or nil
 end
 
--- The higher level counts: if several instances restore a bucket, the result is the same as if one did.
-local function restoreBucket(bucket, grants)
-  local known = {limit = bucket.limit, level = 0, mark = 0, older = 0, at = 0}
+local function restoreBucket(bucket, grants, lost, known, at)
+  local limit = bucket.limit
+  local restored = {limit = limit, level = 0, mark = 0, older = 0, at = 0}
   for _, some in ipairs(grants) do
-    fallTo(known, max(now - some.to, known.at))
-    known.level = min(MOST_EXACT, known.level + some.permits * bucket.limit.window)
+    fallTo(restored, max(now - some.to, restored.at))
+    restored.level = min(MOST_EXACT, restored.level + some.permits * limit.window)
   end
-  fallTo(known, now)
-  local isRestored = known.level > bucket.level
-  if isRestored then
-    addToBucket(bucket, known.level - bucket.level, now)
+  fallTo(restored, now)
+  -- A bucket that began since the last reply with these permits is in addition to them. One with a newer mark may be.
+  local began = bucket.older > 0 and bucket.olderAt or bucket.markedAt
+  local has = began >= lost / 1000 and 0 or bucket.level
+  if known then
+    has = max(0, known * limit.window - (now - floor(at / 1000)) * limit.permits)
   end
-  if isRestored or bucket.mended then
-    writeBucket(bucket)
+  local missing = min(restored.level - has, MOST_EXACT - bucket.level)
+  if missing > 0 then
+    addToBucket(bucket, missing, now)
   end
-  return bucket, isRestored
+  if missing > 0 or bucket.mended then
+    writeBucket(bucket, 0)
+  end
+  return bucket, missing > 0 and math.ceil(restored.level / limit.window) or nil
 end
 
 -- Restores what is missing, unless the count was reset, or any permits refunded, since the last reply with these
@@ -328,11 +334,9 @@ local function restore(count, grants, lost)
   if not at or at < lost then
     known = nil
   end
-  if limit.isBucket then
-    return restoreBucket(count, grants)
-  end
+  local restoreKind = limit.isLog and restoreLog or limit.isBucket and restoreBucket or restoreCounter
   local restored
-  count, restored = (limit.isLog and restoreLog or restoreCounter)(count, grants, lost, known)
+  count, restored = restoreKind(count, grants, lost, known, at)
   if restored then
     call('SET', KEYS[3], string.format('%.0f %.0f', micros, restored), 'PX', reachOf(limit))
   end
@@ -358,15 +362,16 @@ local function reconcileLog(i, log, grants)
   return log, isCharged
 end
 
--- Returns the bucket and whether it has been charged now.
+-- Returns the bucket and whether it has been charged now. Even an empty bucket is kept for a while: the time in which
+-- these grants have returned must not count once more for those of another instance.
 local function reconcileBucket(i, bucket, grants)
   local charged = chargeBucket(bucket, grants)
   local isCharged = charged and mark(i, reachOf(bucket.limit))
   if isCharged then
-    bucket, charged.mended = charged, true
-  end
-  if bucket.mended then
-    writeBucket(bucket)
+    writeBucket(charged, reachOf(bucket.limit))
+    return charged, isCharged
+  elseif bucket.mended then
+    writeBucket(bucket, 0)
   end
   return bucket, isCharged
 end

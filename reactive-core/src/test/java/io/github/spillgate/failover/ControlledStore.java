@@ -1,6 +1,5 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
@@ -235,11 +234,11 @@ final class ControlledStore implements LimitStore {
     private void charge(Reconciliation one) {
         Limit limit = one.claim().limit();
         Limit higher = Limit.of(Math.max(limit.permits(), 10_000), limit.window());
-        if (limit.algorithm() == Algorithm.LOG) {
-            higher = higher.resolution(limit.resolution());
-        } else {
-            higher = limit.isAlignedToClock() ? higher.counter().alignedToClock() : higher.counter();
-        }
+        higher = switch (limit.algorithm()) {
+            case LOG -> higher.resolution(limit.resolution());
+            case COUNTER -> limit.isAlignedToClock() ? higher.counter().alignedToClock() : higher.counter();
+            case BUCKET -> limit.burst(Math.max(limit.burst(), 3_000));
+        };
         Charge charge = Charge.of(one.claim().key(), higher).permits(one.permits());
         unprotected("api").build().tryAcquire(charge).block();
     }

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.resilience4j.core.IntervalFunction;
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
@@ -77,6 +78,15 @@ final class FailoverHistory {
         time.passMillis(1);
     }
 
+    /** Returns a limit with the permits of a log. A bucket returns none of them during a history. */
+    static Limit ofKind(Algorithm algorithm, Limit log) {
+        return switch (algorithm) {
+            case LOG -> log;
+            case COUNTER -> log.counter();
+            case BUCKET -> Limit.bucket(1, Duration.ofDays(10), log.permits());
+        };
+    }
+
     Instance instance(int index) {
         return instances.get(index);
     }
@@ -117,9 +127,9 @@ final class FailoverHistory {
         long unknown = sum(instance -> instance.store.state().unknown());
         // A charge that no caller uses may stay if its refund is lost: that errs towards denying.
         assertThat(used()).as("charged").isBetween(granted(), granted() + unknown + chargedInVain());
-        assertThat(granted()).as("granted").isLessThanOrEqualTo(limit.permits() + grantedWithoutCharge());
+        assertThat(granted()).as("granted").isLessThanOrEqualTo(limit.burst() + grantedWithoutCharge());
         for (Instance instance : instances) {
-            assertThat(instance.granted()).as("granted by one").isLessThanOrEqualTo(limit.permits());
+            assertThat(instance.granted()).as("granted by one").isLessThanOrEqualTo(limit.burst());
         }
     }
 

@@ -27,7 +27,7 @@ class ResilientStoreChargedRefundTest {
     }
 
     private FailoverHistory history(Limit log, Algorithm algorithm) {
-        return new FailoverHistory(time, algorithm == Algorithm.LOG ? log : log.counter(), 2);
+        return new FailoverHistory(time, FailoverHistory.ofKind(algorithm, log), 2);
     }
 
     private FailoverHistory history(Limit limit) {
@@ -37,7 +37,7 @@ class ResilientStoreChargedRefundTest {
     // What takes effect between the refund and its execution.
 
     @ParameterizedTest
-    @CsvSource({"LOG, 0", "LOG, 1", "COUNTER, 0", "COUNTER, 1"})
+    @CsvSource({"LOG, 0", "LOG, 1", "COUNTER, 0", "COUNTER, 1", "BUCKET, 0", "BUCKET, 1"})
     void aResetThatOvertakesTheRefund(Algorithm algorithm, int resetting) {
         FailoverHistory history = history(Limit.perHour(2), algorithm);
         Instance first = history.instance(0);

@@ -53,7 +53,9 @@ class ResilientStoreDataLossTest {
         "1, 100/1h counter, true",
         "4, 100/1h counter, false",
         "1, 100/24h counter aligned, false",
-        "4, 100/24h counter aligned, false"
+        "4, 100/24h counter aligned, false",
+        "1, 100/1h burst=100, true",
+        "4, 100/1h burst=100, false"
     })
     void aFlushFreesHardlyAnyPermits(int number, String text, boolean isExact) {
         Limit limit = Limit.parse(text);
@@ -68,7 +70,14 @@ class ResilientStoreDataLossTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"1, 100/1h", "4, 100/1h", "1, 100/1h counter", "4, 100/1h counter"})
+    @CsvSource({
+        "1, 100/1h",
+        "4, 100/1h",
+        "1, 100/1h counter",
+        "4, 100/1h counter",
+        "1, 100/1h burst=100",
+        "4, 100/1h burst=100"
+    })
     void anEmptyRestartFreesHardlyAnyPermits(int number, String text) {
         Limit limit = Limit.parse(text);
         start(number);
@@ -83,7 +92,14 @@ class ResilientStoreDataLossTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"1, 100/1h", "4, 100/1h", "1, 100/1h counter", "4, 100/1h counter"})
+    @CsvSource({
+        "1, 100/1h",
+        "4, 100/1h",
+        "1, 100/1h counter",
+        "4, 100/1h counter",
+        "1, 100/1h burst=100",
+        "4, 100/1h burst=100"
+    })
     void aFailoverToAnEmptyReplicaFreesHardlyAnyPermits(int number, String text) {
         Limit limit = Limit.parse(text);
         try (RedisForTests replica = RedisForTests.startOwn();
@@ -115,7 +131,7 @@ class ResilientStoreDataLossTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"100/1h", "100/1h counter"})
+    @ValueSource(strings = {"100/1h", "100/1h counter", "100/1h burst=100"})
     void aLargeRequestRightAfterALossDoesNotExceedTheLimit(String text) {
         Limit limit = Limit.parse(text);
         start(1);
@@ -149,7 +165,7 @@ class ResilientStoreDataLossTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"100/1h", "100/1h counter"})
+    @ValueSource(strings = {"100/1h", "100/1h counter", "100/1h burst=100"})
     void aResetByAnotherInstanceIsNotUndone(String text) {
         Limit limit = Limit.parse(text);
         start(2);
@@ -162,7 +178,7 @@ class ResilientStoreDataLossTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"100/1h", "100/1h counter"})
+    @ValueSource(strings = {"100/1h", "100/1h counter", "100/1h burst=100"})
     void aRefundByAnotherInstanceIsNotUndone(String text) {
         Limit limit = Limit.parse(text);
         start(2);

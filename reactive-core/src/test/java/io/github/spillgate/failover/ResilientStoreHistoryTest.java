@@ -76,7 +76,7 @@ class ResilientStoreHistoryTest {
     @EnumSource(Algorithm.class)
     void aGrantInFlightIsRefundedOnceItIsCharged(Algorithm algorithm) {
         Limit log = Limit.perHour(2);
-        FailoverHistory history = new FailoverHistory(time, algorithm == Algorithm.LOG ? log : log.counter(), 2);
+        FailoverHistory history = new FailoverHistory(time, FailoverHistory.ofKind(algorithm, log), 2);
         Instance first = history.instance(0);
         Instance second = history.instance(1);
         first.connection(Mode.DOWN);
@@ -96,14 +96,14 @@ class ResilientStoreHistoryTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"", " counter", " counter aligned"})
+    @ValueSource(strings = {"", " counter", " counter aligned", " burst=N"})
     void oneInstanceNeverExceedsTheLimitAfterAReset(String kind) {
         run(HISTORIES, random -> runWithResets(kind, random));
     }
 
     @Proof
     @ParameterizedTest
-    @ValueSource(strings = {"", " counter", " counter aligned"})
+    @ValueSource(strings = {"", " counter", " counter aligned", " burst=N"})
     void oneInstanceNeverExceedsTheLimitAfterAResetInManyHistories(String kind) {
         run(MANY_HISTORIES, random -> runWithResets(kind, random));
     }
@@ -120,7 +120,8 @@ class ResilientStoreHistoryTest {
     }
 
     private void runWithResets(String kind, Random random) {
-        Limit limit = Limit.parse(1 + random.nextInt(4) + "/1d" + kind);
+        int permits = 1 + random.nextInt(4);
+        Limit limit = Limit.parse(permits + "/1d" + kind.replace("N", "" + permits));
         FailoverHistory history = new FailoverHistory(time, limit, 1);
         history.instance(0).pauseBeforeRefunds(random, 30);
         int since = 0;
@@ -145,7 +146,7 @@ class ResilientStoreHistoryTest {
 
     private void runOne(Algorithm algorithm, Random random) {
         Limit log = Limit.perHour(1 + random.nextInt(MOST_PERMITS));
-        Limit limit = algorithm == Algorithm.LOG ? log : log.counter();
+        Limit limit = FailoverHistory.ofKind(algorithm, log);
         FailoverHistory history = new FailoverHistory(time, limit, 1 + random.nextInt(3));
         for (int passed = 0; passed < MILLIS; ) {
             history.step(random);

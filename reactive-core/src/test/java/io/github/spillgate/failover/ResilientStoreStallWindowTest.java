@@ -78,14 +78,23 @@ class ResilientStoreStallWindowTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"50/1s", "50/1s counter"})
+    @ValueSource(strings = {"50/1s", "50/1s counter", "50/1s burst=50"})
     void manyStallsAdmitNoMoreThanOneStoreWithoutStalls(String text) {
         stallRepeatedly(Limit.parse(text));
     }
 
     @Thorough
     @ParameterizedTest
-    @ValueSource(strings = {"20/2s", "20/2s counter", "1000/10s", "1000/10s counter", "100/5s counter aligned"})
+    @ValueSource(
+            strings = {
+                "20/2s",
+                "20/2s counter",
+                "1000/10s",
+                "1000/10s counter",
+                "100/5s counter aligned",
+                "20/2s burst=10",
+                "1000/10s burst=1000"
+            })
     void manyStallsAdmitNoMoreThanOneStoreWithoutStallsInLongerWindows(String text) {
         stallRepeatedly(Limit.parse(text));
     }

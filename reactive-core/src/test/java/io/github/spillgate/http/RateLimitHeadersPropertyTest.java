@@ -93,14 +93,15 @@ class RateLimitHeadersPropertyTest {
     void aClientThatWaitsForRetryAfterIsServed(
             @ForAll("countedLimits") Limit limit, @ForAll @Size(min = 1, max = 40) List<@From("steps") Step> steps) {
         ManualClock clock = new ManualClock(Decisions.AT);
-        long window = -Math.floorDiv(-limit.window().toMillis(), 1_000L);
+        long millis = QuotaPolicy.windowOf(limit).toMillis();
+        long window = -Math.floorDiv(-millis, 1_000L);
         try (RateLimiter limiter = RateLimiter.builder("test")
                 .store(LocalStore.bounded(16, clock))
                 .limit(limit)
                 .build()) {
             for (Step step : steps) {
-                clock.advanceMillis(step.millis % (2 * limit.window().toMillis()));
-                long cost = 1 + step.cost % limit.permits();
+                clock.advanceMillis(step.millis % (2 * millis));
+                long cost = 1 + step.cost % limit.burst();
                 Decision decision = requireNonNull(limiter.tryAcquire("a", cost).block());
                 Map<String, String> written = written(RateLimitHeaders.all(), decision);
 
@@ -119,9 +120,9 @@ class RateLimitHeadersPropertyTest {
                     clock.advanceMillis(reset - clock.millis());
                     assertThat(limiter.peek("a").block())
                             .as("at X-RateLimit-Reset of %s", decision)
-                            .returns(limit.permits(), Decision::remaining);
+                            .returns(limit.burst(), Decision::remaining);
                 } else {
-                    assertThat(reset - clock.millis()).isLessThan(limit.window().toMillis() + 1_000);
+                    assertThat(reset - clock.millis()).isLessThan(millis + 1_000);
                 }
             }
         }
@@ -131,7 +132,7 @@ class RateLimitHeadersPropertyTest {
     Arbitrary<Limit> countedLimits() {
         Arbitrary<Long> permits = Arbitraries.longs().between(1, 20);
         Arbitrary<Long> seconds = Arbitraries.of(1L, 2L, 60L);
-        return Combinators.combine(permits, seconds, Arbitraries.integers().between(0, 4))
+        return Combinators.combine(permits, seconds, Arbitraries.integers().between(0, 6))
                 .as((most, length, kind) -> {
                     Duration window = Duration.ofSeconds(length);
                     return switch (kind) {
@@ -139,6 +140,8 @@ class RateLimitHeadersPropertyTest {
                         case 1 -> Limit.counter(most, window).alignedToClock();
                         case 2 -> Limit.of(most, window).resolution(window);
                         case 3 -> Limit.of(most, window.plusMillis(500)).resolution(Duration.ofMillis(100));
+                        case 4 -> Limit.bucket(most, window, 7);
+                        case 5 -> Limit.bucket(3, window, most);
                         default -> Limit.of(most, window);
                     };
                 });

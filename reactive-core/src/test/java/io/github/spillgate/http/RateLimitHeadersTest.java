@@ -70,6 +70,22 @@ class RateLimitHeadersTest {
                         entry("Retry-After", "1"));
     }
 
+    /** At most 50 in any five seconds are never denied, and that is both the burst and the rate. */
+    @Test
+    void theQuotaOfABucketIsItsBurstInTheTimeInWhichItIsFilled() {
+        Limit bucket = Limit.perSecond(10).burst(50).named("bucket");
+        assertThat(written(ALL, Decisions.of(used("a", bucket, 20, 2_000))))
+                .containsExactly(
+                        entry("RateLimit-Policy", "\"bucket\";q=50;w=5"),
+                        entry("RateLimit", "\"bucket\";r=30;t=2"),
+                        entry("X-RateLimit-Limit", "50"),
+                        entry("X-RateLimit-Remaining", "30"),
+                        entry("X-RateLimit-Reset", Long.toString(SECOND + 3)));
+        assertThat(rateLimit(Decisions.of(used("a", bucket, 0, 0)))).isEqualTo("\"bucket\";r=50;t=5");
+        assertThat(policy(Decisions.of(used("a", Limit.perSecond(10).burst(12).named("b"), 0, 0))))
+                .isEqualTo("\"b\";q=12");
+    }
+
     @Test
     void keysAreNotWritten() {
         assertThat(written(ALL, Decisions.of(violated("secret", MINUTE, 100, 600)))

@@ -5,6 +5,7 @@ import io.github.spillgate.spi.Reconciliation.Grants;
 import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.LongPredicate;
 
 /**
  * A token bucket: a list of all that was ever taken. The level is computed from its beginning each time, without
@@ -34,7 +35,7 @@ final class BucketModel extends CountModel {
 
     private static final Mark NONE = new Mark(BigInteger.ZERO, 0);
 
-    private List<Event> events = new ArrayList<>();
+    private final List<Event> events = new ArrayList<>();
     private Mark newer = NONE;
     private Mark older = NONE;
 
@@ -42,7 +43,10 @@ final class BucketModel extends CountModel {
     void pull(Limit limit, long now) {
         if (!events.isEmpty() && events.get(events.size() - 1).at > now) {
             BigInteger level = levelAfterLast();
-            events = new ArrayList<>(List.of(new Event(now, level, BigInteger.ZERO)));
+            events.clear();
+            if (level.signum() > 0) {
+                events.add(new Event(now, level, BigInteger.ZERO));
+            }
             newer = NONE;
             older = NONE;
         }
@@ -104,6 +108,9 @@ final class BucketModel extends CountModel {
             return;
         }
         BigInteger before = level(limit, now);
+        if (before.signum() == 0) {
+            events.clear();
+        }
         newer = newer.atMost(before);
         older = older.atMost(before);
         if (newer.since != now && older.low.shiftLeft(1).compareTo(newer.low) <= 0) {
@@ -154,11 +161,7 @@ final class BucketModel extends CountModel {
             events.set(i, events.get(i).less(some));
             left = left.subtract(some);
         }
-        forgetIfEmpty(limit, now);
-    }
-
-    /** An empty bucket is not stored. */
-    private void forgetIfEmpty(Limit limit, long now) {
+        // An empty bucket is not stored.
         if (level(limit, now).signum() == 0) {
             events.clear();
         }
@@ -181,7 +184,6 @@ final class BucketModel extends CountModel {
             newer = newer.atMost(level(limit, now));
             older = older.atMost(level(limit, now));
             events.add(new Event(now, BigInteger.ZERO, rate(limit)));
-            forgetIfEmpty(limit, now);
         }
         return counts;
     }
@@ -191,6 +193,37 @@ final class BucketModel extends CountModel {
         events.clear();
         newer = NONE;
         older = NONE;
+    }
+
+    /** Bisects, because a level only falls: a bucket may need days. */
+    @Override
+    long fitsAt(Limit limit, long cost, long now) {
+        return firstAt(now, tick -> fits(limit, cost, tick));
+    }
+
+    @Override
+    long wholeAt(Limit limit, long now) {
+        return firstAt(now, tick -> isWhole(limit, tick));
+    }
+
+    private static long firstAt(long now, LongPredicate isTrue) {
+        if (isTrue.test(now)) {
+            return now;
+        }
+        long passed = 1;
+        while (!isTrue.test(now + passed)) {
+            passed *= 2;
+        }
+        long before = passed / 2;
+        while (passed - before > 1) {
+            long middle = (before + passed) / 2;
+            if (isTrue.test(now + middle)) {
+                passed = middle;
+            } else {
+                before = middle;
+            }
+        }
+        return now + passed;
     }
 
     @Override

@@ -41,7 +41,7 @@ public abstract class CountModel {
     abstract void reset();
 
     /** The first millisecond at which the cost fits, found by trying one after another. */
-    final long fitsAt(Limit limit, long cost, long now) {
+    long fitsAt(Limit limit, long cost, long now) {
         long tick = now;
         while (!fits(limit, cost, tick)) {
             tick++;
@@ -50,7 +50,7 @@ public abstract class CountModel {
     }
 
     /** The first millisecond at which nothing is used any more, found by trying one after another. */
-    final long wholeAt(Limit limit, long now) {
+    long wholeAt(Limit limit, long now) {
         long tick = now;
         while (!isWhole(limit, tick)) {
             tick++;

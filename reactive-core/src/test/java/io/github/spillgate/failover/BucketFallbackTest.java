@@ -1,0 +1,234 @@
+package io.github.spillgate.failover;
+
+import static java.util.Objects.requireNonNull;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.failover.Ledger.Fit;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.model.StoreModel;
+import io.github.spillgate.spi.BucketState;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.Unprotected;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
+
+/**
+ * Token buckets during an outage. A second bucket is charged with everything that is granted, wherever it is: its level
+ * is the truth, to which the limit and the reconciled bucket are compared.
+ */
+class BucketFallbackTest {
+
+    private static final int HISTORIES = 40;
+
+    private final ManualClock clock = new ManualClock();
+
+    /** The share of each instance is even, and before the outage each of them has learned of the use by all. */
+    @ParameterizedTest
+    @CsvSource({"1, 0.5", "1, 1", "1, 3", "3, 1", "3, 3"})
+    void theLimitHoldsDuringAnOutageAndAfterIt(int instances, double demand) {
+        long granted = 0;
+        long asWithoutOutage = 0;
+        for (int seed = 0; seed < HISTORIES; seed++) {
+            History history = new History(new Random(seed), instances, demand);
+            history.run();
+            granted += history.grantedInOutage;
+            asWithoutOutage += history.grantedWithoutOutage;
+        }
+        assertThat((double) granted / asWithoutOutage).isBetween(instances == 1 ? 0.9 : 0.75, 1.001);
+    }
+
+    @Test
+    void aBucketReturnsPermitsDuringAnOutage() {
+        Limit limit = Limit.perSecond(10).burst(160);
+        Instance instance = new Instance(1);
+        Claim claim = claim(limit, 160);
+        StoreModel primary = new StoreModel(clock);
+        assertThat(instance.fallback.confirm(now(primary.take(List.of(claim))))).isEqualTo(Fit.YES);
+        for (int second = 0; second <= 16; second++) {
+            // Read at steps of a 16th.
+            assertThat(now(instance.fallback.peek(List.of(claim.asking(1)))).remaining())
+                    .isEqualTo(10 * second);
+            clock.advanceMillis(1_000);
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(doubles = {1, 0.25})
+    void aDenialNamesTheTimeAtWhichItFits(double share) {
+        Limit limit = Limit.perSecond(10).burst(40);
+        Instance instance = new Instance(share);
+        Claim claim = claim(limit, 10);
+        instance.fallback.confirm(now(new StoreModel(clock).take(List.of(claim.asking(20)))));
+        clock.advanceMillis(700);
+        while (now(instance.fallback.take(List.of(claim.asking(1)))).isAllowed()) {
+            clock.advanceMillis(3);
+        }
+        Claim some = claim.asking(3);
+        Duration wait = now(instance.fallback.peek(List.of(some))).retryAfter().orElseThrow();
+        clock.advanceMillis(wait.toMillis() - 2);
+        assertThat(now(instance.fallback.peek(List.of(some))).isAllowed()).isFalse();
+        clock.advanceMillis(2);
+        assertThat(now(instance.fallback.peek(List.of(some))).isAllowed()).isTrue();
+    }
+
+    /** What is refunded during the outage is not reconciled, and can be granted again. */
+    @Test
+    void aGrantIsRefundedAsIfItHadNotBeenTaken() {
+        Limit limit = Limit.perSecond(1).burst(10);
+        Instance instance = new Instance(1);
+        Claim five = claim(limit, 5);
+        StoreDecision first = now(instance.fallback.take(List.of(five)));
+        clock.advanceMillis(4_000);
+        now(instance.fallback.take(List.of(five)));
+        instance.fallback.refundGrants(first);
+        // The other five are in use: the first ones had returned by four.
+        assertThat(now(instance.fallback.peek(List.of(five))).remaining()).isEqualTo(5);
+        StoreModel primary = new StoreModel(clock);
+        instance.reconcile(primary);
+        assertThat(now(primary.peek(List.of(five))).usages().get(0).used()).isEqualTo(5);
+    }
+
+    @Test
+    void lessIsLostThanWasGrantedIfPermitsHaveReturned() {
+        Instance instance = new Instance(1);
+        Claim claim = claim(Limit.perSecond(10).burst(10), 10);
+        now(instance.fallback.take(List.of(claim)));
+        clock.advanceMillis(60_000);
+        assertThat(instance.fallback.handOver(10, any -> false)).isEmpty();
+        assertThat(instance.fallback.state().toReconcile()).isZero();
+    }
+
+    private static StoreDecision now(Mono<? extends Decision> decision) {
+        return (StoreDecision) requireNonNull(decision.block());
+    }
+
+    private static Claim claim(Limit limit, long permits) {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new Unprotected(LocalStore.bounded(16)))
+                .build();
+        return DecidedClaims.of(limiter.peek(Charge.of("key", limit)).block())
+                .get(0)
+                .asking(permits);
+    }
+
+    private final class Instance {
+
+        private final LocalFallback fallback = Fallback.local(16, clock);
+
+        Instance(double share) {
+            fallback.share(share);
+            fallback.bindTo(new Unprotected(LocalStore.bounded(16)));
+        }
+
+        void reconcile(LimitStore primary) {
+            List<Reconciliation> batch = fallback.handOver(10, claim -> false);
+            if (!batch.isEmpty()) {
+                StoreDecision reply = now(primary.reconcile(batch));
+                fallback.confirmReconciled(reply);
+                batch.forEach(one -> fallback.charged(one, reply));
+            }
+        }
+    }
+
+    /** Random requests to some instances before, during and after an outage. */
+    private final class History {
+
+        private final Random random;
+        private final double demand;
+        private final Limit limit;
+        private final Claim claim;
+        private final StoreModel primary = new StoreModel(clock);
+        private final StoreModel undisturbed = new StoreModel(clock);
+        private final List<Instance> instances = new ArrayList<>();
+
+        private long truth;
+        private long truthAt = clock.millis();
+        private long grantedInOutage;
+        private long grantedWithoutOutage;
+
+        History(Random random, int number, double demand) {
+            this.random = random;
+            this.demand = demand;
+            this.limit = Limit.bucket(
+                    1 + random.nextInt(50),
+                    Duration.ofMillis(50L << random.nextInt(4)),
+                    4L * number + random.nextInt(60));
+            this.claim = claim(limit, 1);
+            for (int i = 0; i < number; i++) {
+                instances.add(new Instance(1.0 / number));
+            }
+        }
+
+        void run() {
+            long reach = limit.reach().toMillis();
+            requests(reach * (0.2 + 2 * random.nextDouble()), false);
+            for (Instance instance : instances) {
+                instance.fallback.confirm(now(primary.peek(List.of(claim))));
+            }
+            requests(reach * (0.1 + 3 * random.nextDouble()), true);
+            long before = level();
+            for (Instance instance : instances) {
+                instance.reconcile(primary);
+            }
+            long used = now(primary.peek(List.of(claim))).usages().get(0).used();
+            // All grants of a slot count from its last one on, and what is left of older ones is rounded up. Of the
+            // youngest quarter, the grants of the second and the next instances count in full.
+            long least = new BucketState(before, 0).used(limit);
+            long most = least + limit.burst() / 16 + 2 + (instances.size() == 1 ? 0 : limit.burst() / 4 + 1);
+            assertThat(used).as("%s", limit).isBetween(least, most);
+            requests(reach, false);
+        }
+
+        private void requests(double millis, boolean isOutage) {
+            double between = limit.window().toMillis() / (demand * limit.permits());
+            double next = clock.millis();
+            long end = clock.millis() + (long) millis;
+            while (next < end) {
+                next += between * 2 * random.nextDouble();
+                clock.advanceMillis(Math.max(0, (long) next - clock.millis()));
+                request(instances.get(random.nextInt(instances.size())), isOutage);
+            }
+        }
+
+        private void request(Instance instance, boolean isOutage) {
+            List<Claim> claims = List.of(claim.asking(1 + random.nextInt(3) / 2));
+            boolean isAllowed = now(undisturbed.take(claims)).isAllowed();
+            StoreDecision decision = now(isOutage ? instance.fallback.take(claims) : primary.take(claims));
+            if (!isOutage) {
+                assertThat(instance.fallback.confirm(decision)).isEqualTo(Fit.YES);
+            }
+            if (decision.isAllowed()) {
+                truth = level() + claims.get(0).permits() * limit.window().toMillis();
+                assertThat(truth)
+                        .as("%s, during an outage: %s", limit, isOutage)
+                        .isLessThanOrEqualTo(limit.burst() * limit.window().toMillis());
+            }
+            if (isOutage) {
+                grantedInOutage += decision.isAllowed() ? claims.get(0).permits() : 0;
+                grantedWithoutOutage += isAllowed ? claims.get(0).permits() : 0;
+            }
+        }
+
+        private long level() {
+            truth = Math.max(0, truth - (clock.millis() - truthAt) * limit.permits());
+            truthAt = clock.millis();
+            return truth;
+        }
+    }
+}
