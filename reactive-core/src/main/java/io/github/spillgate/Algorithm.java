@@ -1,7 +1,8 @@
 package io.github.spillgate;
 
 /**
- * The algorithm with which a {@link Limit} counts. None has a boundary at which all permits are available again at once.
+ * The algorithm with which a {@link Limit} counts. None has a boundary at which all permits are available again at
+ * once.
  */
 public enum Algorithm {
     /**

@@ -13,8 +13,8 @@ import org.jspecify.annotations.Nullable;
  * A limit: at most a number of permits in any window of a given length, or a rate with a burst.
  *
  * <p>Immutable, and always valid. Limits are equal if all their settings are equal. {@link #of(long, Duration)} creates
- * an exact {@linkplain Algorithm#LOG log}; {@link #counter()} trades exactness for constant memory; {@link #burst(long)}
- * returns a {@linkplain Algorithm#BUCKET token bucket}. Methods that change a setting return a new limit.
+ * an exact {@linkplain Algorithm#LOG log}; {@link #counter()} trades exactness for constant memory; {@link
+ * #burst(long)} returns a {@linkplain Algorithm#BUCKET token bucket}. Methods that change a setting return a new limit.
  *
  * <pre>{@code
  * Limit.perMinute(120)
@@ -431,8 +431,8 @@ public final class Limit {
     }
 
     /**
-     * All settings that distinguish one count from another: all except the permits, the burst and the counting of denied
-     * requests.
+     * All settings that distinguish one count from another: all except the permits, the burst and the counting of
+     * denied requests.
      */
     String identity() {
         return identity;

@@ -92,7 +92,8 @@ final class LimitText {
                 }
                 default ->
                     throw new IllegalArgumentException("the word " + Text.quote(word)
-                            + " is none of log, counter, aligned, burst=…, resolution=…, counting-denied, name=…");
+                            + " is none of log, counter, aligned, burst=…, resolution=…, counting-denied,"
+                            + " name=…");
             }
         }
 

@@ -103,7 +103,7 @@ final class ConfirmedUsage {
                 : null;
     }
 
-    /** Returns after how many milliseconds nothing is in use any more. A bucket may have been raised above its burst. */
+    /** Returns after how many milliseconds nothing is in use any more. A bucket may be above its burst. */
     private long longestUse() {
         long reach = limit.reach().toMillis();
         if (limit.algorithm() != Algorithm.BUCKET || Math.max(used, usedThen) <= limit.burst()) {

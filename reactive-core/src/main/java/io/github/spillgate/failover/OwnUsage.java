@@ -80,7 +80,7 @@ final class OwnUsage {
         }
     }
 
-    /** Subtracts the oldest permits that are certainly in use at a time of the store's clock; of a bucket, the newest. */
+    /** Subtracts the oldest permits that are certainly in use at a time of the store's clock; of a bucket, the last. */
     void refundOldest(Limit limit, long time, long refunded) {
         long left = refunded;
         long first = firstInUse(limit, time);

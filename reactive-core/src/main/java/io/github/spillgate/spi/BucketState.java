@@ -6,9 +6,9 @@ import io.github.spillgate.Limit;
 /**
  * The level of a {@linkplain Algorithm#BUCKET token bucket} for one key, and its arithmetic.
  *
- * <p>The level is what has been taken and has not returned yet. It falls at an even rate, to zero. Its unit is such that
- * nothing is ever rounded: a permit has as many units as a window has milliseconds, and each millisecond returns as many
- * units as a window has permits. A cost fits if the level plus the cost is at most the burst.
+ * <p>The level is what has been taken and has not returned yet. It falls at an even rate, to zero. Its unit is such
+ * that nothing is ever rounded: a permit has as many units as a window has milliseconds, and each millisecond returns
+ * as many units as a window has permits. A cost fits if the level plus the cost is at most the burst.
  *
  * @param level the units that are in use at that time
  * @param at the time of the level, in milliseconds of the store's clock
