@@ -77,7 +77,7 @@ class RateLimitedExceptionTest {
         StepVerifier.withVirtualTime(() -> work.transform(limiter.limited("user:42"))
                         .retryWhen(RateLimitedException.retry(1, Duration.ofSeconds(2))))
                 .expectSubscription()
-                .expectNoEvent(Duration.ofMillis(1_000))
+                .expectNoEvent(Duration.ofSeconds(1))
                 .then(() -> clock.advance(Duration.ofMillis(1_001)))
                 .thenAwait(Duration.ofMillis(1))
                 .expectNext("run 1")
@@ -88,7 +88,7 @@ class RateLimitedExceptionTest {
     void aRetryDoesNotWaitTooLong() {
         limiter.tryAcquire("user:42", 2).block();
         StepVerifier.create(work.transform(limiter.limited("user:42"))
-                        .retryWhen(RateLimitedException.retry(3, Duration.ofMillis(1_000))))
+                        .retryWhen(RateLimitedException.retry(3, Duration.ofSeconds(1))))
                 .verifyError(RateLimitedException.class);
     }
 
