@@ -63,7 +63,7 @@ class BucketFallbackTest {
         for (int second = 0; second <= 16; second++) {
             // Read at steps of a 16th.
             assertThat(now(instance.fallback.peek(List.of(claim.asking(1)))).remaining())
-                    .isEqualTo(10 * second);
+                    .isEqualTo(10L * second);
             clock.advanceMillis(1_000);
         }
     }
@@ -192,7 +192,7 @@ class BucketFallbackTest {
             long least = new BucketState(before, 0).used(limit);
             long most = least + limit.burst() / 16 + 2 + (instances.size() == 1 ? 0 : limit.burst() / 4 + 1);
             assertThat(used).as("%s", limit).isBetween(least, most);
-            requests(reach, false);
+            requests((double) reach, false);
         }
 
         private void requests(double millis, boolean isOutage) {

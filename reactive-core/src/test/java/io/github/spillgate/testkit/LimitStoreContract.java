@@ -653,7 +653,7 @@ public abstract class LimitStoreContract {
     /** Of the first five, one permit is left: if all five were refunded, 14 would be granted at once. */
     @Test
     void aRefundFromABucketReturnsOnlyWhatHasNotReturnedYet() {
-        Duration window = Duration.ofMillis(1_000);
+        Duration window = Duration.ofSeconds(1);
         RateLimiter limiter = limiter(Limit.bucket(100, window, 10));
         Decision first = now(limiter.tryAcquire("a", 5));
         pass(Duration.ofMillis(40), limiter);
