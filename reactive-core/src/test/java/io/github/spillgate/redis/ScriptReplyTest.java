@@ -26,6 +26,7 @@ class ScriptReplyTest {
     private final ByteBuffer bytes = ByteBuffer.allocate(200).order(ByteOrder.LITTLE_ENDIAN);
     private final Claim log = claim("10/1s", 3);
     private final Claim counter = claim("10/1s counter", 3);
+    private final Claim bucket = claim("10/1s burst=8", 3);
 
     @Test
     void aLogHasItsUsageAndItsTimes() {
@@ -41,6 +42,19 @@ class ScriptReplyTest {
         Usage usage = time().usage(1, 0, 8, 3, NOW - 250).reply().usage(0, counter);
         assertThat(usage.used()).isEqualTo(6 + 3);
         assertThat(usage.isViolated()).isFalse();
+    }
+
+    /** In units of a permit in 1,000 ms, of which 10 return in a millisecond. */
+    @Test
+    void aBucketHasItsLevel() {
+        ScriptReply reply = time().usage(2, 1, 6_500, 0, 0).reply();
+        Usage usage = reply.usage(0, bucket);
+        assertThat(usage.used()).isEqualTo(7);
+        assertThat(usage.wholeAt()).isEqualTo(Instant.ofEpochMilli(NOW + 650));
+        assertThat(reply.usage(0, bucket, true, 1).used()).isEqualTo(4);
+        Usage denied = reply.usage(0, bucket, false, 0);
+        assertThat(denied.isViolated()).isTrue();
+        assertThat(denied.fitsAt()).isEqualTo(Instant.ofEpochMilli(NOW + 150));
     }
 
     /** The usage in a reply is that after the whole group. */

@@ -80,6 +80,30 @@ class ScriptRequestTest {
     }
 
     @Test
+    void aBucketHasItsBurstInPlaceOfAResolution() {
+        byte[] request = new ScriptRequest(0)
+                .addGroup(true, 1, 0, 1)
+                .addClaim(0, claim("d", "100/1m burst=20", 4))
+                .toBytes();
+        assertThat(request)
+                .isEqualTo(new Bytes()
+                        .put(1, 2)
+                        .put(4, 1)
+                        .put(100, 7)
+                        .put(60_000, 6)
+                        .put(20, 6)
+                        .put(0, 1)
+                        .put(1, 1)
+                        .put(1, 4)
+                        .put(0, 7)
+                        .put(1, 1)
+                        .put(1, 2)
+                        .put(1, 2)
+                        .put(4, 7)
+                        .all());
+    }
+
+    @Test
     void equalLimitsAreSentOnce() {
         byte[] request = new ScriptRequest(0)
                 .addGroup(true, 1, 0, 2)

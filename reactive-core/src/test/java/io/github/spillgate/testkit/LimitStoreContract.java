@@ -166,7 +166,9 @@ public abstract class LimitStoreContract {
             assertThat(more.at().plus(retryAfter(more))).isAfterOrEqualTo(gone);
         } else if (more.at().isBefore(all.at().plus(limit.window().dividedBy(2)))) {
             assertThat(more.isAllowed() || !more.retryAfter().isEmpty()).isTrue();
-            assertThat(now(limiter.tryAcquire("a", limit.burst())).isAllowed()).isFalse();
+            Decision allAgain = now(limiter.tryAcquire("a", limit.burst()));
+            assertThat(allAgain.isAllowed() && allAgain.at().isBefore(all.at().plus(limit.window())))
+                    .isFalse();
         }
     }
 
