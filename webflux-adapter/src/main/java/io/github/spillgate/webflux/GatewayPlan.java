@@ -12,21 +12,16 @@ import java.util.List;
  *
  * @param config the configuration
  * @param limits the limits; none if all requests are denied
- * @param cost the number of permits that a request takes
- * @param tokensPerPermit the number of gateway tokens that a permit stands for
  */
-record GatewayPlan(Config config, List<Limit> limits, long cost, long tokensPerPermit) {
+record GatewayPlan(Config config, List<Limit> limits) {
     // Design notes.
     //
-    // Why one limit replaces a token bucket: a bucket of b tokens, refilled with r tokens per second, allows at most
-    // b + r·t tokens in any t seconds. A log of n permits in w seconds allows at most n·(⌊t/w⌋ + 1). The log allows no
-    // more than the bucket, for every t, exactly if n ≤ b and n ≤ r·w. So n = b in w = b/r is the limit that loses
-    // nothing of the burst and nothing of the rate.
-    //
-    // The bucket counts whole seconds, so a bucket smaller than r tokens is refilled only once a second. Therefore no
-    // window is shorter than a second.
+    // The gateway fills a bucket once per second of the clock. So a bucket that is smaller than the tokens of a second
+    // is full at each second, and what is not enough for a request is lost: its rate is the requests that it holds, in
+    // tokens. All other buckets have the same rate and the same capacity here.
 
     private static final Duration SECOND = Duration.ofSeconds(1);
+    private static final long MOST_TOKENS = Limit.MOST_BUCKET_PERMITS / 100;
     private static final int LONGEST_NAME = 64;
 
     static GatewayPlan of(String route, Config config) {
@@ -54,12 +49,12 @@ record GatewayPlan(Config config, List<Limit> limits, long cost, long tokensPerP
         List<Limit> limits =
                 Arrays.stream(text.split(",", -1)).map(Limit::parse).toList();
         for (Limit limit : limits) {
-            if (limit.permits() < config.requestedTokens) {
+            if (limit.burst() < config.requestedTokens) {
                 throw new IllegalArgumentException("requestedTokens is " + config.requestedTokens + ", which limit \""
-                        + limit + "\" never has: expected at most " + limit.permits());
+                        + limit + "\" never has: expected at most " + limit.burst());
             }
         }
-        return new GatewayPlan(config, named(route, limits), config.requestedTokens, 1);
+        return new GatewayPlan(config, named(route, limits));
     }
 
     private static GatewayPlan ofBucket(String route, Config config) {
@@ -70,30 +65,21 @@ record GatewayPlan(Config config, List<Limit> limits, long cost, long tokensPerP
                     + " a minute is replenishRate: 1, burstCapacity: 60, requestedTokens: 60, or limits: 1/1m");
         }
         if (config.burstCapacity == 0) {
-            return new GatewayPlan(config, List.of(), config.requestedTokens, 1);
+            return new GatewayPlan(config, List.of());
         }
         if (config.burstCapacity < config.requestedTokens) {
             throw new IllegalArgumentException("burstCapacity is " + config.burstCapacity
                     + ", which never holds a request of " + config.requestedTokens + " tokens: expected at least "
                     + config.requestedTokens + ", or 0 to deny all");
         }
-        long requests = requests(config);
-        long tokens = requests * config.requestedTokens;
-        // Rounded up to whole milliseconds.
-        Duration fill = Duration.ofSeconds(tokens / rate).plusMillis((tokens % rate * 1_000 + rate - 1) / rate);
-        Limit limit = Limit.of(requests, fill.compareTo(SECOND) < 0 ? SECOND : fill);
-        return new GatewayPlan(config, named(route, List.of(limit)), 1, config.requestedTokens);
+        long usable = config.burstCapacity / config.requestedTokens * config.requestedTokens;
+        Limit limit = Limit.bucket(Math.min(rate, usable), SECOND, Math.min(config.burstCapacity, mostTokens(rate)));
+        return new GatewayPlan(config, named(route, List.of(limit)));
     }
 
-    /**
-     * Returns the number of requests that a full bucket holds. A practically unlimited bucket may exceed the largest
-     * limit: then the burst is smaller, and the rate stays the same.
-     */
-    private static long requests(Config config) {
-        long inLongestWindow = config.replenishRate * Limit.LONGEST_WINDOW.toSeconds() / config.requestedTokens;
-        return Math.min(
-                config.burstCapacity / config.requestedTokens,
-                Math.min(Math.max(1, inLongestWindow), Limit.MOST_LOG_PERMITS));
+    /** Returns the largest burst. A practically unlimited bucket may exceed it: then the rate stays the same. */
+    private static long mostTokens(long rate) {
+        return Math.min(MOST_TOKENS, Limit.LONGEST_FILL.toSeconds() * rate);
     }
 
     /** Names the limits for header fields. Two routes may get the same name; their counts have different keys. */

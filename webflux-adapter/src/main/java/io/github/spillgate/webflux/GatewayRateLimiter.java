@@ -36,20 +36,11 @@ import reactor.util.Loggers;
  * <h2>Replacing the gateway's own limiter</h2>
  *
  * <p>It also reads the arguments of {@link RedisRateLimiter}, {@code redis-rate-limiter.replenishRate}, {@code
- * .burstCapacity} and {@code .requestedTokens}, unless the filter has arguments for this limiter. A token bucket
- * becomes one limit: as many requests as a full bucket holds, per window that is as long as an empty bucket takes to
- * fill with their tokens, at least one second. 10 tokens per second with a burst of 20 are {@code 20/2s}; 1 token per
- * second, a burst of 60 and 60 requested tokens are {@code 1/1m}.
+ * .burstCapacity} and {@code .requestedTokens}, unless the filter has arguments for this limiter. They become a token
+ * bucket with the same rate and the same burst: 10 tokens per second with a burst of 20 are {@code 10/s burst=20}.
  *
- * <p>The initial burst and the sustained rate are the same. In a time span of any length, at most as many requests are
- * allowed as the bucket allows in a span of that length: the burst plus the tokens replenished during the span. No
- * larger limit has this property, and a second limit would only deny more.
- *
- * <p>The difference is what happens after a burst. The bucket starts to refill at once. Here no permit returns until it
- * is as old as the window, and then all permits of the burst return; {@code Retry-After} says when. The bucket counts
- * whole seconds of Redis's clock, while a window slides by the millisecond. A log stores an entry per request of a
- * burst, up to {@value io.github.spillgate.Limit#MOST_LOG_ENTRIES}: for large bursts, {@code limits} with a {@code
- * counter} needs less memory.
+ * <p>The gateway's own limiter counts whole seconds of Redis's clock, this one milliseconds. If the burst is smaller
+ * than the tokens of a second, it is also the rate, because the gateway fills a bucket once a second.
  *
  * <h2>With any configuration</h2>
  *
@@ -183,14 +174,14 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
                 return Mono.just(response(plan, null, false, 0));
             }
             return limiter.tryAcquire(charge(routeId, id, plan))
-                    .map(decision -> response(plan, decision, decision.isAllowed(), remaining(plan, decision)))
+                    .map(decision -> response(plan, decision, decision.isAllowed(), remaining(decision)))
                     .onErrorResume(why -> Mono.just(undecided(routeId, plan, why)));
         });
     }
 
     /** The length prefix separates route and key, whatever characters the two contain. */
     private static Charge charge(String route, String id, GatewayPlan plan) {
-        return Charge.of(route.length() + ":" + route + ":" + id, plan.limits()).permits(plan.cost());
+        return Charge.of(route.length() + ":" + route + ":" + id, plan.limits()).permits(plan.config().requestedTokens);
     }
 
     private GatewayPlan plan(String route) {
@@ -214,8 +205,8 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
         return plan;
     }
 
-    private static long remaining(GatewayPlan plan, Decision decision) {
-        return decision.limits().isEmpty() ? UNKNOWN : decision.remaining() * plan.tokensPerPermit();
+    private static long remaining(Decision decision) {
+        return decision.limits().isEmpty() ? UNKNOWN : decision.remaining();
     }
 
     private Response undecided(String route, GatewayPlan plan, Throwable why) {
