@@ -7,28 +7,18 @@ import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreDeadlineException;
-import io.github.spillgate.LimitStoreRefusedException;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
-import io.github.spillgate.spi.ChargedPermits;
-import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.failover.FaultyLink.Call;
+import io.github.spillgate.failover.FaultyLink.Mode;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
-import java.util.function.IntSupplier;
-import java.util.function.Supplier;
 import java.util.function.ToLongFunction;
 import reactor.core.Disposable;
-import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Schedulers;
 
 /**
  * Instances of a service on one store, in virtual time: their connections stall, lose replies, are late or fail, and a
@@ -36,7 +26,6 @@ import reactor.core.scheduler.Schedulers;
  */
 final class FailoverHistory {
 
-    private static final List<Mode> MODES = List.of(Mode.values());
     private static final Duration DEADLINE = Duration.ofMillis(100);
 
     private final VirtualTime time;
@@ -45,27 +34,6 @@ final class FailoverHistory {
     private final List<Instance> instances = new ArrayList<>();
     private final List<Request> requests = new ArrayList<>();
     private long remoteAhead;
-
-    /** How the connection of an instance behaves. */
-    enum Mode {
-        /** Executes requests and replies at once. */
-        UP,
-
-        /** Executes requests at once, and replies later, in any order. */
-        LATE,
-
-        /** Executes requests when the stall ends, those after their deadline not at all, and replies then. */
-        STALLED,
-
-        /** Executes requests, and never replies. */
-        LOSES_REPLIES,
-
-        /** Executes nothing, and reports an error. */
-        DOWN,
-
-        /** Executes everything but resets, which it refuses. */
-        REFUSES_RESETS
-    }
 
     FailoverHistory(VirtualTime time, Limit limit, int instances) {
         this.time = time;
@@ -198,7 +166,7 @@ final class FailoverHistory {
     /** One process. */
     final class Instance {
 
-        private final Link link = new Link();
+        private final FaultyLink link = new FaultyLink(remote, new Charges());
         private final ResilientStore store = ResilientStore.builder(link)
                 .fallback(Fallback.local(100, time))
                 .deadline(DEADLINE)
@@ -210,17 +178,17 @@ final class FailoverHistory {
 
         /** Changes how the connection behaves. What has stalled stays so until {@link #endStall()}. */
         void connection(Mode mode) {
-            link.mode = mode;
+            link.mode(mode);
         }
 
         /** Sets by how much replies are late. */
         void delay(int millis) {
-            link.delays = () -> millis;
+            link.delay(millis);
         }
 
         /** From now on other requests overtake refunds. */
         void pauseBeforeRefunds(Random random, int mostMillis) {
-            link.pauses = () -> random.nextInt(mostMillis + 1);
+            link.pauseBeforeRefunds(random, mostMillis);
         }
 
         /** Executes the requests that have stalled. */
@@ -305,6 +273,18 @@ final class FailoverHistory {
         }
     }
 
+    /** Notes which requests the store has charged. */
+    private static final class Charges implements FaultyLink.Observer {
+
+        @Override
+        public void executed(Call call, StoreDecision reply) {
+            Request request = call.context().getOrDefault(Request.class, null);
+            if (call.kind() == Call.Kind.TAKE && request != null && reply.isAllowed()) {
+                request.executed = true;
+            }
+        }
+    }
+
     /** One request and its outcome. */
     private static final class Request {
 
@@ -329,124 +309,6 @@ final class FailoverHistory {
 
         long granted() {
             return decision != null && decision.isAllowed() && !refunded ? permits : 0;
-        }
-    }
-
-    /** The connection of one instance to the store that all of them share. */
-    private final class Link implements LimitStore {
-
-        private final List<Runnable> stalled = new ArrayList<>();
-        private Mode mode = Mode.UP;
-        private IntSupplier delays = () -> 1;
-        private IntSupplier pauses = () -> 0;
-
-        void change(Random random) {
-            up();
-            mode = MODES.get(random.nextInt(MODES.size()));
-            delays = () -> 1 + random.nextInt(250);
-        }
-
-        void up() {
-            mode = Mode.UP;
-            List<Runnable> now = List.copyOf(stalled);
-            stalled.clear();
-            now.forEach(Runnable::run);
-        }
-
-        @Override
-        public Mono<StoreDecision> take(List<Claim> claims) {
-            return take(claims, Long.MAX_VALUE);
-        }
-
-        @Override
-        public Mono<StoreDecision> take(List<Claim> claims, long deadline) {
-            return Mono.deferContextual(context -> {
-                Request request = context.getOrDefault(Request.class, null);
-                return ask(() -> Deadlines.now() > deadline
-                        ? Mono.error(new LimitStoreDeadlineException("late"))
-                        : remote.take(claims).doOnNext(decision -> {
-                            if (request != null && decision.isAllowed()) {
-                                request.executed = true;
-                            }
-                        }));
-            });
-        }
-
-        @Override
-        public Mono<StoreDecision> peek(List<Claim> claims) {
-            return ask(() -> remote.peek(claims));
-        }
-
-        @Override
-        public Mono<Void> refund(StoreDecision decision) {
-            return later(ask(() -> remote.refund(decision)));
-        }
-
-        @Override
-        public Mono<Void> refund(List<Claim> claims) {
-            return later(ask(() -> remote.refund(claims)));
-        }
-
-        @Override
-        public Mono<Void> refundCharged(List<ChargedPermits> permits) {
-            return later(ask(() -> remote.refundCharged(permits)));
-        }
-
-        @Override
-        public Mono<Void> reset(List<Claim> claims) {
-            return reset(claims, Long.MAX_VALUE);
-        }
-
-        @Override
-        public Mono<Void> reset(List<Claim> claims, long deadline) {
-            if (mode == Mode.REFUSES_RESETS) {
-                return Mono.error(new LimitStoreRefusedException("no permission", null));
-            }
-            return ask(() -> Deadlines.now() > deadline
-                    ? Mono.error(new LimitStoreDeadlineException("late"))
-                    : remote.reset(claims));
-        }
-
-        @Override
-        public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
-            return ask(() -> remote.reconcile(reconciliations));
-        }
-
-        /** Sends a request after a pause: the thread was suspended before. */
-        private <T> Mono<T> later(Mono<T> request) {
-            return Mono.defer(() -> {
-                int pause = pauses.getAsInt();
-                return pause == 0
-                        ? request
-                        : request.delaySubscription(Duration.ofMillis(pause), Schedulers.parallel());
-            });
-        }
-
-        private <T> Mono<T> ask(Supplier<Mono<T>> request) {
-            return Mono.defer(() -> switch (mode) {
-                case UP, REFUSES_RESETS -> request.get();
-                case LATE ->
-                    executed(request).delaySubscription(Duration.ofMillis(delays.getAsInt()), Schedulers.parallel());
-                case STALLED ->
-                    Mono.<T>create(sink ->
-                            stalled.add(() -> request.get().subscribe(sink::success, sink::error, sink::success)));
-                case LOSES_REPLIES -> {
-                    executed(request);
-                    yield Mono.error(new LimitStoreUnansweredException("the reply was lost", null));
-                }
-                case DOWN -> Mono.error(new LimitStoreUnavailableException("the connection is down", null));
-            });
-        }
-
-        private static <T> Mono<T> executed(Supplier<Mono<T>> request) {
-            Mono<T> reply = request.get().cache();
-            reply.subscribe(done -> {}, error -> {});
-            return reply;
-        }
-
-        @Override
-        public String toString() {
-            return "Link";
         }
     }
 }

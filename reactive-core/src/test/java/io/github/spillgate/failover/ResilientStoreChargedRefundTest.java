@@ -5,7 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.failover.FailoverHistory.Instance;
-import io.github.spillgate.failover.FailoverHistory.Mode;
+import io.github.spillgate.failover.FaultyLink.Mode;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import org.junit.jupiter.api.AfterEach;

@@ -6,7 +6,7 @@ import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.FailoverHistory.Instance;
-import io.github.spillgate.failover.FailoverHistory.Mode;
+import io.github.spillgate.failover.FaultyLink.Mode;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.VirtualTime;
 import java.util.Random;

@@ -7,7 +7,7 @@ import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.FailoverHistory.Instance;
-import io.github.spillgate.failover.FailoverHistory.Mode;
+import io.github.spillgate.failover.FaultyLink.Mode;
 import java.time.Duration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;

@@ -1,0 +1,248 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreRefusedException;
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.spi.ChargedPermits;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.LostPermits;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import java.util.UUID;
+import java.util.function.IntSupplier;
+import java.util.function.Supplier;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+import reactor.util.context.Context;
+import reactor.util.context.ContextView;
+
+/** The connection of one instance to a store that all of them share, in virtual time: it stalls, is late, or fails. */
+final class FaultyLink implements LimitStore {
+
+    private static final List<Mode> MODES = List.of(Mode.values());
+
+    private final LimitStore remote;
+    private final Observer observer;
+    private final List<Runnable> stalled = new ArrayList<>();
+    private Mode mode = Mode.UP;
+    private IntSupplier delays = () -> 1;
+    private IntSupplier pauses = () -> 0;
+
+    /** How the connection behaves. */
+    enum Mode {
+        /** Executes requests and replies at once. */
+        UP,
+
+        /** Executes requests at once, and replies later, in any order. */
+        LATE,
+
+        /** Executes requests when the stall ends, those after their deadline not at all, and replies then. */
+        STALLED,
+
+        /** Executes requests, and never replies. */
+        LOSES_REPLIES,
+
+        /** Executes nothing, and reports an error. */
+        DOWN,
+
+        /** Executes everything but resets, which it refuses. */
+        REFUSES_RESETS
+    }
+
+    FaultyLink(LimitStore remote, Observer observer) {
+        this.remote = remote;
+        this.observer = observer;
+    }
+
+    /** Changes how the connection behaves. What has stalled stays so until {@link #up()}. */
+    void mode(Mode changed) {
+        mode = changed;
+    }
+
+    Mode mode() {
+        return mode;
+    }
+
+    /** Sets by how much replies are late. */
+    void delay(int millis) {
+        delays = () -> millis;
+    }
+
+    /** From now on other requests overtake refunds. */
+    void pauseBeforeRefunds(Random random, int mostMillis) {
+        pauses = () -> random.nextInt(mostMillis + 1);
+    }
+
+    /** Behaves in another way, at random. */
+    void change(Random random) {
+        up();
+        mode = MODES.get(random.nextInt(MODES.size()));
+        delays = () -> 1 + random.nextInt(250);
+    }
+
+    /** Works again, and executes the requests that have stalled. */
+    void up() {
+        mode = Mode.UP;
+        List<Runnable> now = List.copyOf(stalled);
+        stalled.clear();
+        now.forEach(Runnable::run);
+    }
+
+    /** Works no more, and never executes what has stalled. */
+    void cut() {
+        mode = Mode.DOWN;
+        stalled.clear();
+    }
+
+    @Override
+    public Mono<StoreDecision> take(List<Claim> claims) {
+        return take(claims, Long.MAX_VALUE);
+    }
+
+    @Override
+    public Mono<StoreDecision> take(List<Claim> claims, long deadline) {
+        return observed(
+                Call.Kind.TAKE,
+                claims,
+                () -> Deadlines.now() > deadline
+                        ? Mono.error(new LimitStoreDeadlineException("late"))
+                        : remote.take(claims));
+    }
+
+    @Override
+    public Mono<StoreDecision> peek(List<Claim> claims) {
+        return observed(Call.Kind.PEEK, claims, () -> remote.peek(claims));
+    }
+
+    @Override
+    public Mono<Void> refund(StoreDecision decision) {
+        return later(ask(() -> remote.refund(decision)));
+    }
+
+    @Override
+    public Mono<Void> refund(List<Claim> claims) {
+        return later(ask(() -> remote.refund(claims)));
+    }
+
+    @Override
+    public Mono<Void> refundCharged(List<ChargedPermits> permits) {
+        return later(ask(() -> remote.refundCharged(permits)));
+    }
+
+    @Override
+    public Mono<Void> reset(List<Claim> claims) {
+        return reset(claims, Long.MAX_VALUE);
+    }
+
+    @Override
+    public Mono<Void> reset(List<Claim> claims, long deadline) {
+        if (mode == Mode.REFUSES_RESETS) {
+            return Mono.error(new LimitStoreRefusedException("no permission", null));
+        }
+        return ask(() -> Deadlines.now() > deadline
+                ? Mono.error(new LimitStoreDeadlineException("late"))
+                : remote.reset(claims));
+    }
+
+    @Override
+    public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
+        return observed(Call.Kind.RECONCILE, reconciliations, () -> remote.reconcile(reconciliations));
+    }
+
+    @Override
+    public Mono<StoreDecision> restore(LostPermits permits) {
+        return observed(Call.Kind.RESTORE, permits, () -> remote.restore(permits));
+    }
+
+    @Override
+    public Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
+        return ask(() -> remote.register(limiter, instance, lifetime)).doOnNext(observer::registered);
+    }
+
+    /** Sends a request after a pause: the thread was suspended before. */
+    private <T> Mono<T> later(Mono<T> request) {
+        return Mono.defer(() -> {
+            int pause = pauses.getAsInt();
+            return pause == 0 ? request : request.delaySubscription(Duration.ofMillis(pause), Schedulers.parallel());
+        });
+    }
+
+    private Mono<StoreDecision> observed(Call.Kind kind, Object request, Supplier<Mono<StoreDecision>> execute) {
+        return Mono.deferContextual(context -> {
+            Call call = new Call(kind, request, context);
+            observer.sent(call);
+            return ask(() -> execute.get().doOnNext(reply -> observer.executed(call, reply)))
+                    .doOnNext(reply -> observer.replied(call, reply));
+        });
+    }
+
+    private <T> Mono<T> ask(Supplier<Mono<T>> request) {
+        return Mono.defer(() -> switch (mode) {
+            case UP, REFUSES_RESETS -> request.get();
+            case LATE ->
+                executed(request).delaySubscription(Duration.ofMillis(delays.getAsInt()), Schedulers.parallel());
+            case STALLED ->
+                Mono.<T>create(
+                        sink -> stalled.add(() -> request.get().subscribe(sink::success, sink::error, sink::success)));
+            case LOSES_REPLIES -> {
+                executed(request);
+                yield Mono.error(new LimitStoreUnansweredException("the reply was lost", null));
+            }
+            case DOWN -> Mono.error(new LimitStoreUnavailableException("the connection is down", null));
+        });
+    }
+
+    private static <T> Mono<T> executed(Supplier<Mono<T>> request) {
+        Mono<T> reply = request.get().cache();
+        reply.subscribe(done -> {}, error -> {});
+        return reply;
+    }
+
+    @Override
+    public String toString() {
+        return "Link";
+    }
+
+    /** Learns of the requests whose reply is a decision, and of registrations. */
+    interface Observer {
+
+        /** The instance sends a request. */
+        default void sent(Call call) {}
+
+        /** The store executes it. */
+        default void executed(Call call, StoreDecision reply) {}
+
+        /** The instance gets the reply. */
+        default void replied(Call call, StoreDecision reply) {}
+
+        /** The instance learns how many instances there are. */
+        default void registered(int instances) {}
+    }
+
+    /**
+     * One request to the store.
+     *
+     * @param kind what is asked for
+     * @param request the claims, the reconciliations or the lost permits
+     * @param context the context of the subscriber
+     */
+    record Call(Kind kind, Object request, ContextView context) {
+
+        enum Kind {
+            TAKE,
+            PEEK,
+            RECONCILE,
+            RESTORE
+        }
+
+        Call {
+            context = Context.of(context);
+        }
+    }
+}
