@@ -159,9 +159,29 @@ final class ConfirmedUsage {
         }
     }
 
+    /**
+     * Records that the primary store has charged permits that this instance has granted itself.
+     *
+     * @param takenAt the time of the grants, or earlier, on the store's clock
+     * @param chargedAt the time of the charge
+     */
+    void charged(long permits, long takenAt, long chargedAt) {
+        if (chargedAt >= firstReply) {
+            own.add(limit, takenAt, permits);
+        }
+    }
+
+    /** Records that the primary store has permits of this instance again that it had lost. */
+    void restored(ConfirmedUsage missing) {
+        own.addAll(limit, missing.own);
+        firstReply = Math.min(firstReply, missing.firstReply);
+    }
+
     /** Records that permits of a decision are refunded in the primary store, which took them at a time of its clock. */
     void refunded(long permits, long takenAt) {
-        own.refund(limit, takenAt, permits);
+        if (takenAt >= firstReply) {
+            own.refund(limit, takenAt, permits);
+        }
     }
 
     /** Records that the oldest permits, of any instance, are refunded in the primary store. */

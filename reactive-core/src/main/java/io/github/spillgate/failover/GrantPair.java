@@ -38,7 +38,7 @@ final class GrantPair {
     private final AtomicReference<@Nullable Object> firstResult = new AtomicReference<>();
     private volatile boolean open;
 
-    /** Written before the reply of the primary store becomes the first result. */
+    /** Whether the reply of the primary store fits. Written before that reply becomes a result. */
     private boolean mayPassOn;
 
     private long askedAt;
@@ -124,7 +124,7 @@ final class GrantPair {
             if (allowed == null && canPassOn) {
                 return charged;
             } else if (allowed == null) {
-                grants.refundUnused(charged);
+                grants.refundUnused(charged, mayPassOn);
             } else if (allowed.isCharged()) {
                 grants.cancel(allowed, charged, askedAt);
             }

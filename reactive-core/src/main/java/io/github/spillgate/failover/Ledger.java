@@ -373,6 +373,9 @@ final class Ledger extends Count {
             return;
         }
         restoredAt = reply.at().toEpochMilli();
+        if (reply.stamp() > 0) {
+            confirmed.restored(missing);
+        }
         for (StoreUsage usage : reply.usages()) {
             confirmed.report(usage, restoredAt, now);
         }
@@ -552,6 +555,12 @@ final class Ledger extends Count {
             return null;
         }
         inFlight = null;
+        if (reply.stamp() > 0) {
+            long at = reply.at().toEpochMilli();
+            for (Grants some : reconciliation.ages()) {
+                confirmed.charged(some.permits(), at - some.toMillis(), at);
+            }
+        }
         ChargedPeriod period = ChargedPeriod.of(sent, reply, now);
         ChargedPeriod before = charged;
         charged = before == null || leavesWindowAt(before.to) <= now ? period : period.with(before);

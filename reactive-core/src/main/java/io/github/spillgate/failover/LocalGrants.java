@@ -162,10 +162,14 @@ final class LocalGrants {
                 .subscribe(null, error -> {});
     }
 
-    /** Refunds a charge of the primary store that no request uses. If the refund fails, that errs towards denying. */
-    void refundUnused(StoreDecision charged) {
+    /**
+     * Refunds a charge of the primary store that no request uses. If the refund fails, that errs towards denying.
+     *
+     * @param fits whether the charge fits together with local grants; otherwise it does not count as granted here
+     */
+    void refundUnused(StoreDecision charged, boolean fits) {
         List<Claim> claims = charged.claims();
-        if (fallback != null) {
+        if (fallback != null && fits) {
             fallback.refundedInPrimary(charged);
         }
         denials.freeing(claims, Mono.defer(() -> primary.refund(charged))).subscribe(null, error -> {});

@@ -72,6 +72,16 @@ final class OwnUsage {
         permits[i] = (int) Math.min(Integer.MAX_VALUE, permits[i] + cost);
     }
 
+    /** Records the permits of another usage of the same count. */
+    void addAll(Limit limit, OwnUsage other) {
+        for (long slot = Math.max(0, other.newest - SLOTS + 1); slot <= other.newest; slot++) {
+            int some = other.permits[index(slot)];
+            if (some > 0) {
+                add(limit, slot * length(limit), some);
+            }
+        }
+    }
+
     /** Subtracts permits that were taken at a time of the store's clock. */
     void refund(Limit limit, long takenAt, long refunded) {
         long slot = takenAt / length(limit);

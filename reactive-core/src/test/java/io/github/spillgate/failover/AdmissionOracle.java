@@ -1,0 +1,694 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Algorithm;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.Source;
+import io.github.spillgate.failover.FaultyLink.Call;
+import io.github.spillgate.spi.LostPermits;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.IdentityHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.LongSupplier;
+import java.util.function.Predicate;
+
+/**
+ * Adds up what the callers of several instances were granted under one limit, and checks each grant against what the
+ * instance and the store must have known then.
+ */
+final class AdmissionOracle {
+    // Design notes.
+    //
+    // The oracle follows each request: when the store charged it, whether the store has lost that charge since, and
+    // which replies told which instance of it. So it knows, without a look into the ledgers, which of the earlier
+    // grants a new one must be compared with. A refunded grant counts no more. The permits are N, the window is W.
+    //
+    // 1. A grant of the store fits into N together with
+    //      - what the store had charged within W before, and had not lost;
+    //      - what the same instance has granted itself within W, and the store had not charged;
+    //      - what the instance knows to be lost, until it is restored.
+    // 2. A grant of the instance itself fits into N together with all grants of the same instance within W, of both
+    //    kinds. If it is the only instance it knows of, also with what its newest reply counted of other instances.
+    // 3. What an instance has granted itself within W, and the store has not confirmed to have charged, is at most its
+    //    share of N, and at least one permit. The share is computed again here, from the replies.
+    // 4. All grants within W, of all instances, are at most N; plus, for each instance that has granted permits itself,
+    //    dead or alive, the most of these that were not charged at any one time; plus what the store has lost.
+    //
+    // If there is one instance that never dies, the first two say: never more than N, whatever the store loses.
+    //
+    // An instance must notice a loss if a newer reply counts fewer permits, without those of the request, than the
+    // store has certainly granted to it: a permit counts as certain in a log for W less two slots of OwnUsage, and in a
+    // counter as if it had begun to fade with the start of its slot. Then it must send a restoration in the same
+    // millisecond, and what it knew by its last reply is not lost any more once that is executed. Allowances:
+    //
+    //   kept       What the store has granted between the loss and the reply by which an instance notices it: that is
+    //              not counted in this instance until the restoration is done.
+    //   indistinct The same, from the restoration on, if the count does not show when these permits were granted: a
+    //              counter that is aligned to the clock or was kept in part, and the same slot of a log.
+    //   refunds    A refund of permits that the store has lost may remove others.
+    //
+    // Before the store loses anything, nothing must be restored.
+
+    /** The permits of a slot of OwnUsage count as certain only while the whole slot is within the window. */
+    private static final int CERTAIN_SLOTS = OwnUsage.STEPS;
+
+    private final Limit limit;
+    private final Map<String, Key> keys = new HashMap<>();
+    private final List<Member> members = new ArrayList<>();
+    private final Map<Call, Executed> executed = new IdentityHashMap<>();
+    private final LongSupplier clock;
+    private long steps;
+    private int losses;
+    private boolean keepsInPart;
+
+    AdmissionOracle(Limit limit, LongSupplier clock) {
+        this.limit = limit;
+        this.clock = clock;
+    }
+
+    /** Returns the observer of a new instance. */
+    Member newMember() {
+        Member member = new Member();
+        members.add(member);
+        return member;
+    }
+
+    /** Notes that the store loses what it has charged since a step: everything, if that is 0. */
+    void storeLoses(long sinceStep) {
+        losses++;
+        keepsInPart |= sinceStep > 0;
+        for (Key key : keys.values()) {
+            for (Request request : key.requests) {
+                if (request.inStore && request.chargedStep > sinceStep) {
+                    request.inStore = false;
+                    request.everLost = true;
+                }
+            }
+        }
+    }
+
+    /** Returns the number of the last step of the store. */
+    long step() {
+        return steps;
+    }
+
+    int losses() {
+        return losses;
+    }
+
+    long granted() {
+        return sum(keys.values().stream().flatMap(key -> key.requests.stream()).toList(), Request::counts);
+    }
+
+    /** Checks that each loss that an instance must have noticed is being restored. */
+    void checkNotices() {
+        for (Member member : members) {
+            if (!member.dead) {
+                member.byKey.forEach((key, knowledge) -> assertThat(knowledge.unsent)
+                        .as("losses noticed on %s by %s and not restored", key, member)
+                        .isEmpty());
+            }
+        }
+    }
+
+    private Key key(String name) {
+        return keys.computeIfAbsent(name, any -> new Key());
+    }
+
+    private long window() {
+        return limit.window().toMillis();
+    }
+
+    /** Returns whether a grant counts at a time. */
+    private boolean isWithin(Request grant, long time) {
+        return limit.isAlignedToClock() ? grant.at >= time - time % window() : grant.at > time - window();
+    }
+
+    private static long sum(Iterable<Request> requests, Predicate<Request> counted) {
+        long sum = 0;
+        for (Request request : requests) {
+            sum += counted.test(request) ? request.permits : 0;
+        }
+        return sum;
+    }
+
+    /** All requests for one key. */
+    private static final class Key {
+
+        private final List<Request> requests = new ArrayList<>();
+        private final Deque<Allowance> allowances = new ArrayDeque<>();
+
+        List<Request> inStore() {
+            return requests.stream().filter(request -> request.inStore).toList();
+        }
+    }
+
+    private record Allowance(long at, long permits) {}
+
+    /**
+     * What the store had charged when it executed a call.
+     *
+     * @param step the number of the step
+     * @param charged for each key the charged requests, that of the call included
+     */
+    private record Executed(long step, Map<String, List<Request>> charged) {}
+
+    /** What an instance must know of one key. */
+    private static final class Knowledge {
+
+        private long newestAt = Long.MIN_VALUE;
+        private long newestUsed;
+        private List<Request> newest = List.of();
+
+        /** What it knows to be lost, and when that was restored, as a step of the store. */
+        private Set<Request> lost = new LinkedHashSet<>();
+
+        private long restoredStep = Long.MAX_VALUE;
+
+        /** What the store has granted between the loss and the reply that showed it. */
+        private long kept;
+
+        /** Losses that were noticed, and for which no restoration was sent. */
+        private final Deque<List<Request>> unsent = new ArrayDeque<>();
+
+        private final Map<LostPermits, List<Request>> sent = new IdentityHashMap<>();
+        private LostPermits lastSent;
+
+        /** The time of the reply that showed the last loss: earlier grants are no evidence of another one. */
+        private long evidenceSince = Long.MIN_VALUE;
+
+        /** Grants that are no evidence of a loss until they are restored. */
+        private List<Request> forgotten = List.of();
+
+        /** Permits of local grants that were refunded: such a refund removes the oldest ones. */
+        private final Deque<Allowance> refunds = new ArrayDeque<>();
+
+        private final Deque<Allowance> uncharged = new ArrayDeque<>();
+
+        private boolean isPending() {
+            return restoredStep == Long.MAX_VALUE;
+        }
+    }
+
+    /** One request and its outcome. */
+    final class Request {
+
+        private final Member by;
+        private final String key;
+        private final long permits;
+        private Decision decision;
+        private boolean local;
+        private boolean refunded;
+        private boolean ignored;
+
+        /** When it was granted, on the clock that all share. */
+        private long at;
+
+        private boolean inStore;
+        private boolean everLost;
+        private long chargedStep;
+
+        /** What the store had charged before it. */
+        private List<Request> before = List.of();
+
+        private long executedStep;
+        private boolean executedAllowed;
+
+        /** Whether the instance knows that the store has charged it, besides a grant of its own. */
+        private boolean chargeKnown;
+
+        private String batch;
+        private boolean reconciled;
+
+        /** Whether it is certain to the instance that the store has granted it. */
+        private boolean evidence;
+
+        /** When it was granted at the earliest, as far as the instance knows in terms of the store's clock. */
+        private long certainAt;
+
+        private Request(Member by, String key, long permits) {
+            this.by = by;
+            this.key = key;
+            this.permits = permits;
+        }
+
+        boolean counts() {
+            return decision != null && decision.isAllowed() && !refunded && !ignored;
+        }
+
+        Decision decision() {
+            return decision;
+        }
+
+        boolean isUndecided() {
+            return decision == null && !ignored;
+        }
+
+        /** The caller is no longer interested. */
+        void cancel() {
+            ignored = true;
+        }
+
+        /** Whether it is in the ledger of its instance, and not in the store as far as that knows. */
+        private boolean isUncharged() {
+            return local && !chargeKnown && !reconciled;
+        }
+
+        void decided(Decision decided) {
+            if (ignored || by.dead) {
+                ignored = true;
+                return;
+            }
+            decision = decided;
+            local = decided.source() == Source.LOCAL;
+            chargeKnown &= local;
+            if (!decided.isAllowed()) {
+                return;
+            }
+            // The store may have charged a request that the instance has granted itself a little later.
+            long decidedAt = decided.at().toEpochMilli();
+            at = executedAllowed ? Math.min(at, decidedAt) : decidedAt;
+            if (local) {
+                by.checkLocalGrant(this);
+            } else {
+                evidence = at >= by.knowledge(key).evidenceSince;
+                certainAt = at;
+                by.checkStoreGrant(this);
+            }
+            checkAll(this);
+        }
+
+        void refund() {
+            refunded = true;
+            long now = clock.getAsLong();
+            if (local || !evidence) {
+                by.knowledge(key).refunds.add(new Allowance(now, permits));
+            }
+            if (everLost) {
+                key(key).allowances.add(new Allowance(now, permits));
+            }
+        }
+
+        @Override
+        public String toString() {
+            return (local ? "local " : "store ") + permits + " at " + at + " by " + by + (inStore ? " in store" : "")
+                    + (everLost ? " was lost" : "") + (reconciled ? " reconciled" : "") + (refunded ? " refunded" : "")
+                    + (chargeKnown ? " late" : "");
+        }
+    }
+
+    /** The fourth rule. */
+    private void checkAll(Request grant) {
+        Key key = key(grant.key);
+        long all = sum(key.requests, one -> one.counts() && one.at <= grant.at && isWithin(one, grant.at));
+        long bound = limit.permits() + allowance(grant.key);
+        for (Member member : members) {
+            bound += member.knowledge(grant.key).uncharged.stream()
+                    .filter(peak -> peak.at > grant.at - window())
+                    .mapToLong(Allowance::permits)
+                    .max()
+                    .orElse(0);
+        }
+        bound += sum(key.requests, one -> one.everLost && one.counts() && isWithin(one, grant.at));
+        check(all, bound, "all within a window", grant, one -> isWithin(one, grant.at));
+    }
+
+    private long allowance(String key) {
+        return recent(key(key).allowances);
+    }
+
+    private long recent(Deque<Allowance> allowances) {
+        long since = clock.getAsLong() - 2 * limit.reach().toMillis();
+        return allowances.stream()
+                .filter(one -> one.at > since)
+                .mapToLong(Allowance::permits)
+                .sum();
+    }
+
+    private void check(long sum, long bound, String what, Request grant, Predicate<Request> shown) {
+        if (sum <= bound) {
+            return;
+        }
+        StringBuilder text = new StringBuilder();
+        key(grant.key).requests.stream()
+                .filter(one -> one.counts() && shown.test(one))
+                .forEach(one -> text.append("\n  ").append(one));
+        throw new AssertionError(what + ": " + sum + " permits, at most " + bound + " expected, with " + grant + " of "
+                + grant.key + " under " + limit + ":" + text);
+    }
+
+    /** One instance, from its start to its end. Observes its connection. */
+    final class Member implements FaultyLink.Observer {
+
+        private final Map<String, Knowledge> byKey = new HashMap<>();
+        private final Set<String> batches = new HashSet<>();
+        private final int number = members.size();
+        private int instances = 1;
+        private boolean dead;
+
+        /** Returns a new request. */
+        Request newRequest(String key, long permits) {
+            Request request = new Request(this, key, permits);
+            key(key).requests.add(request);
+            return request;
+        }
+
+        void dies() {
+            dead = true;
+        }
+
+        List<Request> requests(Predicate<Request> wanted) {
+            return keys.values().stream()
+                    .flatMap(key -> key.requests.stream())
+                    .filter(request -> request.by == this && wanted.test(request))
+                    .toList();
+        }
+
+        private Knowledge knowledge(String key) {
+            return byKey.computeIfAbsent(key, any -> new Knowledge());
+        }
+
+        // The first three rules.
+
+        private void checkStoreGrant(Request grant) {
+            long now = clock.getAsLong();
+            Knowledge knowledge = knowledge(grant.key);
+            Set<Request> known = new LinkedHashSet<>(grant.before);
+            known.removeIf(one -> !isWithin(one, grant.at));
+            addUncharged(known, grant, now);
+            if (grant.executedStep < knowledge.restoredStep) {
+                addLost(known, knowledge, now);
+            }
+            known.remove(grant);
+            long bound = limit.permits() + allowance(grant.key) + (knowledge.isPending() ? knowledge.kept : 0);
+            check(
+                    grant.permits + sum(known, Request::counts),
+                    bound,
+                    "a grant of the store with what is known",
+                    grant,
+                    known::contains);
+        }
+
+        private void checkLocalGrant(Request grant) {
+            long now = clock.getAsLong();
+            Knowledge knowledge = knowledge(grant.key);
+            Set<Request> known = new LinkedHashSet<>(knowledge.newest);
+            known.removeIf(one -> !isWithin(one, now));
+            if (knowledge.isPending()) {
+                addLost(known, knowledge, now);
+            }
+            if (instances > 1) {
+                known.removeIf(one -> one.by != this);
+            }
+            addUncharged(known, grant, now);
+            known.remove(grant);
+            long bound = limit.permits() + allowance(grant.key) + (knowledge.isPending() ? knowledge.kept : 0);
+            check(
+                    grant.permits + sum(known, Request::counts),
+                    bound,
+                    "a local grant with what is known",
+                    grant,
+                    known::contains);
+            checkShare(grant, knowledge, now);
+        }
+
+        private void checkShare(Request grant, Knowledge knowledge, long now) {
+            Set<Request> uncharged = new LinkedHashSet<>();
+            addUncharged(uncharged, grant, now);
+            uncharged.add(grant);
+            long permits = sum(uncharged, Request::counts);
+            knowledge.uncharged.add(new Allowance(now, permits));
+            long most = Math.max(1, (long) Math.floor(limit.permits() * share(grant.key, knowledge)));
+            check(permits, most, "the share of " + instances + " instances", grant, uncharged::contains);
+        }
+
+        /** Returns the highest share that this instance may compute. */
+        private double share(String key, Knowledge knowledge) {
+            if (instances <= 1) {
+                return 1;
+            }
+            double own = sum(
+                    key(key).requests,
+                    one -> one.by == this
+                            && (one.executedAllowed || one.reconciled)
+                            && one.at > knowledge.newestAt - limit.reach().toMillis());
+            double even = 0.1 * limit.permits();
+            return Math.min(1, (own + even / instances) / (Math.max(own, knowledge.newestUsed) + even));
+        }
+
+        private void addUncharged(Set<Request> known, Request grant, long now) {
+            for (Request one : key(grant.key).requests) {
+                if (one.by == this && one.isUncharged() && isWithin(one, now)) {
+                    known.add(one);
+                }
+            }
+        }
+
+        private void addLost(Set<Request> known, Knowledge knowledge, long now) {
+            for (Request one : knowledge.lost) {
+                if (isWithin(one, now)) {
+                    known.add(one);
+                }
+            }
+        }
+
+        // The connection.
+
+        @Override
+        public void registered(int counted) {
+            if (!dead) {
+                instances = counted;
+            }
+        }
+
+        @Override
+        public void sent(Call call) {
+            if (call.kind() == Call.Kind.RECONCILE) {
+                for (Reconciliation one : reconciliations(call)) {
+                    handedOver(one);
+                }
+            } else if (call.kind() == Call.Kind.RESTORE) {
+                restores((LostPermits) call.request());
+            }
+        }
+
+        private void handedOver(Reconciliation reconciliation) {
+            if (!batches.add(reconciliation.id())) {
+                return;
+            }
+            for (Request one : key(reconciliation.claim().key()).requests) {
+                if (one.by == this && one.batch == null && one.isUncharged() && one.counts()) {
+                    one.batch = reconciliation.id();
+                }
+            }
+        }
+
+        private void restores(LostPermits permits) {
+            assertThat(losses).as("losses before %s restores %s", this, permits).isPositive();
+            Knowledge knowledge = knowledge(permits.claim().key());
+            if (!knowledge.sent.containsKey(permits)) {
+                if (knowledge.unsent.isEmpty()) {
+                    // It has noticed what it need not have noticed.
+                    knowledge.unsent.add(List.of());
+                    forgetEvidence(permits.claim().key());
+                    knowledge.forgotten = List.of();
+                }
+                knowledge.sent.put(permits, knowledge.unsent.remove());
+                knowledge.lastSent = permits;
+            }
+        }
+
+        private void forgetEvidence(String key) {
+            List<Request> forgotten = key(key).requests.stream()
+                    .filter(one -> one.by == this && one.evidence)
+                    .toList();
+            forgotten.forEach(one -> one.evidence = false);
+            knowledge(key).forgotten = forgotten;
+        }
+
+        @Override
+        public void executed(Call call, StoreDecision reply) {
+            steps++;
+            Map<String, List<Request>> charged = new HashMap<>();
+            for (StoreUsage usage : reply.usages()) {
+                String key = usage.claim().key();
+                switch (call.kind()) {
+                    case TAKE -> charge(call, key, reply);
+                    case RECONCILE -> chargeBatch(call, key);
+                    case RESTORE -> restore(call, key);
+                    default -> {}
+                }
+                charged.put(key, key(key).inStore());
+            }
+            executed.put(call, new Executed(steps, charged));
+        }
+
+        private void charge(Call call, String key, StoreDecision reply) {
+            Request request = call.context().getOrDefault(Request.class, null);
+            if (request != null) {
+                request.before = key(key).inStore();
+                request.executedStep = steps;
+                if (reply.isAllowed()) {
+                    request.executedAllowed = true;
+                    request.inStore = true;
+                    request.chargedStep = steps;
+                    long chargedAt = reply.at().toEpochMilli();
+                    request.at = request.decision == null ? chargedAt : Math.min(request.at, chargedAt);
+                }
+            }
+        }
+
+        private void chargeBatch(Call call, String key) {
+            for (Reconciliation reconciliation : reconciliations(call)) {
+                for (Request one : key(key).requests) {
+                    if (reconciliation.id().equals(one.batch) && !one.inStore) {
+                        one.inStore = true;
+                        one.chargedStep = steps;
+                    }
+                }
+            }
+        }
+
+        private void restore(Call call, String key) {
+            LostPermits permits = (LostPermits) call.request();
+            List<Request> known = knowledge(key).sent.getOrDefault(permits, List.of());
+            long indistinct = sum(
+                    key(key).requests,
+                    one -> one.inStore && !known.contains(one) && isIndistinct(one, permits.since()));
+            if (indistinct > 0) {
+                key(key).allowances.add(new Allowance(clock.getAsLong(), indistinct));
+            }
+            for (Request one : known) {
+                if (!one.inStore && one.chargedStep > 0) {
+                    one.inStore = true;
+                    one.chargedStep = steps;
+                }
+            }
+        }
+
+        /** Whether the restored count does not show that a request was charged since a time. */
+        private boolean isIndistinct(Request request, long since) {
+            if (limit.algorithm() == Algorithm.LOG) {
+                long slot = limit.resolution().toMillis();
+                return request.at / slot <= since / slot;
+            }
+            return limit.isAlignedToClock() || keepsInPart;
+        }
+
+        @Override
+        public void replied(Call call, StoreDecision reply) {
+            Executed then = executed.get(call);
+            if (dead || then == null) {
+                return;
+            }
+            for (StoreUsage usage : reply.usages()) {
+                String key = usage.claim().key();
+                Knowledge knowledge = knowledge(key);
+                Request request = call.context().getOrDefault(Request.class, null);
+                if (call.kind() == Call.Kind.RESTORE) {
+                    if (call.request() != knowledge.lastSent) {
+                        continue;
+                    }
+                    knowledge.restoredStep = then.step;
+                    if (reply.stamp() > 0) {
+                        knowledge.forgotten.forEach(one -> one.evidence = true);
+                    }
+                } else {
+                    notice(key, call, reply, usage, then);
+                }
+                if (call.kind() == Call.Kind.TAKE && request != null && reply.isAllowed()) {
+                    request.chargeKnown = true;
+                }
+                if (call.kind() == Call.Kind.RECONCILE) {
+                    reconciled(call, key, reply.stamp() > 0, reply.at().toEpochMilli());
+                }
+                learn(knowledge, reply.at().toEpochMilli(), usage.used(), then.charged.get(key));
+            }
+        }
+
+        private void reconciled(Call call, String key, boolean isChargedNow, long repliedAt) {
+            for (Reconciliation reconciliation : reconciliations(call)) {
+                for (Request one : key(key).requests) {
+                    if (!one.reconciled && reconciliation.id().equals(one.batch)) {
+                        one.reconciled = true;
+                        one.evidence = isChargedNow;
+                        one.certainAt = one.at - (clock.getAsLong() - repliedAt);
+                    }
+                }
+            }
+        }
+
+        private static void learn(Knowledge knowledge, long at, long used, List<Request> charged) {
+            if (knowledge.newestAt == Long.MIN_VALUE) {
+                knowledge.evidenceSince = at;
+            }
+            if (at > knowledge.newestAt || (at == knowledge.newestAt && used > knowledge.newestUsed)) {
+                knowledge.newestAt = at;
+                knowledge.newestUsed = used;
+                knowledge.newest = charged;
+            }
+        }
+
+        private void notice(String key, Call call, StoreDecision reply, StoreUsage usage, Executed then) {
+            Knowledge knowledge = knowledge(key);
+            long at = reply.at().toEpochMilli();
+            long kept = usage.used() - (reply.isCharged() ? usage.claim().permits() : 0);
+            if (at <= knowledge.newestAt || kept >= certain(key, knowledge, at)) {
+                return;
+            }
+            List<Request> known = knowledge.newest;
+            knowledge.lost = knowledge.isPending() ? new LinkedHashSet<>(knowledge.lost) : new LinkedHashSet<>();
+            knowledge.lost.addAll(known);
+            knowledge.restoredStep = Long.MAX_VALUE;
+            Request own = call.context().getOrDefault(Request.class, null);
+            knowledge.kept = Math.max(
+                    0, kept - sum(then.charged.get(key), one -> one != own && known.contains(one) && one.counts()));
+            if (sum(known, one -> one.counts() && isWithin(one, clock.getAsLong())) > 0) {
+                knowledge.unsent.add(known);
+            }
+            forgetEvidence(key);
+            knowledge.evidenceSince = at;
+            if (knowledge.newestUsed <= kept) {
+                // The store has granted as much in the millisecond of that reply: the ledger has nothing to wait for.
+                knowledge.forgotten = List.of();
+            }
+        }
+
+        /** Returns how many permits in use the store has certainly granted to this instance. */
+        private long certain(String key, Knowledge knowledge, long at) {
+            double certain = 0;
+            double slot = Math.ceil((double) limit.reach().toMillis() / CERTAIN_SLOTS);
+            for (Request one : key(key).requests) {
+                if (one.by == this && one.evidence && one.counts() && one.at <= at) {
+                    double age = at - one.certainAt + slot;
+                    certain += limit.algorithm() == Algorithm.LOG
+                            ? (age + slot < window() ? one.permits : 0)
+                            : one.permits * Math.max(0, Math.min(1, 1 - age / window()));
+                }
+            }
+            return (long) certain - recent(knowledge.refunds);
+        }
+
+        @SuppressWarnings("unchecked") // by the kind of the call
+        private static List<Reconciliation> reconciliations(Call call) {
+            return (List<Reconciliation>) call.request();
+        }
+
+        @Override
+        public String toString() {
+            return "instance " + number + (dead ? " (dead)" : "");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.resilience4j.core.IntervalFunction;
+import io.github.spillgate.Charge;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.failover.AdmissionOracle.Member;
+import io.github.spillgate.failover.AdmissionOracle.Request;
+import io.github.spillgate.failover.FaultyLink.Mode;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import reactor.core.Disposable;
+
+/**
+ * A random history of several instances on a store that loses its data, in virtual time. Connections stall, lose
+ * replies, are late or fail; instances die, and new ones start; decisions are refunded. An {@link AdmissionOracle}
+ * checks each grant.
+ */
+final class OutageHistory {
+
+    private static final Duration DEADLINE = Duration.ofMillis(100);
+
+    private final VirtualTime time;
+    private final Random random;
+    private final Plan plan;
+    private final LossyStore remote;
+    private final AdmissionOracle oracle;
+    private final List<Instance> instances = new ArrayList<>();
+    private final Map<Request, Disposable> waiting = new IdentityHashMap<>();
+    private long snapshotStep;
+
+    /**
+     * What happens in a history.
+     *
+     * @param limit the limit of all requests
+     * @param instances the number of instances
+     * @param faulty whether connections fail
+     * @param dying whether instances die
+     * @param losing whether the store loses its data
+     */
+    record Plan(Limit limit, int instances, boolean faulty, boolean dying, boolean losing) {}
+
+    OutageHistory(VirtualTime time, Plan plan, Random random) {
+        this.time = time;
+        this.plan = plan;
+        this.random = random;
+        this.remote = new LossyStore(time);
+        this.oracle = new AdmissionOracle(plan.limit, time::millis);
+        for (int i = 0; i < plan.instances; i++) {
+            instances.add(new Instance());
+            time.passMillis(random.nextInt(3));
+        }
+    }
+
+    /** Lets time pass for some windows, and then until everything is reconciled. */
+    void run(long millis) {
+        if (random.nextBoolean()) {
+            // All instances know of each other.
+            time.passMillis(Instances.INTERVAL.toMillis());
+        }
+        long end = time.millis() + millis;
+        while (time.millis() < end) {
+            step();
+            time.passMillis(pause());
+            oracle.checkNotices();
+        }
+        end();
+    }
+
+    Instance instance(int index) {
+        return instances.get(index);
+    }
+
+    /** Takes permits one at a time, each in a millisecond of its own. */
+    void acquire(Instance instance, int permits) {
+        for (int i = 0; i < permits; i++) {
+            instance.acquire("key", 1);
+            time.passMillis(2);
+        }
+    }
+
+    /** Takes permits without waiting for the decisions. */
+    void acquireAtOnce(Instance instance, int permits) {
+        for (int i = 0; i < permits; i++) {
+            instance.acquire("key", 1);
+        }
+    }
+
+    /** Refunds the first requests. */
+    void refundFirst(Instance instance, int requests) {
+        instance.member.requests(Request::counts).stream().limit(requests).forEach(instance::refund);
+        time.passMillis(2);
+    }
+
+    /** Refunds the last requests. */
+    void refundLast(Instance instance, int requests) {
+        List<Request> granted = instance.member.requests(Request::counts);
+        granted.subList(granted.size() - requests, granted.size()).forEach(instance::refund);
+        time.passMillis(2);
+    }
+
+    /** The store loses all data, in a millisecond of its own. */
+    void loseAll() {
+        time.passMillis(2);
+        remote.loseAll();
+        oracle.storeLoses(0);
+        time.passMillis(2);
+    }
+
+    void pass(long millis) {
+        time.passMillis(millis);
+    }
+
+    private int pause() {
+        return switch (random.nextInt(20)) {
+            case 0 -> random.nextInt((int) Math.min(1_500, plan.limit.window().toMillis()));
+            case 1, 2, 3, 4, 5 -> 0;
+            default -> random.nextInt(40);
+        };
+    }
+
+    private void step() {
+        Instance instance = instances.get(random.nextInt(instances.size()));
+        switch (random.nextInt(24)) {
+            case 0, 1 -> {
+                if (plan.faulty) {
+                    instance.link.change(random);
+                }
+            }
+            case 2, 3 -> instance.link.up();
+            case 4, 5 -> instance.refundOne();
+            case 6 -> instance.cancelOne();
+            case 7 -> {
+                if (plan.losing) {
+                    loseData();
+                }
+            }
+            case 8 -> {
+                if (plan.dying && random.nextInt(3) == 0) {
+                    instance.die();
+                    instances.set(instances.indexOf(instance), new Instance());
+                }
+            }
+            case 9 -> {
+                if (plan.faulty && random.nextInt(3) == 0) {
+                    instances.forEach(one -> one.link.mode(Mode.DOWN));
+                }
+            }
+            case 10 -> instances.forEach(one -> one.link.up());
+            case 11 -> instance.acquire(anyKey(), (int) plan.limit.permits() / 2 + 1);
+            default -> instance.acquireSome();
+        }
+    }
+
+    private String anyKey() {
+        return random.nextInt(4) == 0 ? "other" : "key";
+    }
+
+    private void loseData() {
+        switch (random.nextInt(4)) {
+            case 0, 1 -> {
+                remote.takeSnapshot();
+                snapshotStep = oracle.step();
+            }
+            case 2 -> {
+                remote.returnToSnapshot();
+                oracle.storeLoses(snapshotStep);
+            }
+            default -> {
+                remote.loseAll();
+                snapshotStep = 0;
+                oracle.storeLoses(0);
+            }
+        }
+    }
+
+    private void end() {
+        instances.forEach(one -> one.link.up());
+        for (int second = 0; second < 10 && toReconcile() > 0; second++) {
+            time.passMillis(1_000);
+            oracle.checkNotices();
+        }
+        assertThat(toReconcile()).as("not reconciled").isZero();
+        instances.forEach(Instance::acquireSome);
+        time.passMillis(DEADLINE.toMillis() + 1);
+        instances.forEach(one -> one.store.closeLater().subscribe());
+        // Late replies are accepted for a minute.
+        time.passMillis(62_000);
+    }
+
+    private long toReconcile() {
+        return instances.stream()
+                .mapToLong(one -> one.store.state().toReconcile())
+                .sum();
+    }
+
+    /** Returns how many permits were granted and not refunded. */
+    long granted() {
+        return oracle.granted();
+    }
+
+    /** One process. */
+    final class Instance {
+
+        private final Member member = oracle.newMember();
+        private final FaultyLink link = new FaultyLink(remote, member);
+        private final ResilientStore store = ResilientStore.builder(link)
+                .fallback(Fallback.local(100, time))
+                .deadline(DEADLINE)
+                .cacheDenials(Duration.ZERO)
+                .breaker(settings -> settings.waitIntervalFunctionInOpenState(IntervalFunction.of(100)))
+                .build();
+        private final RateLimiter limiter =
+                RateLimiter.builder("api").store(store).limit(plan.limit).build();
+
+        /** Changes how the connection behaves. */
+        void connection(Mode mode) {
+            link.mode(mode);
+        }
+
+        /** Sets by how much replies are late. */
+        void delay(int millis) {
+            link.delay(millis);
+        }
+
+        private void acquireSome() {
+            int together = 1 + random.nextInt(12);
+            for (int i = 0; i < together; i++) {
+                acquire(anyKey(), 1 + random.nextInt((int) Math.min(3, plan.limit.permits())));
+            }
+        }
+
+        void acquire(String key, int permits) {
+            Request request = member.newRequest(key, permits);
+            waiting.put(
+                    request,
+                    limiter.tryAcquire(Charge.of(key).permits(permits))
+                            .contextWrite(context -> context.put(Request.class, request))
+                            .subscribe(request::decided));
+        }
+
+        private void refundOne() {
+            List<Request> granted = member.requests(Request::counts);
+            if (!granted.isEmpty()) {
+                refund(granted.get(random.nextInt(granted.size())));
+            }
+        }
+
+        private void refund(Request request) {
+            request.refund();
+            limiter.refund(request.decision()).subscribe(done -> {}, error -> {});
+        }
+
+        private void cancelOne() {
+            List<Request> undecided = member.requests(Request::isUndecided);
+            if (!undecided.isEmpty()) {
+                Request request = undecided.get(random.nextInt(undecided.size()));
+                request.cancel();
+                waiting.get(request).dispose();
+            }
+        }
+
+        private void die() {
+            member.dies();
+            link.cut();
+            store.closeLater().subscribe();
+        }
+    }
+}
