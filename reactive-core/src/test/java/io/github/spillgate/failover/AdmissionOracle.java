@@ -602,7 +602,8 @@ final class AdmissionOracle {
                         continue;
                     }
                     knowledge.restoredStep = then.step;
-                    if (reply.stamp() > 0) {
+                    // Refunds and losses before the restoration are too many cases to follow.
+                    if (reply.stamp() > 0 && clock.getAsLong() == knowledge.evidenceSince) {
                         knowledge.forgotten.forEach(one -> one.evidence = true);
                     }
                 } else {

@@ -188,7 +188,7 @@ final class FailoverHistory {
 
         /** From now on other requests overtake refunds. */
         void pauseBeforeRefunds(Random random, int mostMillis) {
-            link.pauseBeforeRefunds(random, mostMillis);
+            link.pauseBeforeChanges(random, mostMillis);
         }
 
         /** Executes the requests that have stalled. */

@@ -74,8 +74,8 @@ final class FaultyLink implements LimitStore {
         delays = () -> millis;
     }
 
-    /** From now on other requests overtake refunds. */
-    void pauseBeforeRefunds(Random random, int mostMillis) {
+    /** From now on other requests overtake refunds and restorations. */
+    void pauseBeforeChanges(Random random, int mostMillis) {
         pauses = () -> random.nextInt(mostMillis + 1);
     }
 
@@ -177,8 +177,8 @@ final class FaultyLink implements LimitStore {
         return Mono.deferContextual(context -> {
             Call call = new Call(kind, request, context);
             observer.sent(call);
-            return ask(() -> execute.get().doOnNext(reply -> observer.executed(call, reply)))
-                    .doOnNext(reply -> observer.replied(call, reply));
+            Mono<StoreDecision> asked = ask(() -> execute.get().doOnNext(reply -> observer.executed(call, reply)));
+            return (kind == Call.Kind.RESTORE ? later(asked) : asked).doOnNext(reply -> observer.replied(call, reply));
         });
     }
 

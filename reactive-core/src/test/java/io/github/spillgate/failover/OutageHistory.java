@@ -61,6 +61,7 @@ final class OutageHistory {
 
     /** Lets time pass for some windows, and then until everything is reconciled. */
     void run(long millis) {
+        instances.forEach(Instance::pauseBeforeChanges);
         if (random.nextBoolean()) {
             // All instances know of each other.
             time.passMillis(Instances.INTERVAL.toMillis());
@@ -145,7 +146,9 @@ final class OutageHistory {
             case 8 -> {
                 if (plan.dying && random.nextInt(3) == 0) {
                     instance.die();
-                    instances.set(instances.indexOf(instance), new Instance());
+                    Instance another = new Instance();
+                    another.pauseBeforeChanges();
+                    instances.set(instances.indexOf(instance), another);
                 }
             }
             case 9 -> {
@@ -228,6 +231,12 @@ final class OutageHistory {
         /** Sets by how much replies are late. */
         void delay(int millis) {
             link.delay(millis);
+        }
+
+        private void pauseBeforeChanges() {
+            if (random.nextBoolean()) {
+                link.pauseBeforeChanges(random, 50);
+            }
         }
 
         private void acquireSome() {
