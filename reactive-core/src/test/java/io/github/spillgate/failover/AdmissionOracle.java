@@ -67,7 +67,7 @@ final class AdmissionOracle {
     private final Limit limit;
     private final Map<String, Key> keys = new HashMap<>();
     private final List<Member> members = new ArrayList<>();
-    private final Map<Call, Executed> executed = new IdentityHashMap<>();
+    private final IdentityHashMap<Call, Executed> executed = new IdentityHashMap<>();
     private final LongSupplier clock;
     private long steps;
     private int losses;
@@ -183,7 +183,7 @@ final class AdmissionOracle {
         /** Losses that were noticed, and for which no restoration was sent. */
         private final Deque<List<Request>> unsent = new ArrayDeque<>();
 
-        private final Map<LostPermits, List<Request>> sent = new IdentityHashMap<>();
+        private final IdentityHashMap<LostPermits, List<Request>> sent = new IdentityHashMap<>();
         private LostPermits lastSent;
 
         /** The time of the reply that showed the last loss: earlier grants are no evidence of another one. */
@@ -445,7 +445,7 @@ final class AdmissionOracle {
                             && (one.executedAllowed || one.reconciled)
                             && one.at > knowledge.newestAt - limit.reach().toMillis());
             double even = 0.1 * limit.permits();
-            return Math.min(1, (own + even / instances) / (Math.max(own, knowledge.newestUsed) + even));
+            return Math.min(1, (own + even / instances) / (Math.max(own, (double) knowledge.newestUsed) + even));
         }
 
         private void addUncharged(Set<Request> known, Request grant, long now) {

@@ -19,6 +19,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.NavigableMap;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
@@ -322,13 +323,13 @@ final class LossyStore implements LimitStore {
 
         @Override
         boolean charge(Limit limit, List<Grants> ages, long now) {
-            TreeMap<Long, Long> live = liveSlots(limit, ages, now);
+            NavigableMap<Long, Long> live = liveSlots(limit, ages, now);
             live.forEach((slot, permits) -> slots.merge(slot, permits, Long::sum));
             return !live.isEmpty();
         }
 
-        private static TreeMap<Long, Long> liveSlots(Limit limit, List<Grants> ages, long now) {
-            TreeMap<Long, Long> live = new TreeMap<>();
+        private static NavigableMap<Long, Long> liveSlots(Limit limit, List<Grants> ages, long now) {
+            NavigableMap<Long, Long> live = new TreeMap<>();
             for (Grants some : ages) {
                 long slot = (now - some.toMillis()) / limit.resolution().toMillis();
                 if (some.permits() > 0 && isLive(limit, slot, now)) {
@@ -340,7 +341,7 @@ final class LossyStore implements LimitStore {
 
         @Override
         long restore(Limit limit, LostPermits lost, long known, long now) {
-            TreeMap<Long, Long> lostSlots = liveSlots(limit, lost.ages(), now);
+            NavigableMap<Long, Long> lostSlots = liveSlots(limit, lost.ages(), now);
             long all = sum(lostSlots);
             long later = sum(slots.tailMap(lost.since() / limit.resolution().toMillis(), false));
             long missing = all - (known >= 0 ? known : used(limit, now) - later);

@@ -14,7 +14,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.IdentityHashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Random;
 import reactor.core.Disposable;
 
@@ -33,7 +32,7 @@ final class OutageHistory {
     private final LossyStore remote;
     private final AdmissionOracle oracle;
     private final List<Instance> instances = new ArrayList<>();
-    private final Map<Request, Disposable> waiting = new IdentityHashMap<>();
+    private final IdentityHashMap<Request, Disposable> waiting = new IdentityHashMap<>();
     private long snapshotStep;
 
     /**
