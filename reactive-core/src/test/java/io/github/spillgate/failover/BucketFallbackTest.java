@@ -177,11 +177,11 @@ class BucketFallbackTest {
 
         void run() {
             long reach = limit.reach().toMillis();
-            requests(reach * (0.2 + 2 * random.nextDouble()), false);
+            requests((double) reach * (0.2 + 2 * random.nextDouble()), false);
             for (Instance instance : instances) {
                 instance.fallback.confirm(now(primary.peek(List.of(claim))));
             }
-            requests(reach * (0.1 + 3 * random.nextDouble()), true);
+            requests((double) reach * (0.1 + 3 * random.nextDouble()), true);
             long before = level();
             for (Instance instance : instances) {
                 instance.reconcile(primary);
@@ -196,8 +196,8 @@ class BucketFallbackTest {
         }
 
         private void requests(double millis, boolean isOutage) {
-            double between = limit.window().toMillis() / (demand * limit.permits());
-            double next = clock.millis();
+            double between = (double) limit.window().toMillis() / (demand * limit.permits());
+            double next = (double) clock.millis();
             long end = clock.millis() + (long) millis;
             while (next < end) {
                 next += between * 2 * random.nextDouble();

@@ -383,6 +383,20 @@ class DenialCacheTest {
             assertDeniedByTheCache(limiter.tryAcquire(Charge.of("a", two)));
         }
 
+        /** The room is the same, but the permit returns ten times as soon. */
+        @Test
+        void aHigherRateOfABucketIsNotDenied() {
+            Limit slow = Limit.bucket(1, Duration.ofMillis(100), 1);
+            Limit fast = Limit.bucket(10, Duration.ofMillis(100), 1);
+            RateLimiter limiter = limiter(slow);
+            now(limiter.tryAcquire("a"));
+            now(limiter.tryAcquire("a"));
+            time.passMillis(20);
+            assertDeniedByTheCache(limiter.tryAcquire("a"));
+            assertThat(now(limiter.tryAcquire(Charge.of("a", fast))).isAllowed())
+                    .isTrue();
+        }
+
         @ParameterizedTest
         @MethodSource("everyRelease")
         void aDenialInFlightDuringAReleaseIsNotCached(Function<RateLimiter, Mono<Void>> release) {
