@@ -111,7 +111,9 @@ class ResilientStoreDataLossTest {
             int during = allowed(limit, 20);
             await().atMost(LONG).until(() -> isRedisDeciding(limit));
             int after = allowed(limit, 200);
-            assertThat(during).isEqualTo(20);
+            // A reply with restored permits may arrive before the instance knows that they are restored. For that
+            // request they count twice.
+            assertThat(during).isBetween(20 - number, 20);
             assertThat(USED + during + after).isBetween(100, number == 1 ? 100 : 110);
             instances.forEach(limiter -> limiter.closeLater().block(LONG));
             stores.forEach(store -> store.closeLater().block(LONG));
