@@ -69,6 +69,7 @@ final class AdmissionOracle {
     private final List<Member> members = new ArrayList<>();
     private final IdentityHashMap<Call, Executed> executed = new IdentityHashMap<>();
     private final LongSupplier clock;
+    private AssertionError failure;
     private long steps;
     private int losses;
     private boolean keepsInPart;
@@ -112,14 +113,24 @@ final class AdmissionOracle {
         return sum(keys.values().stream().flatMap(key -> key.requests.stream()).toList(), Request::counts);
     }
 
-    /** Checks that each loss that an instance must have noticed is being restored. */
-    void checkNotices() {
+    /** Reports the first failure, and checks that each loss that an instance must have noticed is being restored. */
+    void check() {
+        if (failure != null) {
+            throw failure;
+        }
         for (Member member : members) {
             if (!member.dead) {
                 member.byKey.forEach((key, knowledge) -> assertThat(knowledge.unsent)
                         .as("losses noticed on %s by %s and not restored", key, member)
                         .isEmpty());
             }
+        }
+    }
+
+    /** Keeps a failure: an error that is thrown while a reply is passed on would be dropped. */
+    private void fail(String message) {
+        if (failure == null) {
+            failure = new AssertionError(message);
         }
     }
 
@@ -322,7 +333,7 @@ final class AdmissionOracle {
                     .orElse(0);
         }
         bound += sum(key.requests, one -> one.everLost && one.counts() && isWithin(one, grant.at));
-        check(all, bound, "all within a window", grant, one -> isWithin(one, grant.at));
+        checkSum(all, bound, "all within a window", grant, one -> isWithin(one, grant.at));
     }
 
     private long allowance(String key) {
@@ -337,7 +348,7 @@ final class AdmissionOracle {
                 .sum();
     }
 
-    private void check(long sum, long bound, String what, Request grant, Predicate<Request> shown) {
+    private void checkSum(long sum, long bound, String what, Request grant, Predicate<Request> shown) {
         if (sum <= bound) {
             return;
         }
@@ -345,8 +356,8 @@ final class AdmissionOracle {
         key(grant.key).requests.stream()
                 .filter(one -> one.counts() && shown.test(one))
                 .forEach(one -> text.append("\n  ").append(one));
-        throw new AssertionError(what + ": " + sum + " permits, at most " + bound + " expected, with " + grant + " of "
-                + grant.key + " under " + limit + ":" + text);
+        fail(what + ": " + sum + " permits, at most " + bound + " expected, with " + grant + " of " + grant.key
+                + " under " + limit + ":" + text);
     }
 
     /** One instance, from its start to its end. Observes its connection. */
@@ -393,7 +404,7 @@ final class AdmissionOracle {
             }
             known.remove(grant);
             long bound = limit.permits() + allowance(grant.key) + (knowledge.isPending() ? knowledge.kept : 0);
-            check(
+            checkSum(
                     grant.permits + sum(known, Request::counts),
                     bound,
                     "a grant of the store with what is known",
@@ -415,7 +426,7 @@ final class AdmissionOracle {
             addUncharged(known, grant, now);
             known.remove(grant);
             long bound = limit.permits() + allowance(grant.key) + (knowledge.isPending() ? knowledge.kept : 0);
-            check(
+            checkSum(
                     grant.permits + sum(known, Request::counts),
                     bound,
                     "a local grant with what is known",
@@ -431,7 +442,7 @@ final class AdmissionOracle {
             long permits = sum(uncharged, Request::counts);
             knowledge.uncharged.add(new Allowance(now, permits));
             long most = Math.max(1, (long) Math.floor(limit.permits() * share(grant.key, knowledge)));
-            check(permits, most, "the share of " + instances + " instances", grant, uncharged::contains);
+            checkSum(permits, most, "the share of " + instances + " instances", grant, uncharged::contains);
         }
 
         /** Returns the highest share that this instance may compute. */
@@ -496,7 +507,9 @@ final class AdmissionOracle {
         }
 
         private void restores(LostPermits permits) {
-            assertThat(losses).as("losses before %s restores %s", this, permits).isPositive();
+            if (losses == 0) {
+                fail("nothing is lost, and " + this + " restores " + permits);
+            }
             Knowledge knowledge = knowledge(permits.claim().key());
             if (!knowledge.sent.containsKey(permits)) {
                 if (knowledge.unsent.isEmpty()) {

@@ -69,7 +69,7 @@ final class OutageHistory {
         while (time.millis() < end) {
             step();
             time.passMillis(pause());
-            oracle.checkNotices();
+            oracle.check();
         }
         end();
     }
@@ -187,11 +187,12 @@ final class OutageHistory {
         instances.forEach(one -> one.link.up());
         for (int second = 0; second < 10 && toReconcile() > 0; second++) {
             time.passMillis(1_000);
-            oracle.checkNotices();
+            oracle.check();
         }
         assertThat(toReconcile()).as("not reconciled").isZero();
         instances.forEach(Instance::acquireSome);
         time.passMillis(DEADLINE.toMillis() + 1);
+        oracle.check();
         instances.forEach(one -> one.store.closeLater().subscribe());
         // Late replies are accepted for a minute.
         time.passMillis(62_000);
