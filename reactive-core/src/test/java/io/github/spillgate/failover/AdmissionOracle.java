@@ -95,6 +95,10 @@ final class AdmissionOracle {
                 if (request.inStore && request.chargedStep > sinceStep) {
                     request.inStore = false;
                     request.everLost = true;
+                    if (!request.counts()) {
+                        // Its refund may be on its way, and remove others.
+                        key.allowances.add(new Allowance(clock.getAsLong(), request.permits));
+                    }
                 }
             }
         }
@@ -425,7 +429,10 @@ final class AdmissionOracle {
             }
             addUncharged(known, grant, now);
             known.remove(grant);
-            long bound = limit.permits() + allowance(grant.key) + (knowledge.isPending() ? knowledge.kept : 0);
+            long bound = limit.permits()
+                    + allowance(grant.key)
+                    + (knowledge.isPending() ? knowledge.kept : 0)
+                    + stale(grant.key, knowledge);
             checkSum(
                     grant.permits + sum(known, Request::counts),
                     bound,
@@ -507,7 +514,7 @@ final class AdmissionOracle {
         }
 
         private void restores(LostPermits permits) {
-            if (losses == 0) {
+            if (losses == 0 && knowledge(permits.claim().key()).refunds.isEmpty()) {
                 fail("nothing is lost, and " + this + " restores " + permits);
             }
             Knowledge knowledge = knowledge(permits.claim().key());
@@ -663,6 +670,14 @@ final class AdmissionOracle {
                 return;
             }
             List<Request> known = knowledge.newest;
+            long stale = stale(key, knowledge);
+            if (knowledge.isPending() && !knowledge.lost.isEmpty()) {
+                // Of two losses before the first restoration, the larger one is restored.
+                stale += sum(known, Request::counts);
+            }
+            if (stale > 0) {
+                key(key).allowances.add(new Allowance(clock.getAsLong(), stale));
+            }
             knowledge.lost = knowledge.isPending() ? new LinkedHashSet<>(knowledge.lost) : new LinkedHashSet<>();
             knowledge.lost.addAll(known);
             knowledge.restoredStep = Long.MAX_VALUE;
@@ -678,6 +693,13 @@ final class AdmissionOracle {
                 // The store has granted as much in the millisecond of that reply: the ledger has nothing to wait for.
                 knowledge.forgotten = List.of();
             }
+        }
+
+        /** Returns how many permits of an earlier loss, which was not noticed, the instance still counts as its own. */
+        private long stale(String key, Knowledge knowledge) {
+            return sum(
+                    key(key).requests,
+                    one -> one.by == this && one.evidence && one.everLost && !knowledge.newest.contains(one));
         }
 
         /** Returns how many permits in use the store has certainly granted to this instance. */
