@@ -54,10 +54,7 @@ final class Availability {
     private volatile @Nullable String problem;
 
     /** What was last wrong, also if the store is available. */
-    private volatile String lastProblem = "no reply by the deadline";
-
-    /** Whether the last problem names the cause: the store could not be reached. */
-    private volatile boolean causeKnown;
+    private volatile Explanation last = new Explanation("no reply by the deadline", false);
 
     /** Whether the log names the cause of the present outage. */
     private final AtomicBoolean causeLogged = new AtomicBoolean();
@@ -86,8 +83,7 @@ final class Availability {
             fallenBackSince.set(NEVER);
         }
         if (problem != null && isClosed) {
-            problem = null;
-            causeKnown = false;
+            forgetProblem();
             if (unavailable.compareAndSet(true, false)) {
                 LOG.info("{} is available again; {} no longer decides", store, fallback);
             }
@@ -117,11 +113,12 @@ final class Availability {
     /** Notes that the breaker is open. */
     void opened() {
         if (!unavailable.get() && unavailable.compareAndSet(false, true)) {
-            causeLogged.set(causeKnown);
-            problem = lastProblem;
+            Explanation known = last;
+            causeLogged.set(known.isCause);
+            problem = known.message;
             missed.set(0);
             missedStill.set(0);
-            LOG.warn("Falling back to {}; {} is unavailable: {}", fallback, store, lastProblem);
+            LOG.warn("Falling back to {}; {} is unavailable: {}", fallback, store, known.message);
         }
     }
 
@@ -191,20 +188,25 @@ final class Availability {
 
     /** Logs the cause of an outage if it was not known when the outage was logged. */
     private void logCause() {
-        if (causeKnown && unavailable.get() && causeLogged.compareAndSet(false, true)) {
-            LOG.warn("{} cannot be reached: {}", store, lastProblem);
+        Explanation known = last;
+        if (known.isCause && unavailable.get() && causeLogged.compareAndSet(false, true)) {
+            LOG.warn("{} cannot be reached: {}", store, known.message);
         }
     }
 
     /** Keeps the better explanation: that a store cannot be reached explains why it does not reply. */
-    private void explain(Throwable error) {
+    private synchronized void explain(Throwable error) {
         boolean isCause = error instanceof LimitStoreUnreachableException;
-        if (isCause || !causeKnown || !(error instanceof LimitStoreUnansweredException)) {
+        if (isCause || !last.isCause || !(error instanceof LimitStoreUnansweredException)) {
             String message = error.getMessage();
-            lastProblem = message == null ? error.toString() : message;
-            problem = lastProblem;
-            causeKnown = isCause;
+            last = new Explanation(message == null ? error.toString() : message, isCause);
+            problem = last.message;
         }
+    }
+
+    private synchronized void forgetProblem() {
+        problem = null;
+        last = new Explanation(last.message, false);
     }
 
     /** Notes that another program has written a key of the store. */
@@ -220,4 +222,11 @@ final class Availability {
             LOG.warn("{} refuses an operation; decisions are not affected: {}", store, error.getMessage());
         }
     }
+
+    /**
+     * What is wrong with the store.
+     *
+     * @param isCause whether it explains why the store does not reply: it could not be reached
+     */
+    private record Explanation(String message, boolean isCause) {}
 }

@@ -137,6 +137,7 @@ class ResilientStoreRefusalTest {
             });
             await().atMost(PATIENCE)
                     .untilAsserted(() -> assertThat(log.lines("NOPERM"))
+                            .as("of %s", log.lines(""))
                             .singleElement()
                             .asString()
                             .contains("'select'", "+select"));
