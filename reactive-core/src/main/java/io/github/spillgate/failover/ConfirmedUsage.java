@@ -42,6 +42,12 @@ final class ConfirmedUsage {
 
     private final OwnUsage own = new OwnUsage();
 
+    /**
+     * Permits of this instance that the primary store has charged by reconciliation or restored; null without any.
+     * Their times may be too early, so they show that data is lost, and not when permits expire.
+     */
+    private @Nullable OwnUsage chargedLater;
+
     private Limit limit;
     private long used;
     private long usedUntil;
@@ -90,6 +96,9 @@ final class ConfirmedUsage {
     void advance(Limit limit, long now) {
         this.limit = limit;
         own.adjustTo(limit);
+        if (chargedLater != null) {
+            chargedLater.adjustTo(limit);
+        }
         long latest = now + longestUse();
         resetUncertainUntil = Math.min(resetUncertainUntil, now + OUT_OF_ORDER);
         usedUntil = Math.min(usedUntil, latest);
@@ -124,7 +133,7 @@ final class ConfirmedUsage {
         long until = now + Math.max(0, usage.wholeAt().toEpochMilli() - repliedAt);
         if (repliedAt > newestReply || newestReply - repliedAt >= OUT_OF_ORDER) {
             if (repliedAt < newestReply) {
-                own.clear(); // the clock was set back: permits may leave the window earlier
+                clearOwn(); // the clock was set back: permits may leave the window earlier
             }
             if (newestReply == 0 || repliedAt < newestReply || firstReply == NEVER) {
                 firstReply = now < resetUncertainUntil ? NEVER : repliedAt;
@@ -167,26 +176,50 @@ final class ConfirmedUsage {
      */
     void charged(long permits, long takenAt, long chargedAt) {
         if (chargedAt >= firstReply) {
-            own.add(limit, takenAt, permits);
+            chargedLater().add(limit, takenAt, permits);
         }
     }
 
     /** Records that the primary store has permits of this instance again that it had lost. */
     void restored(ConfirmedUsage missing) {
-        own.addAll(limit, missing.own);
+        chargedLater().addAll(limit, missing.own);
+        if (missing.chargedLater != null) {
+            chargedLater().addAll(limit, missing.chargedLater);
+        }
         firstReply = Math.min(firstReply, missing.firstReply);
+    }
+
+    private OwnUsage chargedLater() {
+        OwnUsage charged = chargedLater;
+        if (charged == null) {
+            charged = new OwnUsage();
+            charged.adjustTo(limit);
+            chargedLater = charged;
+        }
+        return charged;
+    }
+
+    private void clearOwn() {
+        own.clear();
+        chargedLater = null;
     }
 
     /** Records that permits of a decision are refunded in the primary store, which took them at a time of its clock. */
     void refunded(long permits, long takenAt) {
         if (takenAt >= firstReply) {
             own.refund(limit, takenAt, permits);
+            if (chargedLater != null) {
+                chargedLater.refund(limit, takenAt, permits);
+            }
         }
     }
 
     /** Records that the oldest permits, of any instance, are refunded in the primary store. */
     void refundedOldest(long permits) {
         own.refundOldest(limit, newestReply, permits);
+        if (chargedLater != null) {
+            chargedLater.refundOldest(limit, newestReply, permits);
+        }
     }
 
     /** A high value does not extend a low one that lasts longer, or neither would ever end. */
@@ -298,7 +331,8 @@ final class ConfirmedUsage {
      */
     boolean isMissingIn(long permits, long repliedAt) {
         // Replies of the same millisecond may have been decided in any order.
-        return repliedAt > newestReply && permits < own.inUse(limit, repliedAt);
+        long charged = chargedLater == null ? 0 : chargedLater.inUse(limit, repliedAt);
+        return repliedAt > newestReply && permits < own.inUse(limit, repliedAt) + charged;
     }
 
     /** Returns the permits in use, with their ages, the oldest first; empty if there are none. */
@@ -414,7 +448,7 @@ final class ConfirmedUsage {
         fades = false;
         reported = 0;
         exceeds = false;
-        own.clear();
+        clearOwn();
         resetUncertainUntil = now + OUT_OF_ORDER;
     }
 }

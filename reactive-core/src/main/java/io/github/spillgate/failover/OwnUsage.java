@@ -23,9 +23,6 @@ final class OwnUsage {
     //   inUse()        The part of the use that is certainly of this instance. It is that instance's share of the use,
     //                  and if a reply has less than that, the store has lost data, or the count was reset.
     //
-    // Permits that were charged by reconciliation count from the time of the grant; and restored ones, which the store
-    // holds for longer than before, from their own.
-    //
     // So it may only hold permits that the store still holds. A refund of a decision is subtracted from its slot. Any
     // other refund removes the oldest permits of any instance, so as many are subtracted from the oldest slots. After a
     // reset, replies from before it may still arrive; their permits are not recorded. Not covered: refunds and resets
