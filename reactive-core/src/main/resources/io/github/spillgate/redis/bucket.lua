@@ -6,11 +6,16 @@
 
 local BUCKET_LENGTH = 42
 
--- Returns the bucket at the present time, with the level that is stored and its time, or nil if the value is foreign.
+local function newBucket(key, limit)
+  return {key = key, limit = limit, level = 0, mark = 0, markedAt = 0, older = 0, olderAt = 0, at = 0,
+    stored = {level = 0, mark = 0, older = 0}}
+end
+
+-- Returns the bucket at the present time, and as it is stored, of another time; or nil if the value is foreign.
 local function readBucket(key, limit)
   local bytes = read(key)
   if bytes == '' then
-    return {key = key, limit = limit, level = 0, mark = 0, markedAt = 0, older = 0, olderAt = 0, stored = 0, at = 0}
+    return newBucket(key, limit)
   end
   if not bytes or #bytes ~= BUCKET_LENGTH then
     return nil
@@ -19,12 +24,15 @@ local function readBucket(key, limit)
   if written ~= A_BUCKET or older > mark or mark > level then
     return nil
   end
-  if at > now then
+  if at > now and level == 0 then
+    -- It was kept although it is empty, and the clock was set back.
+    return newBucket(key, limit)
+  elseif at > now then
     -- The clock was set back: everything counts as taken now, and cannot be refunded.
-    return {key = key, limit = limit, level = level, mark = 0, markedAt = now, older = 0, olderAt = now,
-      stored = level, at = now, mended = true}
+    return {key = key, limit = limit, level = level, mark = 0, markedAt = now, older = 0, olderAt = now, at = now,
+      stored = {level = level, mark = 0, older = 0}, mended = true}
   end
-  local stored = level
+  local stored = {level = level, mark = mark, older = older}
   -- The product may be rounded if it is above all levels. That does not change the result.
   level = max(0, level - (now - at) * limit.permits)
   return {key = key, limit = limit, level = level, mark = min(mark, level), markedAt = markedAt,

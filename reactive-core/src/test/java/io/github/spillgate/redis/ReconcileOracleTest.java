@@ -60,7 +60,7 @@ class ReconcileOracleTest {
     private RedisClient client;
 
     /** How many histories each test drives. */
-    int histories = 10;
+    int histories = 60;
 
     @BeforeEach
     void connect() {
