@@ -60,7 +60,7 @@ class ReconcileOracleTest {
     private RedisClient client;
 
     /** How many histories each test drives. */
-    int histories = 60;
+    int histories = 30;
 
     @BeforeEach
     void connect() {
