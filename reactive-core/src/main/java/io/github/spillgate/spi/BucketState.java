@@ -31,16 +31,6 @@ public record BucketState(long level, long at) {
     }
 
     /**
-     * Returns the state of a key without hits.
-     *
-     * @param now the current time, in milliseconds of the store's clock
-     * @return a level of zero
-     */
-    public static BucketState empty(long now) {
-        return new BucketState(0, now);
-    }
-
-    /**
      * Returns this state at another time. If the clock stepped back, the level is the same, as if the permits had been
      * taken now: so the step allows no additional request, and nothing is denied for longer than after a full burst.
      *

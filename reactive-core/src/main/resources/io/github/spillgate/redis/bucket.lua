@@ -8,7 +8,7 @@ local BUCKET_LENGTH = 42
 
 local function newBucket(key, limit)
   return {key = key, limit = limit, level = 0, mark = 0, markedAt = 0, older = 0, olderAt = 0, at = 0,
-    stored = {level = 0, mark = 0, older = 0}}
+    storedLevel = 0, storedMark = 0, storedOlder = 0}
 end
 
 -- Returns the bucket at the present time, and as it is stored, of another time; or nil if the value is foreign.
@@ -30,13 +30,14 @@ local function readBucket(key, limit)
   elseif at > now then
     -- The clock was set back: everything counts as taken now, and cannot be refunded.
     return {key = key, limit = limit, level = level, mark = 0, markedAt = now, older = 0, olderAt = now, at = now,
-      stored = {level = level, mark = 0, older = 0}, mended = true}
+      storedLevel = level, storedMark = 0, storedOlder = 0, mended = true}
   end
-  local stored = {level = level, mark = mark, older = older}
+  local stored = level
   -- The product may be rounded if it is above all levels. That does not change the result.
   level = max(0, level - (now - at) * limit.permits)
   return {key = key, limit = limit, level = level, mark = min(mark, level), markedAt = markedAt,
-    older = min(older, level), olderAt = olderAt, stored = stored, at = at}
+    older = min(older, level), olderAt = olderAt, at = at,
+    storedLevel = stored, storedMark = mark, storedOlder = older}
 end
 
 -- Adds units that were taken at this time. Several takes in one millisecond are the same as one.

@@ -198,8 +198,8 @@ end
 -- grant counts from that change on.
 local function chargeBucket(bucket, grants)
   local limit, charges = bucket.limit, false
-  local charged = {key = bucket.key, limit = limit, level = bucket.stored.level, mark = bucket.stored.mark,
-    markedAt = bucket.markedAt, older = bucket.stored.older, olderAt = bucket.olderAt, at = bucket.at}
+  local charged = {key = bucket.key, limit = limit, level = bucket.storedLevel, mark = bucket.storedMark,
+    markedAt = bucket.markedAt, older = bucket.storedOlder, olderAt = bucket.olderAt, at = bucket.at}
   for _, some in ipairs(grants) do
     local time = now - some.to
     if some.permits > 0 and some.to < reachOf(limit) then

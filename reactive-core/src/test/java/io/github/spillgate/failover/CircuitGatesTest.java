@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The reported state of a store whose parts fail separately, and the lifetime of a part's gate. */
+/** The reported state of a store with nodes that fail separately, and the lifetime of a node's gate. */
 class CircuitGatesTest {
 
     private final VirtualTime time = new VirtualTime();

@@ -209,7 +209,7 @@ final class FaultyLink implements LimitStore {
         return "Link";
     }
 
-    /** Learns of the requests whose reply is a decision, and of registrations. */
+    /** Learns of the requests that are answered by a decision, and of registrations. */
     interface Observer {
 
         /** The instance sends a request. */
