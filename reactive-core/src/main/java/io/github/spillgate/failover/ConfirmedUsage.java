@@ -40,6 +40,9 @@ final class ConfirmedUsage {
 
     private static final long NEVER = Long.MAX_VALUE;
 
+    /** More than all sums of permits are off by. */
+    private static final double ROUNDING = 1e-6;
+
     private final OwnUsage own = new OwnUsage();
 
     /**
@@ -86,6 +89,14 @@ final class ConfirmedUsage {
 
     ConfirmedUsage(Limit limit) {
         this.limit = limit;
+        own.adjustTo(limit);
+    }
+
+    /** Returns the usage of which the primary store knows from its next reply on, because it has lost all others. */
+    static ConfirmedUsage afterLoss(Limit limit) {
+        ConfirmedUsage usage = new ConfirmedUsage(limit);
+        usage.firstReply = NEVER;
+        return usage;
     }
 
     /**
@@ -135,7 +146,7 @@ final class ConfirmedUsage {
             if (repliedAt < newestReply) {
                 clearOwn(); // the clock was set back: permits may leave the window earlier
             }
-            if (newestReply == 0 || repliedAt < newestReply || firstReply == NEVER) {
+            if (repliedAt < newestReply || firstReply == NEVER) {
                 firstReply = now < resetUncertainUntil ? NEVER : repliedAt;
             }
             newestReply = repliedAt;
@@ -156,7 +167,7 @@ final class ConfirmedUsage {
                 bucket = bucketOf(permits, repliedAt);
             }
             dropExpired(now);
-            raiseTo(permits, until);
+            raise(permits, until);
         }
     }
 
@@ -207,23 +218,32 @@ final class ConfirmedUsage {
     /** Records that permits of a decision are refunded in the primary store, which took them at a time of its clock. */
     void refunded(long permits, long takenAt) {
         if (takenAt >= firstReply) {
-            own.refund(limit, takenAt, permits);
+            long left = own.refund(limit, takenAt, permits);
             if (chargedLater != null) {
-                chargedLater.refund(limit, takenAt, permits);
+                chargedLater.refund(limit, takenAt, left);
             }
         }
     }
 
     /** Records that the oldest permits, of any instance, are refunded in the primary store. */
     void refundedOldest(long permits) {
-        own.refundOldest(limit, newestReply, permits);
+        long left = own.refundOldest(limit, newestReply, permits);
         if (chargedLater != null) {
-            chargedLater.refundOldest(limit, newestReply, permits);
+            chargedLater.refundOldest(limit, newestReply, left);
+        }
+    }
+
+    /** Raises the usage to these permits. A loss in the millisecond of the newest reply may have hidden some of them. */
+    void raiseTo(long permits, long now) {
+        if (at(now) < permits) {
+            used = permits;
+            usedUntil = Math.max(usedUntil, now + limit.reach().toMillis());
+            fades = false;
         }
     }
 
     /** A high value does not extend a low one that lasts longer, or neither would ever end. */
-    private void raiseTo(long permits, long until) {
+    private void raise(long permits, long until) {
         if (permits >= used) {
             used = permits;
             usedUntil = Math.max(usedUntil, until);
@@ -258,7 +278,7 @@ final class ConfirmedUsage {
         if (!fades || time >= usedUntil || limit.algorithm() != Algorithm.LOG) {
             return certain;
         }
-        long then = own.inUse(limit, newestReply);
+        long then = (long) own.inUse(limit, newestReply);
         if (then == 0) {
             return certain;
         }
@@ -323,16 +343,18 @@ final class ConfirmedUsage {
     }
 
     /**
-     * Returns whether permits are missing in a reply: permits that the primary store has certainly granted to this
-     * instance, and that must still be in use.
+     * Returns how many permits the primary store has certainly granted to this instance that must still be in use in a
+     * reply; 0 if the reply may be older than the newest one.
      *
-     * @param permits the permits in the reply without those that it has charged
      * @param repliedAt the server's time
      */
-    boolean isMissingIn(long permits, long repliedAt) {
-        // Replies of the same millisecond may have been decided in any order.
-        long charged = chargedLater == null ? 0 : chargedLater.inUse(limit, repliedAt);
-        return repliedAt > newestReply && permits < own.inUse(limit, repliedAt) + charged;
+    long certainIn(long repliedAt) {
+        if (repliedAt <= newestReply) {
+            return 0; // replies of the same millisecond may have been decided in any order
+        }
+        double certain =
+                own.inUse(limit, repliedAt) + (chargedLater == null ? 0 : chargedLater.inUse(limit, repliedAt));
+        return (long) Math.ceil(certain - ROUNDING); // a reply rounds up, too
     }
 
     /** Returns the permits in use, with their ages, the oldest first; empty if there are none. */
@@ -409,7 +431,7 @@ final class ConfirmedUsage {
 
     /** Returns the permits in use at the newest reply that were certainly granted to this instance. */
     long reportedOwn() {
-        return own.inUse(limit, newestReply);
+        return (long) own.inUse(limit, newestReply);
     }
 
     /**

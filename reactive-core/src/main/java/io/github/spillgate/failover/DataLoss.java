@@ -63,13 +63,13 @@ final class DataLoss {
     void restore(LostPermits permits, Consumer<@Nullable StoreDecision> restored) {
         synchronized (waiting) {
             // If the queue is full, the permits count in this process until they expire.
-            waiting.tryEmitNext(new Restoration(permits, restored));
+            waiting.tryEmitNext(new Restoration(permits, Deadlines.now(), restored));
         }
     }
 
     private Mono<Void> restore(Restoration one) {
         AtomicReference<@Nullable StoreDecision> reply = new AtomicReference<>();
-        return Mono.defer(() -> primary.restore(one.permits))
+        return Mono.defer(() -> primary.restore(one.present()))
                 .timeout(TIMEOUT, Schedulers.parallel())
                 .retryWhen(Retry.backoff(ATTEMPTS, FIRST_PAUSE))
                 .doOnNext(reply::set)
@@ -101,5 +101,11 @@ final class DataLoss {
         LOG.warn("{} has lost data; {} counts were restored to what this instance knows", primary, toLog.getAndSet(0));
     }
 
-    private record Restoration(LostPermits permits, Consumer<@Nullable StoreDecision> restored) {}
+    private record Restoration(LostPermits permits, long noticedAt, Consumer<@Nullable StoreDecision> restored) {
+
+        /** Returns the permits with their present ages. */
+        LostPermits present() {
+            return permits.after(TimeUnit.NANOSECONDS.toMillis(Deadlines.now() - noticedAt));
+        }
+    }
 }

@@ -318,12 +318,14 @@ final class Ledger extends Count {
     private void checkForLoss(StoreUsage usage, StoreDecision decision, boolean isReconciliation) {
         long charged = isReconciliation ? certainlyReconciled(decision) : 0;
         long kept = usage.used() - (decision.isCharged() ? usage.claim().permits() : charged);
-        if (!confirmed.isMissingIn(kept, decision.at().toEpochMilli())) {
+        long certain = confirmed.certainIn(decision.at().toEpochMilli());
+        if (kept >= certain) {
             return;
         }
         ConfirmedUsage missing = confirmed;
+        missing.raiseTo(certain, now);
         LostPermits permits = new LostPermits(claim, missing.newestReply(), missing.ages(now));
-        confirmed = new ConfirmedUsage(claim.limit());
+        confirmed = ConfirmedUsage.afterLoss(claim.limit());
         missing.becomeLost(kept, lost(now) > 0 ? lost : null, now);
         lost = missing;
         restoredAt = NEVER;
@@ -365,6 +367,11 @@ final class Ledger extends Count {
      * @param reply the usage then; null if it is not known
      */
     void restored(ConfirmedUsage missing, @Nullable StoreDecision reply) {
+        if (reply != null) {
+            for (StoreUsage usage : reply.usages()) {
+                confirmed.report(usage, reply.at().toEpochMilli(), now);
+            }
+        }
         if (lost != missing) {
             return;
         }
@@ -375,9 +382,6 @@ final class Ledger extends Count {
         restoredAt = reply.at().toEpochMilli();
         if (reply.stamp() > 0) {
             confirmed.restored(missing);
-        }
-        for (StoreUsage usage : reply.usages()) {
-            confirmed.report(usage, restoredAt, now);
         }
     }
 

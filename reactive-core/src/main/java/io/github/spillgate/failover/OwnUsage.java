@@ -82,21 +82,25 @@ final class OwnUsage {
         }
     }
 
-    /** Subtracts permits that were taken at a time of the store's clock. */
-    void refund(Limit limit, long takenAt, long refunded) {
+    /** Subtracts permits that were taken at a time of the store's clock, and returns how many of them are not here. */
+    long refund(Limit limit, long takenAt, long refunded) {
         long slot = takenAt / length(limit);
-        if (slot <= newest && newest - slot < SLOTS) {
-            subtract(slot, refunded);
-        }
+        boolean isKept = slot <= newest && newest - slot < SLOTS;
+        return isKept ? refunded - subtract(slot, refunded) : refunded;
     }
 
-    /** Subtracts the oldest permits that are certainly in use at a time of the store's clock; of a bucket, the last. */
-    void refundOldest(Limit limit, long time, long refunded) {
+    /**
+     * Subtracts the oldest permits that are certainly in use at a time of the store's clock; of a bucket, the last.
+     *
+     * @return how many of them are not here
+     */
+    long refundOldest(Limit limit, long time, long refunded) {
         long left = refunded;
         long first = firstInUse(limit, time);
         for (long slot = first; slot <= newest && left > 0; slot++) {
             left -= subtract(limit.algorithm() == Algorithm.BUCKET ? newest - (slot - first) : slot, left);
         }
+        return left;
     }
 
     private long subtract(long slot, long most) {
@@ -112,7 +116,7 @@ final class OwnUsage {
     }
 
     /** Returns how many permits are certainly in use at a time of the store's clock. Those of a counter fade. */
-    long inUse(Limit limit, long time) {
+    double inUse(Limit limit, long time) {
         long first = firstInUse(limit, time);
         if (limit.algorithm() == Algorithm.LOG) {
             return sum(first, newest);
@@ -126,11 +130,11 @@ final class OwnUsage {
         for (long slot = first; slot <= newest; slot++) {
             inUse += permits[index(slot)] * Math.min(1, 1 - (time - slot * length) / window);
         }
-        return (long) inUse;
+        return inUse;
     }
 
     /** Returns the level of a bucket with the permits from this slot on, as if taken at the start of their slots. */
-    private long levelAt(Limit limit, long first, long time) {
+    private double levelAt(Limit limit, long first, long time) {
         long length = length(limit);
         long level = 0;
         for (long slot = first; slot <= newest; slot++) {
@@ -138,7 +142,7 @@ final class OwnUsage {
             long end = slot == newest ? time : (slot + 1) * length;
             level = BucketState.levelAfter(limit, level, end - slot * length);
         }
-        return level / limit.window().toMillis();
+        return (double) level / limit.window().toMillis();
     }
 
     /**

@@ -11,4 +11,20 @@ import java.util.List;
  *     or permits were refunded, then or later, they are not lost
  * @param ages the permits in use with their ages, the oldest first, at least one
  */
-public record LostPermits(Claim claim, long since, List<Grants> ages) {}
+public record LostPermits(Claim claim, long since, List<Grants> ages) {
+
+    /**
+     * Returns these permits some time later.
+     *
+     * @param millis the time that has passed
+     * @return the same permits, older by that time
+     */
+    public LostPermits after(long millis) {
+        return new LostPermits(
+                claim,
+                since,
+                ages.stream()
+                        .map(some -> new Grants(some.fromMillis() + millis, some.toMillis() + millis, some.permits()))
+                        .toList());
+    }
+}

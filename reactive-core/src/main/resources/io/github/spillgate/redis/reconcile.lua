@@ -256,13 +256,15 @@ end
 
 -- Each of these three returns the count, and how many permits it has restored in all; nil if none.
 
-local function restoreLog(log, grants, lost, known)
+local function restoreLog(log, grants, lost, known, at)
   local slots, permits = slotsOf(grants, log.limit), 0
   for _, some in ipairs(slots) do
     permits = permits + some.permits
   end
-  -- What was granted since the last reply with these permits is in addition to them.
-  local missing = permits - (known or log.used - laterThan(log, lost / 1000))
+  -- What was granted since the last reply with these permits is in addition to them. Of those that another instance has
+  -- restored, some may have expired since.
+  local has = log.used - laterThan(log, (known and at or lost) / 1000)
+  local missing = permits - min(known or has, has)
   if missing > 0 then
     chargeLog(log, keepNewest(slots, missing))
   end
@@ -277,13 +279,18 @@ local function usedOf(counter)
   return counter.current + math.ceil(counter.previous * left / counter.limit.window)
 end
 
-local function restoreCounter(counter, grants, lost, known)
+local function restoreCounter(counter, grants, lost, known, at)
   local restored = {key = counter.key, limit = counter.limit, previous = 0, current = 0, start = counter.start}
   replay(restored, grants)
   local permits = usedOf(restored)
   -- A counter that began since the last reply with these permits is in addition to them.
   local isNew = not known and counter.start >= lost / 1000
-  local missing = permits - (known or isNew and 0 or usedOf(counter))
+  local has = isNew and 0 or usedOf(counter)
+  if known then
+    -- Those that another instance has restored may have faded since.
+    has = min(known, has - (counter.start > at / 1000 and counter.current or 0))
+  end
+  local missing = permits - has
   if missing > 0 then
     if isNew then
       restored.current = restored.current + counter.current + counter.previous

@@ -72,6 +72,7 @@ final class AdmissionOracle {
     private AssertionError failure;
     private long steps;
     private int losses;
+    private final Set<Long> lossAt = new HashSet<>();
     private boolean keepsInPart;
 
     AdmissionOracle(Limit limit, LongSupplier clock) {
@@ -89,19 +90,35 @@ final class AdmissionOracle {
     /** Notes that the store loses what it has charged since a step: everything, if that is 0. */
     void storeLoses(long sinceStep) {
         losses++;
+        lossAt.add(clock.getAsLong());
         keepsInPart |= sinceStep > 0;
-        for (Key key : keys.values()) {
+        keys.forEach((name, key) -> {
             for (Request request : key.requests) {
+                if (sinceStep > 0 && request.refunded && request.chargedStep <= sinceStep) {
+                    // The store may have it again, in place of others that it has lost.
+                    key.allowances.add(new Allowance(clock.getAsLong(), request.permits));
+                }
                 if (request.inStore && request.chargedStep > sinceStep) {
                     request.inStore = false;
                     request.everLost = true;
+                    if (request.counts() && isAnyPending(name)) {
+                        // Not noticed: after the first loss, no grant is evidence until that is restored.
+                        key.allowances.add(new Allowance(clock.getAsLong(), request.permits));
+                    }
                     if (!request.counts()) {
                         // Its refund may be on its way, and remove others.
                         key.allowances.add(new Allowance(clock.getAsLong(), request.permits));
                     }
                 }
             }
-        }
+        });
+    }
+
+    /** Returns whether an instance knows of permits of a key that are lost and not restored. */
+    private boolean isAnyPending(String key) {
+        return members.stream()
+                .map(member -> member.byKey.get(key))
+                .anyMatch(knowledge -> knowledge != null && knowledge.isPending() && !knowledge.lost.isEmpty());
     }
 
     /** Returns the number of the last step of the store. */
@@ -185,6 +202,10 @@ final class AdmissionOracle {
 
         private long newestAt = Long.MIN_VALUE;
         private long newestUsed;
+
+        /** When all that is in use then has left the window. */
+        private long newestEnd;
+
         private List<Request> newest = List.of();
 
         /** What it knows to be lost, and when that was restored, as a step of the store. */
@@ -198,8 +219,10 @@ final class AdmissionOracle {
         /** Losses that were noticed, and for which no restoration was sent. */
         private final Deque<List<Request>> unsent = new ArrayDeque<>();
 
-        private final IdentityHashMap<LostPermits, List<Request>> sent = new IdentityHashMap<>();
-        private LostPermits lastSent;
+        /** What was sent to be restored, by the time of the reply that had confirmed it. */
+        private final Map<Long, List<Request>> sent = new HashMap<>();
+
+        private long lastSent;
 
         /** The time of the reply that showed the last loss: earlier grants are no evidence of another one. */
         private long evidenceSince = Long.MIN_VALUE;
@@ -311,7 +334,7 @@ final class AdmissionOracle {
             if (local || !evidence) {
                 by.knowledge(key).refunds.add(new Allowance(now, permits));
             }
-            if (everLost) {
+            if (everLost || lossAt.contains(at)) {
                 key(key).allowances.add(new Allowance(now, permits));
             }
         }
@@ -518,15 +541,15 @@ final class AdmissionOracle {
                 fail("nothing is lost, and " + this + " restores " + permits);
             }
             Knowledge knowledge = knowledge(permits.claim().key());
-            if (!knowledge.sent.containsKey(permits)) {
+            if (!knowledge.sent.containsKey(permits.since())) {
                 if (knowledge.unsent.isEmpty()) {
                     // It has noticed what it need not have noticed.
                     knowledge.unsent.add(List.of());
                     forgetEvidence(permits.claim().key());
                     knowledge.forgotten = List.of();
                 }
-                knowledge.sent.put(permits, knowledge.unsent.remove());
-                knowledge.lastSent = permits;
+                knowledge.sent.put(permits.since(), knowledge.unsent.remove());
+                knowledge.lastSent = permits.since();
             }
         }
 
@@ -583,10 +606,10 @@ final class AdmissionOracle {
 
         private void restore(Call call, String key) {
             LostPermits permits = (LostPermits) call.request();
-            List<Request> known = knowledge(key).sent.getOrDefault(permits, List.of());
+            List<Request> known = knowledge(key).sent.getOrDefault(permits.since(), List.of());
             long indistinct = sum(
                     key(key).requests,
-                    one -> one.inStore && !known.contains(one) && isIndistinct(one, permits.since()));
+                    one -> one.inStore && !known.contains(one) && (one.everLost || isIndistinct(one, permits.since())));
             if (indistinct > 0) {
                 key(key).allowances.add(new Allowance(clock.getAsLong(), indistinct));
             }
@@ -604,7 +627,9 @@ final class AdmissionOracle {
                 long slot = limit.resolution().toMillis();
                 return request.at / slot <= since / slot;
             }
-            return limit.isAlignedToClock() || keepsInPart;
+            return limit.isAlignedToClock()
+                    || keepsInPart
+                    || key(request.key).inStore().stream().anyMatch(one -> one.local && one.at <= since);
         }
 
         @Override
@@ -618,7 +643,7 @@ final class AdmissionOracle {
                 Knowledge knowledge = knowledge(key);
                 Request request = call.context().getOrDefault(Request.class, null);
                 if (call.kind() == Call.Kind.RESTORE) {
-                    if (call.request() != knowledge.lastSent) {
+                    if (((LostPermits) call.request()).since() != knowledge.lastSent) {
                         continue;
                     }
                     knowledge.restoredStep = then.step;
@@ -635,7 +660,7 @@ final class AdmissionOracle {
                 if (call.kind() == Call.Kind.RECONCILE) {
                     reconciled(call, key, reply.stamp() > 0, reply.at().toEpochMilli());
                 }
-                learn(knowledge, reply.at().toEpochMilli(), usage.used(), then.charged.get(key));
+                learn(knowledge, reply.at().toEpochMilli(), usage, then.charged.get(key));
             }
         }
 
@@ -651,13 +676,15 @@ final class AdmissionOracle {
             }
         }
 
-        private static void learn(Knowledge knowledge, long at, long used, List<Request> charged) {
+        private static void learn(Knowledge knowledge, long at, StoreUsage usage, List<Request> charged) {
+            long used = usage.used();
             if (knowledge.newestAt == Long.MIN_VALUE) {
                 knowledge.evidenceSince = at;
             }
             if (at > knowledge.newestAt || (at == knowledge.newestAt && used > knowledge.newestUsed)) {
                 knowledge.newestAt = at;
                 knowledge.newestUsed = used;
+                knowledge.newestEnd = usage.wholeAt().toEpochMilli();
                 knowledge.newest = charged;
             }
         }
@@ -683,8 +710,12 @@ final class AdmissionOracle {
             knowledge.restoredStep = Long.MAX_VALUE;
             Request own = call.context().getOrDefault(Request.class, null);
             knowledge.kept = Math.max(
-                    0, kept - sum(then.charged.get(key), one -> one != own && known.contains(one) && one.counts()));
-            if (sum(known, one -> one.counts() && isWithin(one, clock.getAsLong())) > 0) {
+                    0,
+                    kept
+                            - sum(
+                                    then.charged.get(key),
+                                    one -> one != own && known.contains(one) && one.counts() && isWithin(one, at)));
+            if (at < knowledge.newestEnd && sum(known, one -> one.counts() && isWithin(one, at)) > 0) {
                 knowledge.unsent.add(known);
             }
             forgetEvidence(key);
@@ -714,7 +745,7 @@ final class AdmissionOracle {
                             : one.permits * Math.max(0, Math.min(1, 1 - age / window()));
                 }
             }
-            return (long) certain - recent(knowledge.refunds);
+            return (long) Math.ceil(certain - 1e-6) - recent(knowledge.refunds);
         }
 
         @SuppressWarnings("unchecked") // by the kind of the call

@@ -182,7 +182,12 @@ final class LossyStore implements LimitStore {
         Claim claim = permits.claim();
         Mark mark = data.refundMarks.get(claim.identity());
         long known = mark != null && mark.at >= permits.since() ? mark.restored : -1;
-        long all = count(claim).restore(claim.limit(), permits, known, now);
+        long all = count(claim)
+                .restore(
+                        claim.limit(),
+                        permits,
+                        known < 0 ? -1 : count(claim).leftOf(claim.limit(), known, mark.at, now),
+                        now);
         if (all > 0) {
             data.refundMarks.put(claim.identity(), new Mark(now, all));
         }
@@ -257,6 +262,9 @@ final class LossyStore implements LimitStore {
 
         /** Restores what is missing, and returns how many permits that and earlier restorations were; 0 if none. */
         abstract long restore(Limit limit, LostPermits lost, long known, long now);
+
+        /** Returns how many of the permits that were restored at a time may still be in use. */
+        abstract long leftOf(Limit limit, long restored, long at, long now);
 
         abstract CountData copy();
     }
@@ -356,6 +364,13 @@ final class LossyStore implements LimitStore {
             return missing > 0 ? all : 0;
         }
 
+        @Override
+        long leftOf(Limit limit, long restored, long at, long now) {
+            return Math.min(
+                    restored,
+                    used(limit, now) - sum(slots.tailMap(at / limit.resolution().toMillis(), false)));
+        }
+
         private static long sum(Map<Long, Long> some) {
             return some.values().stream().mapToLong(Long::longValue).sum();
         }
@@ -452,6 +467,13 @@ final class LossyStore implements LimitStore {
                 state = isNew ? restored.plus(before.current() + before.previous()) : before.plus(missing);
             }
             return missing > 0 ? all : 0;
+        }
+
+        @Override
+        long leftOf(Limit limit, long restored, long at, long now) {
+            CounterState present = at(limit, now);
+            long later = present.start() > at ? present.current() : 0;
+            return Math.min(restored, present.used(limit, now) - later);
         }
 
         @Override
