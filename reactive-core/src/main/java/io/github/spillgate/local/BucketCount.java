@@ -6,7 +6,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;
 
-/** The count of a token bucket: its level, and two low-water marks that bound what a refund may return. */
+/** The count of a token bucket: its level, and two low-water marks of it that bound what a refund may return. */
 final class BucketCount extends Count {
     // Design notes.
     //
@@ -23,32 +23,36 @@ final class BucketCount extends Count {
     // So a refund returns at most the mark and, if the mark began after the take, at most what cannot have returned
     // until then. Afterwards the mark is smaller by as much, because the level of that history is.
     //
-    // There are two marks. The newer one begins again at each take. The older one covers a long time. A mark only
-    // falls, so it is replaced by the newer one when that is at least twice as high. Permits of the millisecond in
-    // which a mark began may have been taken before it or after it: that makes no difference, because nothing returns
-    // within it. Several takes in one millisecond have the same effect as one, because a script decides equal requests
-    // together.
+    // There are two marks. The newer one begins again at each take. Since a level only falls, and a refund lowers both
+    // by
+    // as much, that mark is the level itself. The older one covers a long time. A mark only falls, so it is replaced by
+    // the newer one when that is at least twice as high. Permits of the millisecond in which a mark began may have been
+    // taken before it or after it: that makes no difference, because nothing returns within it. Several takes in one
+    // millisecond have the same effect as one, because a script decides equal requests together.
+    //
+    // The level is stored as it was after the last take, and a refund makes that smaller. So a later time does not have
+    // to be stored.
     //
     // If the clock is set back, times do not tell what was taken before a mark. Then both marks are zero, and permits
     // with a later time are not refunded. BucketModel and bucket.lua do the same.
     //
     // docs/decisions/0040-a-token-bucket-in-integers.md has the reasons.
 
-    // Each number is stored, and as it is at the present time. A denied request changes only the latter.
+    /** The level after the last take, which was at the time {@link #takenAt}. */
+    private long stored;
 
-    private long storedLevel;
-    private long storedAt;
-    private long storedMark;
+    /** The time since when the level has been at least the newer mark. */
+    private long takenAt;
+
     private long storedOlderMark;
+    private long olderMarkedAt;
+    private boolean isSetBack;
+
+    // At the present time.
 
     private long level;
     private long mark;
     private long olderMark;
-
-    /** The time at which the mark began; takes change it. */
-    private long markedAt;
-
-    private long olderMarkedAt;
 
     private Limit limit = Limit.perSecond(1);
     private long now;
@@ -57,20 +61,14 @@ final class BucketCount extends Count {
     public void advance(Claim claim, long now) {
         limit = claim.limit();
         this.now = now;
-        if (now < storedAt && storedLevel > 0) {
-            storedAt = now;
-            clearMarks();
+        if (now < takenAt && stored > 0) {
+            takenAt = now;
+            storedOlderMark = 0;
+            isSetBack = true;
         }
-        level = BucketState.levelAfter(limit, storedLevel, now - storedAt);
-        mark = Math.min(storedMark, level);
+        level = BucketState.levelAfter(limit, stored, now - takenAt);
+        mark = isSetBack ? 0 : level;
         olderMark = Math.min(storedOlderMark, level);
-    }
-
-    private void clearMarks() {
-        storedMark = 0;
-        storedOlderMark = 0;
-        markedAt = now;
-        olderMarkedAt = now;
     }
 
     @Override
@@ -117,14 +115,16 @@ final class BucketCount extends Count {
         if (units <= 0) {
             return;
         }
-        if (markedAt != now && 2 * olderMark <= mark) {
+        if (takenAt != now && 2 * olderMark <= mark) {
             olderMark = mark;
-            olderMarkedAt = markedAt;
+            olderMarkedAt = takenAt;
         }
         level += units;
+        stored = level;
+        takenAt = now;
+        storedOlderMark = olderMark;
+        isSetBack = false;
         mark = level;
-        markedAt = now;
-        store();
     }
 
     @Override
@@ -133,9 +133,9 @@ final class BucketCount extends Count {
             return;
         }
         long taken = BucketState.units(limit, permits);
-        long left = Math.min(mark, BucketState.levelAfter(limit, taken, markedAt - takenAt));
+        long left = Math.min(mark, BucketState.levelAfter(limit, taken, this.takenAt - takenAt));
         long leftBefore = Math.min(olderMark, BucketState.levelAfter(limit, taken, olderMarkedAt - takenAt));
-        subtract(Math.max(left, leftBefore), takenAt >= markedAt);
+        subtract(Math.max(left, leftBefore), takenAt >= this.takenAt);
     }
 
     @Override
@@ -144,27 +144,25 @@ final class BucketCount extends Count {
     }
 
     private void subtract(long units, boolean isSinceMark) {
-        if (units > 0) {
+        if (units == level) {
+            clear();
+        } else if (units > 0) {
             level -= units;
             mark = Math.max(0, mark - units);
             olderMark = isSinceMark ? Math.min(olderMark, mark) : Math.max(0, olderMark - units);
-            store();
+            stored -= units;
+            storedOlderMark = olderMark;
         }
     }
 
     @Override
     public void clear() {
+        stored = 0;
+        storedOlderMark = 0;
+        isSetBack = false;
         level = 0;
         mark = 0;
         olderMark = 0;
-        store();
-    }
-
-    private void store() {
-        storedLevel = level;
-        storedAt = now;
-        storedMark = mark;
-        storedOlderMark = olderMark;
     }
 
     /** Returns the level at the present time. */

@@ -4,58 +4,82 @@
 -- as a window has milliseconds, and each millisecond returns as many units as a window has permits. A limit's capacity
 -- is its burst in units. All of these are below 2^53, so doubles hold them exactly.
 
-local BUCKET_LENGTH = 42
+local SHORT_BUCKET, LONG_BUCKET = 16, 32
 
-local function newBucket(key, limit)
-  return {key = key, limit = limit, level = 0, mark = 0, markedAt = 0, older = 0, olderAt = 0, at = 0,
-    storedLevel = 0, storedMark = 0, storedOlder = 0}
+-- Returns the level at a time that is not before that of the bucket.
+local function levelAt(bucket, time)
+  -- The product may be rounded if it is above all levels. That does not change the result.
+  local level = bucket.level - (time - bucket.at) * bucket.limit.permits
+  return level > 0 and level or 0
 end
 
--- Returns the bucket at the present time, and as it is stored, of another time; or nil if the value is foreign.
+-- Returns the bucket as it was after the last take, or nil if the value is foreign.
 local function readBucket(key, limit)
   local bytes = read(key)
   if bytes == '' then
-    return newBucket(key, limit)
+    return {key = key, limit = limit, level = 0, at = 0, older = 0, olderAt = 0, expires = 0}
   end
-  if not bytes or #bytes ~= BUCKET_LENGTH then
+  local length = bytes and #bytes
+  local written, level, at
+  local older, age, expires = 0, 0, 0
+  if length == LONG_BUCKET then
+    written, level, at, older, age, expires = unpackFrom('<I3I7I6I7I5I4', bytes)
+  elseif length == SHORT_BUCKET then
+    written, level, at = unpackFrom('<I3I7I6', bytes)
+  end
+  if (written ~= A_BUCKET and written ~= A_BUCKET_SET_BACK) or older > level then
     return nil
   end
-  local written, level, at, mark, markedAt, older, olderAt = unpackFrom('<I3I7I6I7I6I7I6', bytes)
-  if written ~= A_BUCKET or older > mark or mark > level then
-    return nil
-  end
-  if at > now and level == 0 then
-    -- It was kept although it is empty, and the clock was set back.
-    return newBucket(key, limit)
-  elseif at > now then
+  if at > now then
     -- The clock was set back: everything counts as taken now, and cannot be refunded.
-    return {key = key, limit = limit, level = level, mark = 0, markedAt = now, older = 0, olderAt = now, at = now,
-      storedLevel = level, storedMark = 0, storedOlder = 0, mended = true}
+    return {key = key, limit = limit, level = level, at = now, older = 0, olderAt = now, expires = expires,
+      isSetBack = true, mended = true}
   end
-  local stored = level
-  -- The product may be rounded if it is above all levels. That does not change the result.
-  level = max(0, level - (now - at) * limit.permits)
-  return {key = key, limit = limit, level = level, mark = min(mark, level), markedAt = markedAt,
-    older = min(older, level), olderAt = olderAt, at = at,
-    storedLevel = stored, storedMark = mark, storedOlder = older}
+  local bucket = {key = key, limit = limit, level = level, at = at, older = older, olderAt = at - age,
+    expires = expires}
+  if written == A_BUCKET_SET_BACK then
+    bucket.isSetBack = true
+  end
+  return bucket
 end
 
--- Adds units that were taken at this time. Several takes in one millisecond are the same as one.
+-- Adds units that are taken at a time that is not before that of the bucket. Several takes in one millisecond are the
+-- same as one.
 local function addToBucket(bucket, units, time)
-  if bucket.markedAt ~= time and 2 * bucket.older <= bucket.mark then
-    bucket.older, bucket.olderAt = bucket.mark, bucket.markedAt
+  local level = levelAt(bucket, time)
+  if bucket.at ~= time then
+    bucket.older = min(bucket.older, level)
+    local mark = bucket.isSetBack and 0 or level
+    if 2 * bucket.older <= mark then
+      bucket.older, bucket.olderAt = mark, bucket.at
+    end
+    bucket.at = time
   end
-  bucket.level = bucket.level + units
-  bucket.mark, bucket.markedAt = bucket.level, time
+  bucket.level = level + units
+  if bucket.isSetBack then
+    bucket.isSetBack = nil
+  end
 end
 
--- Writes the bucket, to live for at least so many milliseconds. An empty one is deleted if that is 0.
+-- Writes the bucket, to live for at least so many milliseconds. An empty one is deleted if that is 0. One that is never
+-- empty when it is taken from lives longer than necessary, so that most takes do not write its expiry.
 local function writeBucket(bucket, life)
-  local level = bucket.level
-  if level == 0 and life == 0 then
+  local limit = bucket.limit
+  local left = max(life, levelAt(bucket, now) / limit.permits)
+  if left == 0 then
     call('DEL', bucket.key)
+    return
+  end
+  local written = bucket.isSetBack and A_BUCKET_SET_BACK or A_BUCKET
+  local age = bucket.at - bucket.olderAt -- too large for its five bytes after 34 years; then the mark seems newer
+  -- The time may be rounded by less than a millisecond. Redis keeps a key for the whole millisecond in which it expires.
+  if now + left <= bucket.expires * 1000 then
+    call('SETRANGE', bucket.key, '0', pack('<I3I7I6I7I5', written, bucket.level, bucket.at, bucket.older, age))
+  elseif bucket.older == 0 then
+    call('SET', bucket.key, pack('<I3I7I6', written, bucket.level, bucket.at), 'PX', math.ceil(left))
   else
-    call('SET', bucket.key, pack('<I3I7I6I7I6I7I6', A_BUCKET, level, now, bucket.mark, bucket.markedAt, bucket.older,
-      bucket.olderAt), 'PX', max(life, math.ceil(level / bucket.limit.permits)))
+    local expires = floor((now + left + limit.capacity / limit.permits / 2) / 1000) + 1
+    call('SET', bucket.key, pack('<I3I7I6I7I5I4', written, bucket.level, bucket.at, bucket.older, age, expires), 'PX',
+      expires * 1000 - now)
   end
 end

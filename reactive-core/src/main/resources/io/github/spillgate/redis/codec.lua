@@ -23,7 +23,7 @@ local function usageOf(count, granted, status, fitsAt)
     return pack(USAGE, granted, status, count.used, fitsAt,
       count.used > 0 and (count.newest + 1) * count.limit.resolution + count.limit.window or now)
   elseif count.limit.isBucket then
-    return pack(USAGE, granted, status, count.level, 0, 0)
+    return pack(USAGE, granted, status, levelAt(count, now), 0, 0)
   end
   return pack(USAGE, granted, status, count.previous, count.current, count.start)
 end

@@ -3,7 +3,7 @@
 -- Format. Numbers are unsigned and little-endian; the figure behind the colon is their length in bytes:
 --
 --   counter:  'sgC' previous:7 current:7 start:6
---   bucket:   'sgB' level:7 at:6 mark:7 markedAt:6 older:7 olderAt:6
+--   bucket:   'sgB' level:7 at:6, and if it has an older mark older:7 age:5 expires:4
 --   log:      'sgL' used:6 newest:6 count:4 first:2 last:2 oldest:5 base:6 room:2 expires:6,
 --             then entries of offset:5 count:4
 --
@@ -20,9 +20,11 @@
 -- early, and then somewhat later than necessary, so that most hits do not write it. The expiry of a counter follows its
 -- window.
 --
--- The level of a bucket, at the time 'at', is what was taken and has not returned; it expires when all has. Its marks
--- bound what a refund may return: since the time 'markedAt' the level was at least 'mark', since 'olderAt' at least
--- 'older'. bucket.lua says in which units.
+-- The level of a bucket, after the last take at the time 'at', is what was taken and has not returned. Since then the
+-- level was at least what is left of it, which bounds what a refund may return; unless the clock was set back, in which
+-- case the value begins with 'sgb'. Since 'age' milliseconds before 'at' the level was at least 'older'. bucket.lua says
+-- in which units. A bucket expires when all has returned, or later, at 'expires' in seconds: so most takes change it in
+-- place.
 --
 -- The key of a reset mark is that of its count with an exclamation mark appended. The mark holds the time of the last
 -- reset, in microseconds as text, and lives as long as permits from before the reset could be refunded.
@@ -42,6 +44,7 @@
 local A_LOG = 5007219 -- 'sgL'
 local A_COUNTER = 4417395 -- 'sgC'
 local A_BUCKET = 4351859 -- 'sgB'
+local A_BUCKET_SET_BACK = 6449011 -- 'sgb'
 local HEAD = 42
 local FRONT = '3'
 local BEHIND_HEAD = '42' -- as text, because Redis is slow at formatting numbers

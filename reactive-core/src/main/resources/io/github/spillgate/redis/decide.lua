@@ -97,7 +97,7 @@ local function timesThatFit(count, limit, cost, times)
     end
     return cost == 0 and times or min(times, floor(free / cost))
   elseif limit.isBucket then
-    local free, units = limit.capacity - count.level, cost * limit.window
+    local free, units = limit.capacity - levelAt(count, now), cost * limit.window
     if free < units then
       return 0
     end
@@ -192,7 +192,7 @@ local function decideAll()
               trimLog(count, count.used - most)
             end
           elseif limit.isBucket then
-            local units = min(cost * limit.window, limit.capacity - count.level)
+            local units = min(cost * limit.window, limit.capacity - levelAt(count, now))
             isChanged = units > 0
             if isChanged then
               addToBucket(count, units, now)

@@ -4,7 +4,7 @@ if one and one.isBucket then
   local isDone, reply = pcall(function()
     local bucket = readBucket(KEYS[1], one)
     local units = one.cost * one.window
-    if bucket and bucket.level <= one.capacity - units then
+    if bucket and levelAt(bucket, now) <= one.capacity - units then
       addToBucket(bucket, units, now)
       -- Before the write, so that nothing can fail after it.
       local granted = pack(REPLY_OF_ONE, micros, 1, 0, bucket.level, 0, 0)

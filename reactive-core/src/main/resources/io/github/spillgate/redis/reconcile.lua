@@ -187,29 +187,21 @@ end
 -- Buckets
 -- ------------------------------------------------------------------------------------------------------------------
 
--- Lets the level fall until this time.
-local function fallTo(bucket, time)
-  bucket.level = max(0, bucket.level - (time - bucket.at) * bucket.limit.permits)
-  bucket.mark, bucket.older, bucket.at = min(bucket.mark, bucket.level), min(bucket.older, bucket.level), time
-end
-
 -- Returns the bucket with the grants, or nil if none of them counts any more. A grant counts from its time on, as if it
 -- had been taken then. If the bucket has changed since, it is not known how long it was empty after the grant. Then the
 -- grant counts from that change on.
 local function chargeBucket(bucket, grants)
   local limit, charges = bucket.limit, false
-  local charged = {key = bucket.key, limit = limit, level = bucket.storedLevel, mark = bucket.storedMark,
-    markedAt = bucket.markedAt, older = bucket.storedOlder, olderAt = bucket.olderAt, at = bucket.at}
+  local charged = {key = bucket.key, limit = limit, level = bucket.level, at = bucket.at, older = bucket.older,
+    olderAt = bucket.olderAt, expires = bucket.expires, isSetBack = bucket.isSetBack}
   for _, some in ipairs(grants) do
-    local time = now - some.to
     if some.permits > 0 and some.to < reachOf(limit) then
-      fallTo(charged, max(time, charged.at))
-      addToBucket(charged, min(some.permits * limit.window, MOST_EXACT - charged.level), charged.at)
+      local time = max(now - some.to, charged.at)
+      addToBucket(charged, min(some.permits * limit.window, MOST_EXACT - levelAt(charged, time)), time)
       charges = true
     end
   end
   if charges then
-    fallTo(charged, now)
     return charged
   end
 end
@@ -307,27 +299,28 @@ local function restoreCounter(counter, grants, lost, known, at)
 end
 
 local function restoreBucket(bucket, grants, lost, known, at)
-  local limit = bucket.limit
-  local restored = {limit = limit, level = 0, mark = 0, older = 0, at = 0}
+  local limit, level = bucket.limit, levelAt(bucket, now)
+  local restored = {limit = limit, level = 0, at = 0}
   for _, some in ipairs(grants) do
-    fallTo(restored, max(now - some.to, restored.at))
-    restored.level = min(MOST_EXACT, restored.level + some.permits * limit.window)
+    local time = max(now - some.to, restored.at)
+    restored.level = min(MOST_EXACT, levelAt(restored, time) + some.permits * limit.window)
+    restored.at = time
   end
-  fallTo(restored, now)
+  local most = levelAt(restored, now)
   -- A bucket that began since the last reply with these permits is in addition to them. One with a newer mark may be.
-  local began = bucket.older > 0 and bucket.olderAt or bucket.markedAt
-  local has = began >= lost / 1000 and 0 or bucket.level
+  local began = min(bucket.older, level) > 0 and bucket.olderAt or bucket.at
+  local has = began >= lost / 1000 and 0 or level
   if known then
     has = max(0, known * limit.window - (now - floor(at / 1000)) * limit.permits)
   end
-  local missing = min(restored.level - has, MOST_EXACT - bucket.level)
+  local missing = min(most - has, MOST_EXACT - level)
   if missing > 0 then
     addToBucket(bucket, missing, now)
   end
   if missing > 0 or bucket.mended then
     writeBucket(bucket, 0)
   end
-  return bucket, missing > 0 and math.ceil(restored.level / limit.window) or nil
+  return bucket, missing > 0 and math.ceil(most / limit.window) or nil
 end
 
 -- Restores what is missing, unless the count was reset, or any permits refunded, since the last reply with these

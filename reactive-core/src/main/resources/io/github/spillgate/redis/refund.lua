@@ -101,7 +101,9 @@ end
 
 -- Returns whether the bucket has changed.
 local function refundBucket(bucket, permits, takenAt)
-  local units, isSinceMark = min(permits * bucket.limit.window, bucket.level), false
+  local level = levelAt(bucket, now)
+  local older = min(bucket.older, level)
+  local units, isSinceMark = min(permits * bucket.limit.window, level), false
   if takenAt then
     if takenAt > now then
       return false
@@ -110,15 +112,14 @@ local function refundBucket(bucket, permits, takenAt)
     local function left(mark, markedAt)
       return min(mark, permits * bucket.limit.window - max(0, markedAt - takenAt) * bucket.limit.permits)
     end
-    units = max(left(bucket.mark, bucket.markedAt), left(bucket.older, bucket.olderAt))
-    isSinceMark = takenAt >= bucket.markedAt
+    units = max(left(bucket.isSetBack and 0 or level, bucket.at), left(older, bucket.olderAt))
+    isSinceMark = takenAt >= bucket.at
   end
   if units <= 0 then
     return false
   end
-  bucket.level = bucket.level - units
-  bucket.mark = max(0, bucket.mark - units)
-  bucket.older = isSinceMark and min(bucket.older, bucket.mark) or max(0, bucket.older - units)
+  bucket.level = units < level and bucket.level - units or 0
+  bucket.older = isSinceMark and min(older, level - units) or max(0, older - units)
   return true
 end
 

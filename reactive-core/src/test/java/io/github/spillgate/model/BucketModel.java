@@ -130,8 +130,8 @@ final class BucketModel extends CountModel {
                 : refundable(limit, high, takenAt, permits).max(refundable(limit, low, takenAt, permits));
         if (units.signum() > 0) {
             remove(limit, units, now);
-            newer = high.less(units);
-            older = takenAt >= high.since ? low.atMost(newer.low) : low.less(units);
+            older = takenAt >= high.since ? low.atMost(high.less(units).low) : low.less(units);
+            newer = newer.less(units);
         }
     }
 
@@ -147,14 +147,13 @@ final class BucketModel extends CountModel {
         BigInteger units = units(limit, permits).min(level);
         if (units.signum() > 0) {
             remove(limit, units, now);
-            newer = newer.atMost(level).less(units);
+            newer = newer.less(units);
             older = older.atMost(level).less(units);
         }
     }
 
     /** Removes what was taken last: then the level now is lower by as much. */
     private void remove(Limit limit, BigInteger units, long now) {
-        events.add(new Event(now, BigInteger.ZERO, rate(limit)));
         BigInteger left = units;
         for (int i = events.size() - 1; left.signum() > 0; i--) {
             BigInteger some = events.get(i).units.min(left);
@@ -179,11 +178,6 @@ final class BucketModel extends CountModel {
                 add(limit, units(limit, some.permits()), Math.max(latest, last));
                 counts = true;
             }
-        }
-        if (counts) {
-            newer = newer.atMost(level(limit, now));
-            older = older.atMost(level(limit, now));
-            events.add(new Event(now, BigInteger.ZERO, rate(limit)));
         }
         return counts;
     }

@@ -1,0 +1,108 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.RedisClient;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Random;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** How long Redis keeps a bucket: as long as anything has not returned, and not much longer. */
+class BucketExpiryTest {
+
+    RedisForTests redis = RedisForTests.first();
+
+    private RedisClient client;
+    private Keyspace keyspace;
+    private RateLimiter limiter;
+
+    @BeforeEach
+    void connect() {
+        client = RedisClient.create(redis.uri());
+        keyspace = new Keyspace(client);
+        limiter = RateLimiter.builder("api")
+                .store(new Unprotected(RedisStore.builder(client)
+                        .namespace(keyspace.namespace())
+                        .build()))
+                .build();
+    }
+
+    @AfterEach
+    void shutdown() {
+        client.shutdown();
+    }
+
+    /** Also if its rate changes, which delays when it is empty. */
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1s burst=50", "1000/1s burst=1000", "7/3s burst=2", "1/1ms burst=3", "4/366d burst=90"})
+    void aBucketLivesUntilItIsEmptyAndNotMuchLonger(String text) {
+        Limit limit = Limit.parse(text);
+        Limit slower = Limit.bucket((limit.permits() + 1) / 2, limit.window(), limit.burst());
+        long longest = slower.reach().toMillis() / 2 * 3 + 1_000;
+        Random random = new Random(1);
+        List<Decision> allowed = new ArrayList<>();
+        for (int i = 0; i < 300; i++) {
+            Charge charge = Charge.of("a", random.nextInt(8) == 0 ? slower : limit);
+            Decision decision = take(charge.permits(1 + random.nextInt(2)));
+            if (decision.isAllowed()) {
+                allowed.add(decision);
+                assertThatItLives(decision, longest);
+            }
+            if (!allowed.isEmpty() && random.nextInt(3) == 0) {
+                limiter.refund(allowed.remove(random.nextInt(allowed.size()))).block();
+            }
+        }
+    }
+
+    /** Redis keeps a key for the whole millisecond in which it expires. */
+    private void assertThatItLives(Decision decision, long longest) {
+        String key =
+                keyspace.namespace() + ":2:" + DecidedClaims.of(decision).get(0).identity();
+        long emptyAt = decision.limits().get(0).wholeAt().toEpochMilli();
+        long left = keyspace.commands().pttl(key);
+        assertThat(now() + Math.max(0, left)).isGreaterThanOrEqualTo(emptyAt - 1);
+        assertThat(left).isLessThanOrEqualTo(longest);
+    }
+
+    private Decision take(Charge charge) {
+        return Objects.requireNonNull(limiter.tryAcquire(charge).block());
+    }
+
+    private long now() {
+        List<String> time = keyspace.commands().time();
+        return Long.parseLong(time.get(0)) * 1_000 + Long.parseLong(time.get(1)) / 1_000;
+    }
+
+    @Test
+    void mostTakesOfABusyBucketDoNotWriteItsExpiry() {
+        Limit limit = Limit.perMinute(60_000).burst(60_000);
+        long before = keyspace.callsOf("set");
+        for (int i = 0; i < 200; i++) {
+            assertThat(take(Charge.of("a", limit).permits(100)).isAllowed()).isTrue();
+        }
+        assertThat(keyspace.callsOf("set") - before).isLessThan(20);
+    }
+
+    @Test
+    void aBucketThatWasEmptyHas16BytesAndOthersHave32() {
+        Charge charge = Charge.of("a", Limit.perHour(100).burst(100));
+        Decision first = take(charge);
+        do {
+            assertThat(keyspace.commands().strlen(keyspace.onlyKey())).isEqualTo(16);
+        } while (take(charge).at().equals(first.at()));
+        assertThat(keyspace.commands().strlen(keyspace.onlyKey())).isEqualTo(32);
+    }
+}
