@@ -6,6 +6,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
@@ -17,6 +18,7 @@ import java.util.UUID;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Flux;
@@ -25,7 +27,6 @@ import reactor.core.publisher.Flux;
 class BucketContentionTest {
 
     private static final int CONNECTIONS = 8;
-    private static final int DECISIONS = 4_000;
 
     private final RedisClient client = RedisClient.create(RedisForTests.first().uri());
     private final List<RedisStore> stores = IntStream.range(0, CONNECTIONS)
@@ -41,12 +42,22 @@ class BucketContentionTest {
     @ParameterizedTest
     @ValueSource(strings = {"1000/1s burst=50", "7/30ms burst=4", "100000/1m burst=700"})
     void noIntervalHasMoreThanTheBurstAndTheRateAndNoPermitIsLost(String text) {
+        takeAtTheSameTime(text, 4_000);
+    }
+
+    @Test
+    @Proof
+    void noPermitIsLostInAMillionDecisions() {
+        takeAtTheSameTime("7/30ms burst=4", 1_000_000 / CONNECTIONS);
+    }
+
+    private void takeAtTheSameTime(String text, int number) {
         Limit limit = Limit.parse(text);
         Charge charge = Charge.of(UUID.randomUUID().toString(), limit);
         List<Decision> decisions = Flux.fromIterable(stores)
                 .map(store ->
                         RateLimiter.builder("api").store(new Unprotected(store)).build())
-                .flatMap(limiter -> Flux.range(0, DECISIONS).flatMap(i -> limiter.tryAcquire(charge), 16), CONNECTIONS)
+                .flatMap(limiter -> Flux.range(0, number).flatMap(i -> limiter.tryAcquire(charge), 16), CONNECTIONS)
                 .collectList()
                 .block();
         Map<Long, List<Decision>> byTime = decisions.stream()
@@ -67,7 +78,7 @@ class BucketContentionTest {
                 assertThat(level + permit).as("with a denial").isGreaterThan(capacity);
             }
         }
-        assertThat(decisions).hasSize(CONNECTIONS * DECISIONS);
+        assertThat(decisions).hasSize(CONNECTIONS * number);
         assertThat(decisions.stream().filter(decision -> !decision.isAllowed())).isNotEmpty();
     }
 }

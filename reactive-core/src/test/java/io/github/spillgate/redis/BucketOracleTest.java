@@ -1,0 +1,201 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.model.StoreModel;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.Proof;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Thorough;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.RedisClient;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import java.util.function.Function;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/**
+ * Token buckets with windows of 1 ms to 366 d, and with up to the most permits and the highest burst that a limit may
+ * have. The model, the local store and the scripts must agree in every field.
+ */
+class BucketOracleTest {
+
+    private static final List<Long> WINDOWS = List.of(1L, 2L, 7L, 1_000L, 60_000L, 86_400_000L, 366 * 86_400_000L);
+
+    /** A mark in Redis is 34 years old at most, so a history is shorter. */
+    private static final long LONGEST_PAUSE = Duration.ofDays(200).toMillis();
+
+    private final RedisClient client = RedisClient.create(RedisForTests.first().uri());
+    private final ScriptedClock scripted = new ScriptedClock(client);
+
+    @AfterEach
+    void shutdown() {
+        scripted.close();
+        client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+    }
+
+    @Test
+    void modelJavaAndLuaAgreeOnBucketsOfEverySize() {
+        agree(0, 60);
+    }
+
+    @Test
+    @Thorough
+    void modelJavaAndLuaAgreeOnManyBuckets() {
+        agree(60, 1_000);
+    }
+
+    @Test
+    @Proof
+    void modelJavaAndLuaAgreeOnVeryManyBuckets() {
+        agree(1_000, 20_000);
+    }
+
+    @Test
+    void noPermitIsLostToRounding() {
+        takeAndWait(10_000);
+    }
+
+    @Test
+    @Proof
+    void noPermitIsLostToRoundingInAMillionDecisions() {
+        takeAndWait(1_000_000);
+    }
+
+    private void agree(int from, int to) {
+        try (RedisStore lua = scripted.store(client, false)) {
+            for (int seed = from; seed < to; seed++) {
+                Random random = new Random(seed);
+                ManualClock clock = new ManualClock();
+                Limit limit = anyBucket(random);
+                List<Subject> subjects = List.of(
+                        new Subject("model-" + seed, new StoreModel(clock)),
+                        new Subject("java-" + seed, LocalStore.bounded(100, clock)),
+                        new Subject("lua-" + seed, lua));
+                scripted.show(clock);
+                for (int step = 0; step < 40; step++) {
+                    if (random.nextInt(5) < 2) {
+                        clock.advanceMillis(pause(random, limit));
+                        scripted.show(clock);
+                    }
+                    Function<Subject, String> action = action(random, limit);
+                    List<String> answers = subjects.stream().map(action).toList();
+                    assertThat(answers)
+                            .as("seed %d, step %d, at %d, of %s", seed, step, clock.millis(), limit)
+                            .containsOnly(answers.get(0));
+                }
+            }
+        }
+    }
+
+    private static Limit anyBucket(Random random) {
+        long window = WINDOWS.get(random.nextInt(WINDOWS.size()));
+        long mostExact = (1L << 53) - 1;
+        long permits = upTo(random, Math.min(Limit.MOST_BUCKET_PERMITS, mostExact / window));
+        double filled = (double) Limit.LONGEST_FILL.toMillis() * permits / window;
+        long burst = (long) Math.min(filled, (double) Math.min(Limit.MOST_BUCKET_PERMITS, mostExact / window));
+        return Limit.bucket(permits, Duration.ofMillis(window), upTo(random, burst));
+    }
+
+    /** Returns a number of any order of magnitude, and in one of four cases the highest. */
+    private static long upTo(Random random, long most) {
+        return random.nextInt(4) == 0
+                ? most
+                : 1 + (long) Math.min(most - 1, Math.exp(random.nextDouble() * Math.log(most)));
+    }
+
+    private static long pause(Random random, Limit limit) {
+        long longest = Math.min(2 * limit.reach().toMillis() + 2, LONGEST_PAUSE);
+        long some = upTo(random, longest);
+        return random.nextInt(6) == 0 ? -some / 4 : some;
+    }
+
+    private static Function<Subject, String> action(Random random, Limit limit) {
+        Charge charge = Charge.of("a", limit).permits(upTo(random, limit.burst()));
+        int which = random.nextInt(1_000);
+        return switch (random.nextInt(8)) {
+            case 0, 1 -> subject -> subject.refund(which, limit);
+            case 2 -> subject -> subject.refund(charge);
+            default -> subject -> subject.take(charge);
+        };
+    }
+
+    /** One store, a limiter on it, and what that has allowed so far. */
+    private static final class Subject {
+
+        private final RateLimiter limiter;
+        private final List<Decision> allowed = new ArrayList<>();
+
+        Subject(String name, LimitStore store) {
+            limiter = RateLimiter.builder(name).store(new Unprotected(store)).build();
+        }
+
+        String take(Charge charge) {
+            Decision decision = limiter.tryAcquire(charge).block();
+            if (decision.isAllowed()) {
+                allowed.add(decision);
+            }
+            return describe(decision);
+        }
+
+        String refund(int which, Limit limit) {
+            if (!allowed.isEmpty()) {
+                limiter.refund(allowed.get(which % allowed.size())).block();
+            }
+            return describe(limiter.peek(Charge.of("a", limit)).block());
+        }
+
+        String refund(Charge charge) {
+            limiter.refund(charge).block();
+            return describe(limiter.peek(charge.permits(1)).block());
+        }
+
+        private static String describe(Decision decision) {
+            Decision.Usage usage = decision.limits().get(0);
+            return decision.isAllowed() + " at " + decision.at() + " retry " + decision.retryAfter() + " used "
+                    + usage.used() + " of " + usage.limit() + " until " + usage.wholeAt();
+        }
+    }
+
+    /** The level is computed here from all decisions, in units that need no rounding. */
+    private void takeAndWait(int decisions) {
+        Random random = new Random(7);
+        for (String text :
+                List.of("7/30ms burst=4", "1/366d burst=99", "999983/7d burst=1000003", "3/1ms burst=1000")) {
+            Limit limit = Limit.parse(text);
+            ManualClock clock = new ManualClock();
+            RateLimiter limiter = RateLimiter.builder("api")
+                    .store(new Unprotected(LocalStore.bounded(100, clock)))
+                    .build();
+            long window = limit.window().toMillis();
+            long permitReturns = (window + limit.permits() - 1) / limit.permits();
+            long level = 0;
+            int denied = 0;
+            for (int i = 0; i < decisions / 4; i++) {
+                long passed = random.nextLong(1 + permitReturns);
+                clock.advanceMillis(passed);
+                level = Math.max(0, level - passed * limit.permits());
+                long most = random.nextInt(20) == 0 ? limit.burst() : Math.min(3, limit.burst());
+                long units = (1 + random.nextLong(most)) * window;
+                boolean isAllowed = level + units <= limit.burst() * window;
+                assertThat(limiter.tryAcquire(Charge.of("a", limit).permits(units / window))
+                                .block()
+                                .isAllowed())
+                        .as("decision %d of %s", i, text)
+                        .isEqualTo(isAllowed);
+                level += isAllowed ? units : 0;
+                denied += isAllowed ? 0 : 1;
+            }
+            assertThat(denied).isPositive();
+        }
+    }
+}
