@@ -28,7 +28,7 @@ import org.jspecify.annotations.Nullable;
  * of the counts in the stores.
  *
  * <p>Nothing expires during a test from a count whose window is an hour or longer, so its sums must be exact. No window
- * of a short count may exceed the limit.
+ * of a short count may exceed the limit, and no interval the burst and the rate of a bucket.
  */
 final class Admissions {
 
@@ -160,7 +160,7 @@ final class Admissions {
      */
     void assertBothStoresTogetherKeptTheLimit() {
         for (CountGrants count : counts.values()) {
-            if (count.longestTrip() >= count.claim.limit().window().toNanos()) {
+            if (count.longestTrip() >= count.claim.limit().reach().toNanos()) {
                 continue;
             }
             List<Grant> granted = count.grants();
@@ -267,7 +267,9 @@ final class Admissions {
      * the windows of a short counter start at times that are not known here.
      */
     private static @Nullable Grant firstExcess(CountGrants count, List<Grant> grants, long most) {
-        if (count.claim.limit().algorithm() != Algorithm.LOG && !count.isLasting()) {
+        if (count.claim.limit().algorithm() == Algorithm.BUCKET) {
+            return firstAboveTheBurst(count, grants, most);
+        } else if (count.claim.limit().algorithm() != Algorithm.LOG && !count.isLasting()) {
             return null;
         }
         long window = count.claim.limit().window().toMillis();
@@ -281,6 +283,27 @@ final class Admissions {
                 sum -= counting.remove().permits;
             }
             if (sum > most && sum(filter(counting, before -> isCompared(count, grant, before))) > most) {
+                return grant;
+            }
+        }
+        return null;
+    }
+
+    /**
+     * Returns the first grant that does not fit into a bucket; null if there is none. A grant of Redis was compared with
+     * the local ones when its reply arrived, so permits may have returned for as long as a request took.
+     */
+    private static @Nullable Grant firstAboveTheBurst(CountGrants count, List<Grant> grants, long most) {
+        Limit limit = count.claim.limit();
+        long window = limit.window().toMillis();
+        long capacity = most * window + limit.permits() * (1 + count.longestTrip() / 1_000_000);
+        long level = 0;
+        long before = 0;
+        for (Grant grant :
+                grants.stream().sorted(Comparator.comparingLong(Grant::at)).toList()) {
+            level = Math.max(0, level - (grant.at - before) * limit.permits()) + grant.permits * window;
+            before = grant.at;
+            if (level > capacity) {
                 return grant;
             }
         }
@@ -326,11 +349,11 @@ final class Admissions {
         }
 
         private long permits() {
-            return claim.limit().permits();
+            return claim.limit().burst();
         }
 
         private long longestTrip() {
-            return grants(Source.REDIS).stream()
+            return grants().stream()
                     .mapToLong(grant -> grant.decidedAt - grant.requestedAt)
                     .max()
                     .orElse(0);

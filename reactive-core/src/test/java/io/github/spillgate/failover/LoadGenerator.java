@@ -36,9 +36,14 @@ final class LoadGenerator {
     private static final Limit PLAIN = Limit.perDay(2_000);
     private static final Limit SHORT = Limit.of(20, Duration.ofMillis(100));
     private static final Limit COUNTER = Limit.perDay(5_000).counter();
+    private static final Limit FLOW = Limit.perSecond(300).burst(30);
+
+    /** Not one permit returns during a test. */
+    private static final Limit BUCKET = Limit.bucket(60, Duration.ofDays(366), 5_000);
+
     private static final Limit SIDE = Limit.of(50, Duration.ofMillis(20));
     private static final List<Limit> SEVERAL =
-            List.of(Limit.perHour(3_000), Limit.perDay(5_000).counter(), Limit.of(200, Duration.ofMillis(500)));
+            List.of(Limit.perHour(3_000), Limit.perDay(5_000).counter(), Limit.of(200, Duration.ofMillis(500)), BUCKET);
 
     private final RateLimiter limiter;
     private final Admissions ledger;
@@ -138,12 +143,20 @@ final class LoadGenerator {
         if (which < 55) {
             return limiter.tryAcquire(plain(random).permits(1 + random.nextInt(3)));
         }
-        if (which < 70) {
+        if (which < 65) {
             return limiter.tryAcquire(
                     Charge.of("short-" + random.nextInt(10), SHORT).permits(1 + random.nextInt(3)));
         }
-        if (which < 80) {
+        if (which < 70) {
+            return limiter.tryAcquire(
+                    Charge.of("flow-" + random.nextInt(5), FLOW).permits(1 + random.nextInt(3)));
+        }
+        if (which < 75) {
             return limiter.tryAcquire(Charge.of("counter-" + random.nextInt(50), COUNTER));
+        }
+        if (which < 80) {
+            return limiter.tryAcquire(
+                    Charge.of("bucket-" + random.nextInt(20), BUCKET).permits(1 + random.nextInt(3)));
         }
         if (which < 90) {
             return limiter.tryAcquire(Charge.of("several-" + random.nextInt(50), SEVERAL));
