@@ -10,6 +10,7 @@ import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.VirtualTime;
 import java.util.Random;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
@@ -37,6 +38,23 @@ class OutageHistoryTest {
     @ValueSource(ints = {1, 2, 4})
     void noGrantExceedsItsBoundInManyHistories(int instances) {
         run(MANY_HISTORIES, instances, new Random());
+    }
+
+    /** Histories that once exceeded their bound, each for another reason. */
+    @ParameterizedTest
+    @CsvSource({
+        "1, 84798",
+        "1, 87728",
+        "2, 80472",
+        "2, 80566",
+        "2, 81998",
+        "2, 82118",
+        "2, 82424",
+        "2, 99740",
+        "4, 91990"
+    })
+    void anEarlierFailureDoesNotReturn(int instances, long seed) {
+        runOne(instances, new Random(seed));
     }
 
     /** The grants that the store has charged by reconciliation must be evidence of the loss. */
