@@ -233,7 +233,7 @@ final class ConfirmedUsage {
         }
     }
 
-    /** Raises the usage to these permits. A loss in the millisecond of the newest reply may have hidden some of them. */
+    /** Raises the usage to these permits. A loss in the millisecond of the newest reply may have hidden some. */
     void raiseTo(long permits, long now) {
         if (at(now) < permits) {
             used = permits;

@@ -72,7 +72,7 @@ local function writeBucket(bucket, life)
   end
   local written = bucket.isSetBack and A_BUCKET_SET_BACK or A_BUCKET
   local age = bucket.at - bucket.olderAt -- too large for its five bytes after 34 years; then the mark seems newer
-  -- The time may be rounded by less than a millisecond. Redis keeps a key for the whole millisecond in which it expires.
+  -- The time may be rounded by less than a millisecond. Redis keeps a key for all of the millisecond in which it ends.
   if now + left <= bucket.expires * 1000 then
     call('SETRANGE', bucket.key, '0', pack('<I3I7I6I7I5', written, bucket.level, bucket.at, bucket.older, age))
   elseif bucket.older == 0 then

@@ -290,7 +290,7 @@ final class Admissions {
     }
 
     /**
-     * Returns the first grant that does not fit into a bucket; null if there is none. A grant of Redis was compared with
+     * Returns the first grant that does not fit into a bucket; null if none does. A grant of Redis was compared with
      * the local ones when its reply arrived, so permits may have returned for as long as a request took.
      */
     private static @Nullable Grant firstAboveTheBurst(CountGrants count, List<Grant> grants, long most) {
