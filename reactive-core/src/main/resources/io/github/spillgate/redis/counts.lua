@@ -23,7 +23,7 @@
 -- The level of a bucket, after the last take at the time 'at', is what was taken and has not returned. Since then the
 -- level was at least what is left of it, which bounds what a refund may return; unless the clock was set back, in which
 -- case the value begins with 'sgb'. Since 'age' milliseconds before 'at' the level was at least 'older'. bucket.lua has
--- in which units. A bucket expires when all has returned, or later, at 'expires' in seconds: so most takes change it in
+-- the units. A bucket expires when all has returned, or later, at 'expires' in seconds: so most takes change it in
 -- place.
 --
 -- The key of a reset mark is that of its count with an exclamation mark appended. The mark holds the time of the last
