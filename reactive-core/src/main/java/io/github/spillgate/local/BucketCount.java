@@ -24,11 +24,10 @@ final class BucketCount extends Count {
     // until then. Afterwards the mark is smaller by as much, because the level of that history is.
     //
     // There are two marks. The newer one begins again at each take. Since a level only falls, and a refund lowers both
-    // by
-    // as much, that mark is the level itself. The older one covers a long time. A mark only falls, so it is replaced by
-    // the newer one when that is at least twice as high. Permits of the millisecond in which a mark began may have been
-    // taken before it or after it: that makes no difference, because nothing returns within it. Several takes in one
-    // millisecond have the same effect as one, because a script decides equal requests together.
+    // by as much, that mark is the level itself. The older one covers a long time. A mark only falls, so it is replaced
+    // by the newer one when that is at least twice as high. Permits of the millisecond in which a mark began may have
+    // been taken before it or after it: that makes no difference, because nothing returns within it. Several takes in
+    // one millisecond have the same effect as one, because a script decides equal requests together.
     //
     // The level is stored as it was after the last take, and a refund makes that smaller. So a later time does not have
     // to be stored.
@@ -144,9 +143,12 @@ final class BucketCount extends Count {
     }
 
     private void subtract(long units, boolean isSinceMark) {
+        if (units <= 0) {
+            return;
+        }
         if (units == level) {
             clear();
-        } else if (units > 0) {
+        } else {
             level -= units;
             mark = Math.max(0, mark - units);
             olderMark = isSinceMark ? Math.min(olderMark, mark) : Math.max(0, olderMark - units);

@@ -60,6 +60,26 @@ class BucketOracleTest {
         agree(1_000, 20_000);
     }
 
+    /** Its permits count again, because the clock was wrong before or is wrong now. */
+    @Test
+    void aRefundOfAnEmptyBucketChangesNothingIfTheClockIsSetBack() {
+        Charge charge = Charge.of("a", Limit.parse("1/1ms burst=1"));
+        try (RedisStore lua = scripted.store(client, false)) {
+            ManualClock clock = new ManualClock();
+            for (LimitStore store : List.of(new StoreModel(clock), LocalStore.bounded(100, clock), lua)) {
+                Subject subject = new Subject("api", store);
+                scripted.show(clock);
+                subject.take(charge);
+                clock.advanceMillis(10);
+                scripted.show(clock);
+                subject.refund(charge);
+                clock.advanceMillis(-10);
+                scripted.show(clock);
+                assertThat(subject.take(charge)).as("on %s", store).startsWith("false");
+            }
+        }
+    }
+
     @Test
     void noPermitIsLostToRounding() {
         takeAndWait(10_000);
