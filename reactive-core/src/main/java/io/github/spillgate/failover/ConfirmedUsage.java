@@ -167,7 +167,7 @@ final class ConfirmedUsage {
                 bucket = bucketOf(permits, repliedAt);
             }
             dropExpired(now);
-            raise(permits, until);
+            raiseTo(permits, until);
         }
     }
 
@@ -233,8 +233,8 @@ final class ConfirmedUsage {
         }
     }
 
-    /** Raises the usage to these permits. A loss in the millisecond of the newest reply may have hidden some. */
-    void raiseTo(long permits, long now) {
+    /** Counts at least these permits. A loss in the millisecond of the newest reply may have hidden some. */
+    void keepAtLeast(long permits, long now) {
         if (at(now) < permits) {
             used = permits;
             usedUntil = Math.max(usedUntil, now + limit.reach().toMillis());
@@ -243,7 +243,7 @@ final class ConfirmedUsage {
     }
 
     /** A high value does not extend a low one that lasts longer, or neither would ever end. */
-    private void raise(long permits, long until) {
+    private void raiseTo(long permits, long until) {
         if (permits >= used) {
             used = permits;
             usedUntil = Math.max(usedUntil, until);

@@ -323,7 +323,7 @@ final class Ledger extends Count {
             return;
         }
         ConfirmedUsage missing = confirmed;
-        missing.raiseTo(certain, now);
+        missing.keepAtLeast(certain, now);
         LostPermits permits = new LostPermits(claim, missing.newestReply(), missing.ages(now));
         confirmed = ConfirmedUsage.afterLoss(claim.limit());
         missing.becomeLost(kept, lost(now) > 0 ? lost : null, now);

@@ -56,8 +56,12 @@ final class AdmissionOracle {
     //   kept       What the store has granted between the loss and the reply by which an instance notices it: that is
     //              not counted in this instance until the restoration is done.
     //   indistinct The same, from the restoration on, if the count does not show when these permits were granted: a
-    //              counter that is aligned to the clock or was kept in part, and the same slot of a log.
-    //   refunds    A refund of permits that the store has lost may remove others.
+    //              counter that is aligned to the clock, was kept in part or has older permits by a reconciliation, and
+    //              the same slot of a log. Also what another instance has restored and this one did not know.
+    //   refunds    A refund of permits that the store has lost may remove others; so may one of permits that were taken
+    //              in the millisecond of a loss. A store that returns to a snapshot has refunded permits again, in
+    //              place of others.
+    //   again      What is lost while an earlier loss is not restored: nothing is evidence of it.
     //
     // Before the store loses anything, nothing must be restored.
 
