@@ -109,12 +109,14 @@ class ServerKindTest {
                         + " no scripts; it monitors primary: expected a URI that names a monitored primary, "
                         + "for example redis-sentinel://host:26379/0#primary");
         uri.setDatabase(3);
-        assertThat(failureOf(RedisStore.create(client(uri))))
+        RedisStore withDatabase = RedisStore.create(client(uri));
+        // Lettuce closes the connection when it reads the error, and may report only that.
+        await().untilAsserted(() -> assertThat(failureOf(withDatabase))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageMatching("Redis is unavailable: no connection to " + place(uri)
                         + ", because Redis rejected the connection: ERR unknown command .SELECT.: expected a"
                         + " URI without a database, for example redis://host:6379; the URI of a Sentinel names"
-                        + " a primary, for example redis-sentinel://host:26379/0#name");
+                        + " a primary, for example redis-sentinel://host:26379/0#name"));
     }
 
     @Test
