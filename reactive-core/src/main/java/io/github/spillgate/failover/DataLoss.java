@@ -9,6 +9,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import java.util.function.DoubleSupplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
@@ -28,7 +29,7 @@ final class DataLoss {
 
     private static final Duration TIMEOUT = Duration.ofSeconds(1);
     private static final Duration FIRST_PAUSE = Duration.ofMillis(100);
-    private static final int ATTEMPTS = 5;
+    private static final int RETRIES = 5;
     private static final int CONCURRENT = 16;
     private static final int MOST_WAITING = 10_000;
 
@@ -38,6 +39,7 @@ final class DataLoss {
     private static final long LOGGED = TimeUnit.MINUTES.toNanos(1);
 
     private final LimitStore primary;
+    private final DoubleSupplier random;
     private final Sinks.Many<Restoration> waiting = Sinks.many()
             .unicast()
             .onBackpressureBuffer(Queues.<Restoration>get(MOST_WAITING).get());
@@ -45,8 +47,15 @@ final class DataLoss {
     private final AtomicBoolean willLog = new AtomicBoolean();
     private volatile long loggedAt = Deadlines.now() - LOGGED;
 
-    DataLoss(LimitStore primary) {
+    /**
+     * Creates a restorer.
+     *
+     * @param primary the store that has lost data
+     * @param random returns numbers from 0 to 1, for the pauses between attempts
+     */
+    DataLoss(LimitStore primary, DoubleSupplier random) {
         this.primary = primary;
+        this.random = random;
         // Not on the thread that finds the loss, which holds the monitor of a count.
         waiting.asFlux()
                 .publishOn(Schedulers.parallel())
@@ -71,13 +80,22 @@ final class DataLoss {
         AtomicReference<@Nullable StoreDecision> reply = new AtomicReference<>();
         return Mono.defer(() -> primary.restore(one.present()))
                 .timeout(TIMEOUT, Schedulers.parallel())
-                .retryWhen(Retry.backoff(ATTEMPTS, FIRST_PAUSE))
+                .retryWhen(Retry.from(failures -> failures.concatMap(this::pause)))
                 .doOnNext(reply::set)
                 .then(Mono.<Void>fromRunnable(() -> finish(one, reply.get())))
                 .onErrorResume(error -> {
                     LOG.debug("{} cannot restore lost permits: {}", primary, error.toString());
                     return Mono.empty();
                 });
+    }
+
+    /** Waits twice as long after each failure, and up to half as long again: instances must not retry all at once. */
+    private Mono<Long> pause(Retry.RetrySignal failed) {
+        if (failed.totalRetries() == RETRIES) {
+            return Mono.error(failed.failure());
+        }
+        long pause = FIRST_PAUSE.toMillis() << failed.totalRetries();
+        return Mono.delay(Duration.ofMillis(pause + (long) (random.getAsDouble() * pause / 2)), Schedulers.parallel());
     }
 
     private void finish(Restoration one, @Nullable StoreDecision reply) {

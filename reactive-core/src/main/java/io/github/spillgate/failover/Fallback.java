@@ -10,6 +10,7 @@ import java.time.Duration;
 import java.time.InstantSource;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.ThreadLocalRandom;
 import reactor.core.publisher.Mono;
 
 /**
@@ -49,7 +50,8 @@ public final class Fallback {
      * @throws IllegalArgumentException if the number is below 16
      */
     public static LocalFallback local(int maximumCounts, InstantSource clock) {
-        return new LocalFallback(maximumCounts, clock);
+        return new LocalFallback(
+                maximumCounts, clock, () -> ThreadLocalRandom.current().nextDouble());
     }
 
     /**

@@ -20,6 +20,7 @@ import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
+import java.util.function.DoubleSupplier;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
@@ -41,10 +42,19 @@ public final class LocalFallback implements LimitStore {
     private final CountTable<Ledger> ledgers;
     private final ReconciliationQueue queue;
     private final OutageShare share = new OutageShare();
+    private final DoubleSupplier random;
     private final AtomicReference<@Nullable Instances> instances = new AtomicReference<>();
     private volatile @Nullable DataLoss losses;
 
-    LocalFallback(int maximumCounts, InstantSource clock) {
+    /**
+     * Creates a fallback.
+     *
+     * @param maximumCounts the highest number of counts
+     * @param clock the clock
+     * @param random returns numbers from 0 to 1, for the pauses between attempts to restore lost permits
+     */
+    LocalFallback(int maximumCounts, InstantSource clock, DoubleSupplier random) {
+        this.random = random;
         queue = new ReconciliationQueue(clock);
         ledgers = new CountTable<>(
                 maximumCounts, clock, this::newLedger, Ledger::share, ledger -> ledger.evicted(clock.millis()));
@@ -159,7 +169,7 @@ public final class LocalFallback implements LimitStore {
                     + ": expected another one, for example Fallback.local(100_000), or one ResilientStore that"
                     + " several limiters share");
         }
-        losses = new DataLoss(store);
+        losses = new DataLoss(store, random);
         queue.open();
         return counted;
     }

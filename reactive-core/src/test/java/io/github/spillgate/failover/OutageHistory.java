@@ -20,7 +20,7 @@ import reactor.core.Disposable;
 /**
  * A random history of several instances on a store that loses its data, in virtual time. Connections stall, lose
  * replies, are late or fail; instances die, and new ones start; decisions are refunded. An {@link AdmissionOracle}
- * checks each grant.
+ * checks each grant. All that is random follows from one seed.
  */
 final class OutageHistory {
 
@@ -215,7 +215,7 @@ final class OutageHistory {
         private final Member member = oracle.newMember();
         private final FaultyLink link = new FaultyLink(remote, member);
         private final ResilientStore store = ResilientStore.builder(link)
-                .fallback(Fallback.local(100, time))
+                .fallback(new LocalFallback(100, time, random::nextDouble))
                 .deadline(DEADLINE)
                 .cacheDenials(Duration.ZERO)
                 .breaker(settings -> settings.waitIntervalFunctionInOpenState(IntervalFunction.of(100)))
