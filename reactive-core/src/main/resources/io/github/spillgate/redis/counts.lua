@@ -30,7 +30,8 @@
 -- reset, in microseconds as text, and lives as long as permits from before the reset could be refunded.
 --
 -- The key of a refund mark has two of them. It holds the time of the last refund of permits without their decision; or,
--- after lost permits were restored, the time of that and how many they were. It lives as long as those could be in use.
+-- after lost permits were restored, the time of that, how many they were, and for a log the slot of the latest of them.
+-- It lives as long as those could be in use.
 --
 -- A value that no script of ours has written is foreign, and is not changed. A log that is shorter than its head says
 -- is torn. Checking the length would be another call, so most readers notice a missing entry when they need it, and

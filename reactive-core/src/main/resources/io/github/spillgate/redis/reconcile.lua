@@ -209,61 +209,69 @@ end
 -- Restoring
 -- ---------------------------------------------------------------------------------------------------------------------
 
--- Reads a mark: the time of a reset or refund, or the time of a restoration and how many permits it restored.
-local function readMark(key)
+-- Reads a mark: the time of a reset or refund; or the time of a restoration, the number of restored permits, and for a
+-- log the slot of the latest of them. Returns nil if there is no mark that is as late as this time.
+local function readMark(key, since)
   local mark = redis.pcall('GETRANGE', key, '0', '-1')
-  if type(mark) == 'string' then
-    local at, restored = string.match(mark, '^(%d+) ?(%d*)$')
-    return tonumber(at), tonumber(restored)
+  local at, permits, newest = string.match(type(mark) == 'string' and mark or '', '^(%d+) ?(%d*) ?(%d*)$')
+  if at and tonumber(at) >= since then
+    return {at = tonumber(at), permits = tonumber(permits), newest = tonumber(newest)}
   end
 end
 
--- Keeps the newest permits, this number.
-local function keepNewest(slots, permits)
-  local left, kept = permits, {}
-  for n = #slots, 1, -1 do
-    local some = min(slots[n].permits, left)
-    if some > 0 then
-      table.insert(kept, 1, {slot = slots[n].slot, permits = some})
+-- Returns a function that returns how many permits are in a slot and later ones, up to this last one. It must be called
+-- with ever earlier slots.
+local function permitsUpTo(log, last)
+  local n, permits = log.last, 0
+  return function(first)
+    while n >= log.first do
+      local slot, count = log.newest, log.count
+      if n < log.last then
+        slot, count = entry(log, n)
+      end
+      if slot < first then
+        break
+      end
+      permits = permits + (slot <= last and count or 0)
+      n = n - 1
     end
-    left = left - some
+    return permits
   end
-  return kept
 end
 
--- Returns how many permits of a log are later than this time.
-local function laterThan(log, millis)
-  local slot = floor(millis / log.limit.resolution)
-  local later = log.used > 0 and log.newest > slot and log.count or 0
-  local n = log.last - 1
-  while n >= log.first do
-    local at, count = entry(log, n)
-    if at <= slot then
-      break
-    end
-    later, n = later + count, n - 1
-  end
-  return later
-end
+-- Each of these three returns the count, and how many permits this and an earlier restoration have restored, nil if this
+-- one has not; and for a log the slot of the latest of them.
 
--- Each of these three returns the count, and how many permits it has restored in all; nil if none.
-
-local function restoreLog(log, grants, lost, known, at)
-  local slots, permits = slotsOf(grants, log.limit), 0
+-- What is missing was granted last, unless another instance has restored some: that may have known earlier permits only.
+-- So the log then gets as many restored permits in each slot and later ones as any instance knew there. If it has them
+-- in earlier slots, they move.
+local function restoreLog(log, grants, lost, earlier)
+  local slots, all = slotsOf(grants, log.limit), 0
   for _, some in ipairs(slots) do
-    permits = permits + some.permits
+    all = all + some.permits
   end
-  -- What was granted since the last reply with these permits is in addition to them. Of those that another instance has
-  -- restored, some may have expired since.
-  local has = log.used - laterThan(log, (known and at or lost) / 1000)
-  local missing = permits - min(known or has, has)
-  if missing > 0 then
-    chargeLog(log, keepNewest(slots, missing))
+  -- Later permits were granted since, and are in addition. Of those that another instance has restored, some may have
+  -- expired or left by a refund since.
+  local last = earlier and earlier.newest or floor(lost / 1000 / log.limit.resolution)
+  local most, hasFrom = earlier and earlier.permits or MOST_EXACT, permitsUpTo(log, last)
+  local has = min(most, permitsUpTo(log, last)(0))
+  local missing, known, added = max(0, all - has), 0, 0
+  for n = #slots, 1, -1 do
+    known = known + slots[n].permits
+    local wanted = earlier and known - min(most, hasFrom(slots[n].slot)) or min(missing, known)
+    slots[n].permits = max(0, wanted - added)
+    added = added + slots[n].permits
   end
-  if missing > 0 or log.mended then
+  if added > 0 then
+    last = max(last, slots[#slots].slot)
+    loadWhole(log)
+    trimLog(log, added - missing)
+    chargeLog(log, slots)
+  end
+  if added > 0 or log.mended then
     writeLog(log)
   end
-  return log, missing > 0 and permits or nil
+  return log, added > 0 and max(all, has) or nil, last
 end
 
 local function usedOf(counter)
@@ -271,16 +279,16 @@ local function usedOf(counter)
   return counter.current + math.ceil(counter.previous * left / counter.limit.window)
 end
 
-local function restoreCounter(counter, grants, lost, known, at)
+local function restoreCounter(counter, grants, lost, earlier)
   local restored = {key = counter.key, limit = counter.limit, previous = 0, current = 0, start = counter.start}
   replay(restored, grants)
   local permits = usedOf(restored)
   -- A counter that began since the last reply with these permits is in addition to them.
-  local isNew = not known and counter.start >= lost / 1000
+  local isNew = not earlier and counter.start >= lost / 1000
   local has = isNew and 0 or usedOf(counter)
-  if known then
+  if earlier then
     -- Those that another instance has restored may have faded since.
-    has = min(known, has - (counter.start > at / 1000 and counter.current or 0))
+    has = min(earlier.permits, has - (counter.start > earlier.at / 1000 and counter.current or 0))
   end
   local missing = permits - has
   if missing > 0 then
@@ -298,7 +306,7 @@ local function restoreCounter(counter, grants, lost, known, at)
   return counter, missing > 0 and permits or nil
 end
 
-local function restoreBucket(bucket, grants, lost, known, at)
+local function restoreBucket(bucket, grants, lost, earlier)
   local limit, level = bucket.limit, levelAt(bucket, now)
   local restored = {limit = limit, level = 0, at = 0}
   for _, some in ipairs(grants) do
@@ -310,8 +318,8 @@ local function restoreBucket(bucket, grants, lost, known, at)
   -- A bucket that began since the last reply with these permits is in addition to them. One with a newer mark may be.
   local began = min(bucket.older, level) > 0 and bucket.olderAt or bucket.at
   local has = began >= lost / 1000 and 0 or level
-  if known then
-    has = max(0, known * limit.window - (now - floor(at / 1000)) * limit.permits)
+  if earlier then
+    has = max(0, earlier.permits * limit.window - (now - floor(earlier.at / 1000)) * limit.permits)
   end
   local missing = min(most - has, MOST_EXACT - level)
   if missing > 0 then
@@ -327,18 +335,15 @@ end
 -- permits. If another instance has restored the count since then, only what that did not know is missing.
 local function restore(count, grants, lost)
   local limit = count.limit
-  local resetAt, at, known = readMark(KEYS[2]), readMark(KEYS[3])
-  if resetAt and resetAt >= lost or at and at >= lost and not known then
+  local earlier = readMark(KEYS[3], lost)
+  if readMark(KEYS[2], lost) or earlier and not earlier.permits then
     return count
   end
-  if not at or at < lost then
-    known = nil
-  end
   local restoreKind = limit.isLog and restoreLog or limit.isBucket and restoreBucket or restoreCounter
-  local restored
-  count, restored = restoreKind(count, grants, lost, known, at)
+  local restored, newest
+  count, restored, newest = restoreKind(count, grants, lost, earlier)
   if restored then
-    call('SET', KEYS[3], string.format('%.0f %.0f', micros, restored), 'PX', reachOf(limit))
+    call('SET', KEYS[3], string.format('%.0f %.0f %.0f', micros, restored, newest or 0), 'PX', reachOf(limit))
   end
   return count, restored
 end

@@ -23,6 +23,7 @@ import java.util.NavigableMap;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
+import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
 /** A model of the scripts of Redis that can lose its data: all of it, or what is newer than a snapshot. */
@@ -108,7 +109,7 @@ final class LossyStore implements LimitStore {
         return Mono.fromRunnable(() -> {
             for (Claim claim : claims) {
                 count(claim).refundOldest(claim.limit(), claim.permits(), clock.millis());
-                data.refundMarks.put(claim.identity(), new Mark(clock.millis(), -1));
+                data.refundMarks.put(claim.identity(), new Mark(clock.millis(), -1, 0));
             }
         });
     }
@@ -181,17 +182,12 @@ final class LossyStore implements LimitStore {
     private boolean restore(LostPermits permits, long now) {
         Claim claim = permits.claim();
         Mark mark = data.refundMarks.get(claim.identity());
-        long known = mark != null && mark.at >= permits.since() ? mark.restored : -1;
-        long all = count(claim)
-                .restore(
-                        claim.limit(),
-                        permits,
-                        known < 0 ? -1 : count(claim).leftOf(claim.limit(), known, mark.at, now),
-                        now);
-        if (all > 0) {
-            data.refundMarks.put(claim.identity(), new Mark(now, all));
+        Mark restored = count(claim)
+                .restore(claim.limit(), permits, mark != null && mark.at >= permits.since() ? mark : null, now);
+        if (restored != null) {
+            data.refundMarks.put(claim.identity(), restored);
         }
-        return all > 0;
+        return restored != null;
     }
 
     @Override
@@ -220,8 +216,9 @@ final class LossyStore implements LimitStore {
      * The time of the last refund without a decision, or of the last restoration.
      *
      * @param restored the number of restored permits; negative for a refund
+     * @param newest for a log the slot of the latest of them
      */
-    private record Mark(long at, long restored) {}
+    private record Mark(long at, long restored, long newest) {}
 
     /** Everything that the store can lose. */
     private static final class Data {
@@ -260,11 +257,13 @@ final class LossyStore implements LimitStore {
         /** Charges permits at their ages, and returns whether any of them still count. */
         abstract boolean charge(Limit limit, List<Grants> ages, long now);
 
-        /** Restores what is missing, and returns how many permits that and earlier restorations were; 0 if none. */
-        abstract long restore(Limit limit, LostPermits lost, long known, long now);
-
-        /** Returns how many of the permits that were restored at a time may still be in use. */
-        abstract long leftOf(Limit limit, long restored, long at, long now);
+        /**
+         * Restores what is missing.
+         *
+         * @param earlier the mark of an earlier restoration; null if there was none
+         * @return the mark of both; null if nothing is missing
+         */
+        abstract @Nullable Mark restore(Limit limit, LostPermits lost, @Nullable Mark earlier, long now);
 
         abstract CountData copy();
     }
@@ -348,27 +347,37 @@ final class LossyStore implements LimitStore {
         }
 
         @Override
-        long restore(Limit limit, LostPermits lost, long known, long now) {
+        @Nullable
+        Mark restore(Limit limit, LostPermits lost, @Nullable Mark earlier, long now) {
+            add(limit, now, 0);
+            long last = earlier == null ? lost.since() / limit.resolution().toMillis() : earlier.newest;
+            long most = earlier == null ? Long.MAX_VALUE : earlier.restored;
             NavigableMap<Long, Long> lostSlots = liveSlots(limit, lost.ages(), now);
             long all = sum(lostSlots);
-            long later = sum(slots.tailMap(lost.since() / limit.resolution().toMillis(), false));
-            long missing = all - (known >= 0 ? known : used(limit, now) - later);
-            long left = missing;
+            long has = Math.min(most, sum(0, last));
+            long missing = Math.max(0, all - has);
+            NavigableMap<Long, Long> toAdd = new TreeMap<>();
+            long known = 0;
+            long added = 0;
             for (Map.Entry<Long, Long> slot : lostSlots.descendingMap().entrySet()) {
-                long some = Math.min(left, slot.getValue());
-                if (some > 0) {
-                    slots.merge(slot.getKey(), some, Long::sum);
-                    left -= some;
+                known += slot.getValue();
+                long wanted =
+                        earlier == null ? Math.min(missing, known) : known - Math.min(most, sum(slot.getKey(), last));
+                if (wanted > added) {
+                    toAdd.put(slot.getKey(), wanted - added);
+                    added = wanted;
                 }
             }
-            return missing > 0 ? all : 0;
+            if (added == 0) {
+                return null;
+            }
+            refundOldest(limit, added - missing, now);
+            toAdd.forEach((slot, permits) -> slots.merge(slot, permits, Long::sum));
+            return new Mark(now, Math.max(all, has), Math.max(last, lostSlots.lastKey()));
         }
 
-        @Override
-        long leftOf(Limit limit, long restored, long at, long now) {
-            return Math.min(
-                    restored,
-                    used(limit, now) - sum(slots.tailMap(at / limit.resolution().toMillis(), false)));
+        private long sum(long first, long last) {
+            return first > last ? 0 : sum(slots.subMap(first, true, last, true));
         }
 
         private static long sum(Map<Long, Long> some) {
@@ -457,23 +466,21 @@ final class LossyStore implements LimitStore {
         }
 
         @Override
-        long restore(Limit limit, LostPermits lost, long known, long now) {
+        @Nullable
+        Mark restore(Limit limit, LostPermits lost, @Nullable Mark earlier, long now) {
             CounterState before = at(limit, now);
             CounterState restored = replay(limit, lost.ages(), now);
             long all = restored.used(limit, now);
-            boolean isNew = known < 0 && before.start() >= lost.since();
-            long missing = all - (known >= 0 ? known : isNew ? 0 : before.used(limit, now));
-            if (missing > 0) {
-                state = isNew ? restored.plus(before.current() + before.previous()) : before.plus(missing);
+            boolean isNew = earlier == null && before.start() >= lost.since();
+            long has = isNew ? 0 : before.used(limit, now);
+            if (earlier != null) {
+                has = Math.min(earlier.restored, has - (before.start() > earlier.at ? before.current() : 0));
             }
-            return missing > 0 ? all : 0;
-        }
-
-        @Override
-        long leftOf(Limit limit, long restored, long at, long now) {
-            CounterState present = at(limit, now);
-            long later = present.start() > at ? present.current() : 0;
-            return Math.min(restored, present.used(limit, now) - later);
+            if (all <= has) {
+                return null;
+            }
+            state = isNew ? restored.plus(before.current() + before.previous()) : before.plus(all - has);
+            return new Mark(now, all, 0);
         }
 
         @Override

@@ -51,6 +51,8 @@ class OutageHistoryTest {
         "2, 82118",
         "2, 82424",
         "2, 99740",
+        "2, 92499",
+        "4, 91107",
         "4, 91990"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {

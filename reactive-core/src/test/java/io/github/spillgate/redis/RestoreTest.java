@@ -7,22 +7,31 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LostPermits;
+import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.Random;
+import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Restoring permits that Redis has lost and that several instances know in part. */
 class RestoreTest {
+
+    private static final int HISTORIES = 50;
 
     private final RedisClient client = RedisClient.create(RedisForTests.first().uri());
     private final ScriptedClock scripted = new ScriptedClock(client);
@@ -71,25 +80,165 @@ class RestoreTest {
         assertThat(restore(claim, 22, since)).isEqualTo(27);
     }
 
+    /** Of an instance that has replied last, the permits are later ones, and must not expire with those of another. */
+    @Test
+    void restoredPermitsMoveToTheLatestTimeThatAnInstanceKnows() {
+        Claim claim = claim("100/1s");
+        assertThat(restore(claim, new Grants(900, 900, 49))).isEqualTo(49);
+        assertThat(restore(claim, new Grants(900, 900, 9), new Grants(100, 100, 36)))
+                .isEqualTo(49);
+        pass(200);
+        assertThat(used(claim)).isEqualTo(36);
+    }
+
+    /** An instance does not know when those of others were granted, and would let them expire later. */
+    @Test
+    void permitsThatWereNotLostExpireAtTheirTime() {
+        Claim claim = claim("100/1s");
+        store.take(List.of(claim.asking(30))).block();
+        pass(300);
+        assertThat(restore(claim, new Grants(0, 0, 32))).isEqualTo(32);
+        pass(800);
+        assertThat(used(claim)).isEqualTo(2);
+    }
+
+    /** A fallback may have granted them before the restoration, but after the restored permits. */
+    @Test
+    void permitsThatWereReconciledSinceDoNotStandForRestoredOnes() {
+        Claim claim = claim("100/1s");
+        assertThat(restore(claim, new Grants(900, 900, 14))).isEqualTo(14);
+        reconcile(claim, new Grants(500, 500, 5));
+        long since = clock.millis() - 300;
+        pass(200);
+        assertThat(restore(claim, 22, since)).isEqualTo(27);
+    }
+
+    /** Several instances restore a log in any order, each what it knew at another time, while permits are granted. */
+    @ParameterizedTest
+    @ValueSource(strings = {"1000/1s", "1000/1s resolution=10ms", "1000/1s resolution=100ms"})
+    void atNoTimeAreFewerPermitsInUseThanAnInstanceKnew(String limit) {
+        try (RedisStore shortened = scripted.store(client, true)) {
+            for (int seed = 0; seed < HISTORIES; seed++) {
+                Claim claim = claim(limit, "key-" + seed);
+                restoreAtRandom(seed % 2 == 0 ? store : shortened, claim, new Random(seed));
+            }
+        }
+    }
+
+    private void restoreAtRandom(RedisStore store, Claim claim, Random random) {
+        Slots granted = new Slots(claim.limit());
+        List<Slots> known = new ArrayList<>();
+        long lostAt = clock.millis();
+        // All that is granted since the loss is in later slots.
+        pass(100);
+        int steps = 2 + random.nextInt(8);
+        for (int step = 0; step < steps; step++) {
+            pass(random.nextInt(random.nextInt(3) == 0 ? 400 : 20));
+            if (random.nextBoolean()) {
+                store.take(List.of(claim.asking(3))).block();
+                granted.add(clock.millis(), 3);
+                continue;
+            }
+            Slots before = new Slots(claim.limit());
+            List<Grants> ages = new ArrayList<>();
+            long since = lostAt - random.nextInt(600);
+            for (long time = since - random.nextInt(500); time <= since; time += 1 + random.nextInt(200)) {
+                long permits = 1 + random.nextInt(20);
+                ages.add(new Grants(clock.millis() - time, clock.millis() - time, permits));
+                before.add(time, permits);
+            }
+            long restored = used(store, claim) - granted.used(clock.millis());
+            long used = used(store.restore(new LostPermits(claim, since, ages)).block());
+            assertThat(used - granted.used(clock.millis())).isEqualTo(Math.max(restored, before.used(clock.millis())));
+            known.add(before);
+        }
+        while (!granted.isEmptyAt(clock.millis()) || !known.stream().allMatch(one -> one.isEmptyAt(clock.millis()))) {
+            long most = known.stream()
+                    .mapToLong(one -> one.used(clock.millis()))
+                    .max()
+                    .orElse(0);
+            assertThat(used(store, claim)).isGreaterThanOrEqualTo(granted.used(clock.millis()) + most);
+            pass(23);
+        }
+        assertThat(used(store, claim)).isZero();
+    }
+
     private Claim claim(String limit) {
+        return claim(limit, "a");
+    }
+
+    private Claim claim(String limit, String key) {
         scripted.show(clock);
         RateLimiter limiter =
                 RateLimiter.builder("api").store(new Unprotected(store)).build();
         return DecidedClaims.of(Objects.requireNonNull(
-                        limiter.peek(Charge.of("a", Limit.parse(limit))).block()))
+                        limiter.peek(Charge.of(key, Limit.parse(limit))).block()))
                 .get(0);
+    }
+
+    private void pass(int millis) {
+        clock.advanceMillis(millis);
+        scripted.show(clock);
+    }
+
+    private void reconcile(Claim claim, Grants ages) {
+        long now = clock.millis();
+        Grants grants = new Grants(now - ages.fromMillis(), now - ages.toMillis(), ages.permits());
+        store.reconcile(List.of(Reconciliation.of("a-1", claim, List.of(grants), clock)))
+                .block();
+    }
+
+    private long used(Claim claim) {
+        return used(store, claim);
+    }
+
+    private static long used(RedisStore store, Claim claim) {
+        return used(store.peek(List.of(claim)).block());
+    }
+
+    private static long used(@Nullable StoreDecision reply) {
+        return Objects.requireNonNull(reply).usages().get(0).used();
     }
 
     private long restore(Claim claim, long permits) {
         return restore(claim, permits, clock.millis() - 10);
     }
 
+    /** Restores permits as of the youngest of them, and returns the usage then. */
+    private long restore(Claim claim, Grants... ages) {
+        long since = clock.millis() - ages[ages.length - 1].toMillis();
+        return used(store.restore(new LostPermits(claim, since, List.of(ages))).block());
+    }
+
     /** Restores permits that were just taken, and returns the usage then. */
     private long restore(Claim claim, long permits, long since) {
         LostPermits lost = new LostPermits(claim, since, List.of(new Grants(0, 0, permits)));
-        return Objects.requireNonNull(store.restore(lost).block())
-                .usages()
-                .get(0)
-                .used();
+        return used(store.restore(lost).block());
+    }
+
+    /** The permits of each slot of a log. */
+    private static final class Slots {
+
+        private final Limit limit;
+        private final TreeMap<Long, Long> permits = new TreeMap<>();
+
+        Slots(Limit limit) {
+            this.limit = limit;
+        }
+
+        void add(long time, long some) {
+            permits.merge(time / limit.resolution().toMillis(), some, Long::sum);
+        }
+
+        long used(long now) {
+            long slot = (now - limit.window().toMillis()) / limit.resolution().toMillis();
+            return permits.tailMap(slot).values().stream()
+                    .mapToLong(Long::longValue)
+                    .sum();
+        }
+
+        boolean isEmptyAt(long now) {
+            return used(now) == 0;
+        }
     }
 }
