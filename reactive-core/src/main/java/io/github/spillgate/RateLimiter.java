@@ -82,6 +82,7 @@ public final class RateLimiter implements AutoCloseable {
     private final InstantSource clock;
     private final Claims claims;
     private final WaitQueues queues;
+    private final @Nullable DecisionListeners listeners;
     private volatile boolean closed;
 
     private RateLimiter(Builder builder, LimitStore store) {
@@ -92,6 +93,7 @@ public final class RateLimiter implements AutoCloseable {
         this.clock = builder.clock;
         this.claims = new Claims(this.store, name, limits, builder.lookup);
         this.queues = new WaitQueues(this.store, clock, builder.maxPerQueue, builder.maxInTotal);
+        this.listeners = DecisionListeners.of(name, builder.listeners);
         this.store.use(name);
     }
 
@@ -148,7 +150,7 @@ public final class RateLimiter implements AutoCloseable {
      */
     public Mono<Decision> tryAcquire(Collection<Charge> charges) {
         List<Charge> given = allPresent(charges);
-        return claims.needLookup(given) ? decideLookedUp(given, this::takeClaims) : take(claims.of(given));
+        return claims.needLookup(given) ? reported(decideLookedUp(given, this::takeClaims)) : take(claims.of(given));
     }
 
     /**
@@ -182,7 +184,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> acquire(Charge charge, Duration longestWait) {
-        return acquire(charge, WaitQueues.checkLongestWait(longestWait));
+        return reported(acquire(charge, WaitQueues.checkLongestWait(longestWait)));
     }
 
     /**
@@ -223,7 +225,7 @@ public final class RateLimiter implements AutoCloseable {
      */
     public Mono<Decision> acquire(Collection<Charge> charges, Duration longestWait) {
         long nanos = WaitQueues.checkLongestWait(longestWait);
-        return acquire(allPresent(charges), nanos);
+        return reported(acquire(allPresent(charges), nanos));
     }
 
     /**
@@ -287,7 +289,8 @@ public final class RateLimiter implements AutoCloseable {
                 permits,
                 acquire,
                 queues,
-                maxWaiting);
+                maxWaiting,
+                listeners);
     }
 
     /**
@@ -568,7 +571,11 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     private Mono<Decision> take(List<Claim> known) {
-        return Mono.defer(() -> takeClaims(known));
+        return reported(Mono.defer(() -> takeClaims(known)));
+    }
+
+    private Mono<Decision> reported(Mono<Decision> decision) {
+        return listeners == null ? decision : listeners.reporting(decision);
     }
 
     private Mono<Decision> takeClaims(List<Claim> claims) {
@@ -675,6 +682,7 @@ public final class RateLimiter implements AutoCloseable {
         private @Nullable LimitLookup lookup;
         private int maxPerQueue = 1_000;
         private int maxInTotal = 10_000;
+        private final List<DecisionListener> listeners = new ArrayList<>();
         private @Nullable LimitStore fallback;
         private @Nullable Duration deadline;
         private @Nullable Duration cacheDenials;
@@ -783,6 +791,18 @@ public final class RateLimiter implements AutoCloseable {
             }
             maxPerQueue = forOneKey;
             maxInTotal = inAll;
+            return this;
+        }
+
+        /**
+         * Adds a listener of the decisions of this limiter, for example {@code DecisionMetrics}. Listeners are called
+         * in the order in which they were added.
+         *
+         * @param listener the listener
+         * @return this builder
+         */
+        public Builder listener(DecisionListener listener) {
+            listeners.add(Checks.present(listener, "listener", "DecisionMetrics.of(registry)"));
             return this;
         }
 

@@ -49,18 +49,21 @@ final class Throttle<T> extends FluxOperator<T, T> {
     private final LongFunction<Mono<Decision>> acquire;
     private final WaitQueues queues;
     private final int maxWaiting;
+    private final @Nullable DecisionListeners listeners;
 
     private Throttle(
             Flux<T> source,
             ToLongFunction<? super T> permits,
             LongFunction<Mono<Decision>> acquire,
             WaitQueues queues,
-            int maxWaiting) {
+            int maxWaiting,
+            @Nullable DecisionListeners listeners) {
         super(source);
         this.permits = permits;
         this.acquire = acquire;
         this.queues = queues;
         this.maxWaiting = maxWaiting;
+        this.listeners = listeners;
     }
 
     /**
@@ -70,14 +73,16 @@ final class Throttle<T> extends FluxOperator<T, T> {
      * @param acquire acquires a number of permits, without a bound of the wait
      * @param queues the queues in which elements wait; also the source of time, and used for refunds
      * @param maxWaiting the maximum number of elements that wait at the same time
+     * @param listeners the listeners of decisions, if there are any
      */
     static <T> Flux<T> of(
             Flux<T> source,
             ToLongFunction<? super T> permits,
             LongFunction<Mono<Decision>> acquire,
             WaitQueues queues,
-            int maxWaiting) {
-        return onAssembly(new Throttle<>(source, permits, acquire, queues, maxWaiting));
+            int maxWaiting,
+            @Nullable DecisionListeners listeners) {
+        return onAssembly(new Throttle<>(source, permits, acquire, queues, maxWaiting, listeners));
     }
 
     @Override
@@ -244,6 +249,9 @@ final class Throttle<T> extends FluxOperator<T, T> {
                     if (failure != error) {
                         subscription().cancel();
                     }
+                    if (next != null && failure == next.failure()) {
+                        next.report();
+                    }
                     actual.onError(failure);
                 } else if (next == null) {
                     if (ended) {
@@ -255,6 +263,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
                     waiting.poll();
                     emitted++;
                     room = next.room(room);
+                    next.report();
                     actual.onNext(next.element);
                     if (throttle.queues.nanos() - now > STALE_NANOS / 2) {
                         room = 1;
@@ -347,6 +356,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
 
             private final T element;
             private final long permits;
+            private final long since = throttle.listeners == null ? 0 : DecisionListeners.now();
             private volatile PendingPermit permit = new PendingPermit();
             private boolean retried;
 
@@ -385,6 +395,14 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 return permit.failure;
             }
 
+            /** Reports the decision with which the element is emitted or the stream fails. */
+            void report() {
+                Decision decision = permit.decision;
+                if (throttle.listeners != null && decision != null) {
+                    throttle.listeners.report(decision, since);
+                }
+            }
+
             /** Releases the permits, because the element is discarded. */
             void release() {
                 permit.release();
@@ -416,6 +434,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 @Override
                 protected void hookOnNext(Decision answer) {
                     if (!answer.isAllowed()) {
+                        decision = answer; // published by "failure"
                         failure = failureOf(answer);
                     } else if (!grant(answer)) {
                         throttle.queues.refund(answer);

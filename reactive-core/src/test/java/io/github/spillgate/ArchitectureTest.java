@@ -39,6 +39,7 @@ class ArchitectureTest {
                         INTERNAL,
                         "java..",
                         "reactor.core..",
+                        "reactor.util",
                         "reactor.util.context",
                         "reactor.util.retry",
                         "org.reactivestreams",

@@ -100,7 +100,7 @@ public final class RuleMetrics implements RuleListener {
 
     private Timer newTimer(DecisionTags kind) {
         return Timer.builder("spillgate.decisions")
-                .description("Decisions of rules")
+                .description("Decisions of rules and limiters")
                 .tags("rule", kind.rule, "shadow", Boolean.toString(kind.shadow))
                 .tags("outcome", text(kind.outcome), "source", text(kind.source))
                 .register(registry);

@@ -10,6 +10,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.http.RuleListener.Outcome;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.metrics.DecisionMetrics;
 import io.github.spillgate.metrics.LimiterMetrics;
 import io.github.spillgate.metrics.RuleMetrics;
 import io.github.spillgate.spi.Claim;
@@ -68,6 +69,7 @@ class MetricNamesTest {
                 rules.decided(match, outcome, nearlyUsedUp(rule, source), Duration.ofMillis(1));
             }
         }
+        DecisionMetrics.of(registry).decided("test", nearlyUsedUp(rule, Source.REDIS), Duration.ofMillis(1));
         rules.refused(match);
         rules.lookupFailed(match, RuleLookupException.failed("limits-from", new IllegalStateException("broken")));
         rules.undecided(match, new IllegalStateException("broken"));
@@ -107,6 +109,12 @@ class MetricNamesTest {
                         .map(meter -> meter.getId().getName())
                         .toList()));
         assertThat(metrics).isEqualTo(scraped.keySet());
+    }
+
+    /** Prometheus would drop the second of two meters with one name and other tags. */
+    @Test
+    void decisionsOfALimiterInCodeAreExportedBesideThoseOfRules() {
+        assertThat(scraped.get("spillgate_decisions_seconds_count").get("rule")).contains("page", "limiter:test");
     }
 
     @Test

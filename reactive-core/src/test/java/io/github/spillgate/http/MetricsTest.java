@@ -7,6 +7,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.metrics.DecisionMetrics;
 import io.github.spillgate.metrics.LimiterMetrics;
 import io.github.spillgate.metrics.RuleMetrics;
 import io.micrometer.core.instrument.Meter;
@@ -61,6 +62,26 @@ class MetricsTest {
             assertThat(meter.getId().getTags()).extracting(Tag::getValue).noneMatch(value -> value.contains("secret"));
         }
         assertThat(registry.getMeters()).hasSize(2);
+    }
+
+    @Test
+    void decisionsOfALimiterInCodeAreCounted() {
+        try (RateLimiter partner = RateLimiter.builder("partner")
+                .store(LocalStore.bounded(1_000))
+                .limit(Limit.perMinute(2))
+                .listener(DecisionMetrics.of(registry))
+                .build()) {
+            for (int i = 0; i < 5; i++) {
+                partner.tryAcquire("secret-key").block(Duration.ofSeconds(30));
+            }
+            partner.tryAcquire("secret-other").block(Duration.ofSeconds(30));
+        }
+        assertThat(count("limiter:partner", "allowed", false)).isEqualTo(3);
+        assertThat(count("limiter:partner", "denied", false)).isEqualTo(3);
+        assertThat(registry.getMeters()).hasSize(2);
+        for (Meter meter : registry.getMeters()) {
+            assertThat(meter.getId().getTags()).extracting(Tag::getValue).noneMatch(value -> value.contains("secret"));
+        }
     }
 
     @Test

@@ -3,6 +3,7 @@ package io.github.spillgate.vertx;
 import static io.github.spillgate.http.WrongSettingException.checked;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.DecisionListener;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.failover.LocalFallback;
@@ -34,6 +35,7 @@ import io.vertx.core.Vertx;
 import io.vertx.ext.web.RoutingContext;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -200,6 +202,7 @@ public final class RateLimiting {
         private final Vertx vertx;
         private final RateLimitOptions.ParsedOptions options;
         private final Map<String, Object> named = new HashMap<>();
+        private final List<DecisionListener> decisionListeners = new ArrayList<>();
         private RuleInstrumentation instrumentation = RuleInstrumentation.none();
         private @Nullable LimitStore store;
 
@@ -253,13 +256,26 @@ public final class RateLimiting {
         }
 
         /**
-         * Adds a listener of all decisions, for example {@code RuleMetrics}.
+         * Adds a listener of all decisions for rules, for example {@code RuleMetrics}.
          *
          * @param listener the listener
          * @return this builder
          */
         public Builder listener(RuleListener listener) {
             instrumentation = instrumentation.listener(listener);
+            return this;
+        }
+
+        /**
+         * Adds a listener of all decisions of the limiter, for example {@code DecisionMetrics}: those for rules, and
+         * those that your code requests.
+         *
+         * @param listener the listener
+         * @return this builder
+         */
+        public Builder listener(DecisionListener listener) {
+            decisionListeners.add(Objects.requireNonNull(
+                    listener, "listener is null: expected one, for example DecisionMetrics.of(registry)"));
             return this;
         }
 
@@ -323,6 +339,7 @@ public final class RateLimiting {
                 }
                 LimitStore primary = store != null ? store : redis != null ? redis : local();
                 limiter.store(primary);
+                decisionListeners.forEach(limiter::listener);
                 if (primary.deadline().isEmpty()) {
                     limiter.fallback(fallback()).deadline(options.deadline()).cacheDenials(options.cacheDenials());
                 }

@@ -8,6 +8,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.metrics.DecisionMetrics;
 import io.github.spillgate.metrics.RuleMetrics;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
@@ -80,6 +81,36 @@ class RateLimitingTest {
                     .isEqualTo(2);
             done(limiting.close());
         }
+    }
+
+    @Test
+    void listenersGetTheDecisionsForRulesAndThoseInCode() throws Exception {
+        SimpleMeterRegistry meters = new SimpleMeterRegistry();
+        RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("""
+                                {"name": "heard", "store": "local", "rules": [{"name": "all", "limits": "1/1h"}]}
+                                """)))
+                .listener(DecisionMetrics.of(meters))
+                .start();
+        Router router = Router.router(vertx);
+        router.route().handler(limiting.handler());
+        router.get("/hello").handler(ctx -> {
+            Future<Void> unused = ctx.end("hello");
+        });
+        HttpServer server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
+        assertThat(get(server).statusCode()).isEqualTo(200);
+        assertThat(get(server).statusCode()).isEqualTo(429);
+        done(limiting.futures().tryAcquire(Charge.of("me", Limit.perHour(1))));
+        assertThat(meters.get("spillgate.decisions")
+                        .tags("rule", "limiter:heard", "outcome", "allowed")
+                        .timer()
+                        .count())
+                .isEqualTo(2);
+        assertThat(meters.get("spillgate.decisions")
+                        .tags("rule", "limiter:heard", "outcome", "denied")
+                        .timer()
+                        .count())
+                .isEqualTo(1);
+        done(limiting.close());
     }
 
     @Test

@@ -1,5 +1,6 @@
 package io.github.spillgate.webflux.autoconfigure;
 
+import io.github.spillgate.DecisionListener;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.http.ClientAddress;
@@ -78,7 +79,11 @@ public final class SpillgateAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
-    RateLimiter spillgateLimiter(LimitStore store, SpillgateProperties settings, Environment environment) {
+    RateLimiter spillgateLimiter(
+            LimitStore store,
+            ObjectProvider<DecisionListener> listeners,
+            SpillgateProperties settings,
+            Environment environment) {
         RateLimiter.Builder limiter = WrongSettingException.checked(
                 "spillgate.name", LimiterName.of(settings, environment), RateLimiter::builder);
         if (!settings.enabled()) {
@@ -86,6 +91,7 @@ public final class SpillgateAutoConfiguration {
             return limiter.store(Fallback.allow()).build();
         }
         limiter.store(store);
+        listeners.orderedStream().forEach(limiter::listener);
         if (store.deadline().isEmpty()) {
             limiter.fallback(fallback(settings)).deadline(settings.deadline()).cacheDenials(settings.cacheDenials());
         }

@@ -5,6 +5,7 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
+import io.github.spillgate.DecisionListener;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -36,6 +37,8 @@ import io.micrometer.observation.ObservationRegistry;
 import io.netty.channel.EventLoop;
 import java.time.Duration;
 import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
@@ -379,6 +382,21 @@ class SpillgateAutoConfigurationTest {
         local().withConfiguration(AutoConfigurations.of(SpillgateMetricsAutoConfiguration.class))
                 .withClassLoader(new FilteredClassLoader(MeterRegistry.class))
                 .run(context -> assertThat(context).hasNotFailed().doesNotHaveBean("spillgateRuleMetrics"));
+    }
+
+    @Test
+    void listenersOfDecisionsGetThoseOfTheLimiter() {
+        Queue<Decision> heard = new ConcurrentLinkedQueue<>();
+        DecisionListener listener = (name, decision, took) -> heard.add(decision);
+        local().withBean(DecisionListener.class, () -> listener).run(context -> {
+            RateLimiter limiter = context.getBean(RateLimiter.class);
+            Decision decision =
+                    limiter.tryAcquire(Charge.of("a", Limit.perHour(1))).block(LONG);
+            assertThat(heard).containsExactly(decision);
+        });
+        local().withBean(DecisionListener.class, () -> listener)
+                .withPropertyValues("spillgate.enabled=false")
+                .run(context -> assertThat(context).hasNotFailed());
     }
 
     @Test

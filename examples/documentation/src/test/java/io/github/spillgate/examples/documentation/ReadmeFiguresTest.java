@@ -84,6 +84,8 @@ class ReadmeFiguresTest {
             return Map.of(
                     "lookup",
                     in(builder, "lookup") == null ? "none" : "another",
+                    "listener",
+                    in(limiter, "listeners") == null ? "none" : "another",
                     "fallback",
                     "`Fallback.local("
                             + number(counts.policy().eviction().orElseThrow().getMaximum())

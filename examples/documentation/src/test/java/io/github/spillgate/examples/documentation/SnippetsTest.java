@@ -57,6 +57,7 @@ class SnippetsTest {
             import io.github.spillgate.local.*;
             import io.github.spillgate.redis.*;
             import io.github.spillgate.failover.*;
+            import io.github.spillgate.metrics.*;
             import io.github.spillgate.spi.*;
             import io.lettuce.core.ClientOptions;
             import io.lettuce.core.MaintNotificationsConfig;
@@ -67,6 +68,7 @@ class SnippetsTest {
             import io.lettuce.core.SslOptions;
             import io.lettuce.core.cluster.RedisClusterClient;
             import io.lettuce.core.protocol.ProtocolVersion;
+            import io.micrometer.core.instrument.MeterRegistry;
             import java.io.File;
             import java.time.*;
             import java.util.*;
@@ -82,6 +84,7 @@ class SnippetsTest {
                 RedisStore store;
                 RateLimiter limiter;
                 Decision decision;
+                MeterRegistry registry;
                 String ip;
                 String apiKey;
                 Plan plan;

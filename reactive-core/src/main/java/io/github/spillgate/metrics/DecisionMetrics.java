@@ -1,0 +1,71 @@
+package io.github.spillgate.metrics;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.DecisionListener;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.Timer;
+import java.time.Duration;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * The meter of the decisions of limiters in code, for {@link RateLimiter.Builder#listener(DecisionListener)}: {@code
+ * spillgate.decisions}, the number of decisions and the time they took.
+ *
+ * <pre>{@code
+ * RateLimiter limiter = RateLimiter.builder("partner")
+ *         .store(RedisStore.create(redisClient))
+ *         .limit(Limit.perSecond(5))
+ *         .listener(DecisionMetrics.of(registry))
+ *         .build();
+ * }</pre>
+ *
+ * <p>It has the tags of {@link RuleMetrics}, because Prometheus requires the same tags in all meters of a name. The tag
+ * {@code rule} is {@code limiter:} with the name of the limiter, which no rule can be called. {@code outcome} is {@code
+ * allowed} or {@code denied}, and {@code shadow} is {@code false}. Neither a key nor anything else of a request becomes
+ * a tag.
+ *
+ * <p>Decisions that a limiter makes for rules are included, so beside {@link RuleMetrics} they are counted twice, under
+ * different values of {@code rule}.
+ */
+public final class DecisionMetrics implements DecisionListener {
+
+    private final MeterRegistry registry;
+    private final Map<LimiterTags, Timer> decisions = new ConcurrentHashMap<>();
+
+    private DecisionMetrics(MeterRegistry registry) {
+        this.registry = registry;
+    }
+
+    /**
+     * Returns a listener that records the meter in a registry.
+     *
+     * @param registry the registry
+     * @return the listener, for any number of limiters
+     */
+    public static DecisionMetrics of(MeterRegistry registry) {
+        return new DecisionMetrics(Objects.requireNonNull(registry, "registry is null: expected one"));
+    }
+
+    @Override
+    public void decided(String limiter, Decision decision, Duration took) {
+        LimiterTags kind = new LimiterTags(limiter, decision.isAllowed(), decision.source());
+        Timer known = decisions.get(kind);
+        (known == null ? decisions.computeIfAbsent(kind, this::newTimer) : known).record(took);
+    }
+
+    private Timer newTimer(LimiterTags kind) {
+        return Timer.builder("spillgate.decisions")
+                .description("Decisions of rules and limiters")
+                .tags("rule", "limiter:" + kind.limiter, "shadow", "false")
+                .tags("outcome", kind.allowed ? "allowed" : "denied")
+                .tags("source", kind.source.name().toLowerCase(Locale.ROOT))
+                .register(registry);
+    }
+
+    private record LimiterTags(String limiter, boolean allowed, Source source) {}
+}
