@@ -89,6 +89,14 @@ public interface Decision {
         Limit limit();
 
         /**
+         * Returns the cost that was asked of this limit. If the decision {@linkplain Decision#isCharged() was charged},
+         * these permits were taken.
+         *
+         * @return the number of permits
+         */
+        long cost();
+
+        /**
          * Returns the number of used permits.
          *
          * @return the permits; more than the limit's permits, for example, if those were lowered

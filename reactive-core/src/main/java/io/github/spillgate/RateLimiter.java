@@ -6,6 +6,7 @@ import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Names;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.time.InstantSource;
@@ -83,6 +84,7 @@ public final class RateLimiter implements AutoCloseable {
     private final Claims claims;
     private final WaitQueues queues;
     private final @Nullable DecisionListeners listeners;
+    private final Settlements settlements;
     private volatile boolean closed;
 
     private RateLimiter(Builder builder, LimitStore store) {
@@ -92,6 +94,7 @@ public final class RateLimiter implements AutoCloseable {
         this.store = ownStore == null ? store : ownStore;
         this.clock = builder.clock;
         this.claims = new Claims(this.store, name, limits, builder.lookup);
+        this.settlements = new Settlements(builder.debt);
         this.queues = new WaitQueues(this.store, clock, builder.maxPerQueue, builder.maxInTotal);
         this.listeners = DecisionListeners.of(name, builder.listeners);
         this.store.use(name);
@@ -387,8 +390,8 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Refunds what a decision took under some of its limits, like {@link #refund(Decision)}. A decision is refunded
-     * once: the permits of the other limits can no longer be refunded.
+     * Refunds what a decision took under some of its limits, like {@link #refund(Decision)}. The permits of each limit
+     * are refunded once.
      *
      * @param decision a decision of this limiter
      * @param given selects the limits to refund
@@ -397,14 +400,87 @@ public final class RateLimiter implements AutoCloseable {
      */
     public Mono<Void> refund(Decision decision, Predicate<? super Decision.Usage> given) {
         Checks.present(given, "given", "usage -> usage.limit().name().equals(\"1m\")");
+        StoreDecision made = ours(decision);
+        return unlessClosed(() -> {
+            StoreDecision part = made.redeem(given);
+            return part == null ? Mono.empty() : thenWake(part.claims(), store.refund(part));
+        });
+    }
+
+    /**
+     * Replaces the cost of a decision by the real one, for costs that are known only afterwards, such as the tokens of
+     * a language model: reserve an estimate, and settle the real cost.
+     *
+     * <pre>{@code
+     * limiter.tryAcquire("user:42", estimate).flatMap(decision -> ask(prompt).flatMap(answer ->
+     *         limiter.settle(decision, answer.tokens()).thenReturn(answer)));
+     * }</pre>
+     *
+     * <ul>
+     *   <li><b>Less than was charged:</b> the difference is refunded, like {@link #refund(Decision)}. A cost of 0
+     *       refunds everything.
+     *   <li><b>More:</b> the difference is charged now, even above the limit, up to a bounded {@linkplain
+     *       Builder#debt(double) debt}. Requests are denied until enough of it has expired. Beyond the debt nothing is
+     *       charged.
+     *   <li><b>Equal:</b> nothing is sent.
+     * </ul>
+     *
+     * <p>The cost applies to each limit of the decision; see {@link #settle(Decision, ToLongFunction)} for others.
+     * Idempotent: the permits of each limit are settled or refunded once, whichever is first. A denial or a peek
+     * charged nothing, so there is nothing to settle, and neither is there after a {@linkplain #reset(String) reset}.
+     * Reserve at least one permit: a decision with a cost of 0 charged nothing either.
+     *
+     * <p>If the store does not reply by the deadline, this completes, and the settlement is retried in the background
+     * for 50 s. It takes effect once. What cannot be delivered is counted in {@link StoreState#lostSettlements()}. A
+     * settlement that is cancelled takes effect all the same.
+     *
+     * @param decision a decision of this limiter
+     * @param actual the real cost, 0 or more
+     * @return completes when the cost is settled, or at the deadline
+     * @throws IllegalArgumentException if another store made the decision, or the cost is negative
+     */
+    public Mono<Void> settle(Decision decision, long actual) {
+        Settlements.checkCost(actual);
+        return settle(decision, usage -> actual);
+    }
+
+    /**
+     * Replaces the costs of a decision by the real ones, like {@link #settle(Decision, long)}, with another cost for
+     * each limit and key. For example, a decision on requests and on tokens:
+     *
+     * <pre>{@code
+     * limiter.settle(decision, usage -> usage.limit().equals(tokensPerMinute) ? answer.tokens() : usage.cost());
+     * }</pre>
+     *
+     * @param decision a decision of this limiter
+     * @param actual returns the real cost under each limit, 0 or more; {@link Decision.Usage#cost()} if it is the one
+     *     that was charged. Called when the result is subscribed to
+     * @return completes when the costs are settled, or at the deadline; an {@link IllegalArgumentException} if a cost
+     *     is negative
+     * @throws IllegalArgumentException if another store made the decision
+     */
+    public Mono<Void> settle(Decision decision, ToLongFunction<? super Decision.Usage> actual) {
+        Checks.present(actual, "actual", "usage -> answer.tokens()");
+        StoreDecision made = ours(decision);
+        return unlessClosed(() -> {
+            made.limits().forEach(usage -> Settlements.checkCost(actual.applyAsLong(usage)));
+            StoreDecision part = made.redeem(usage -> true);
+            List<Settlement> settled = part == null ? List.of() : settlements.of(part, actual);
+            if (settled.isEmpty()) {
+                return Mono.empty();
+            }
+            Mono<Void> change = store.settle(settled).then();
+            return settled.stream().anyMatch(one -> one.toRefund() > 0) ? thenWake(made.claims(), change) : change;
+        });
+    }
+
+    private StoreDecision ours(Decision decision) {
         Checks.present(decision, "decision", "the one that tryAcquire gave");
         if (!(decision instanceof StoreDecision made) || !made.claims().stream().allMatch(this::isOurs)) {
             throw new IllegalArgumentException(decision + " was made by another store than that of limiter " + name
                     + ": expected a decision of this limiter, for example the one that its tryAcquire gave");
         }
-        StoreDecision part = made.only(given);
-        return unlessClosed(() ->
-                !part.usages().isEmpty() && made.redeem() ? thenWake(part.claims(), store.refund(part)) : Mono.empty());
+        return made;
     }
 
     private boolean isOurs(Claim claim) {
@@ -683,6 +759,7 @@ public final class RateLimiter implements AutoCloseable {
         private int maxPerQueue = 1_000;
         private int maxInTotal = 10_000;
         private final List<DecisionListener> listeners = new ArrayList<>();
+        private double debt = 1;
         private @Nullable LimitStore fallback;
         private @Nullable Duration deadline;
         private @Nullable Duration cacheDenials;
@@ -803,6 +880,20 @@ public final class RateLimiter implements AutoCloseable {
          */
         public Builder listener(DecisionListener listener) {
             listeners.add(Checks.present(listener, "listener", "DecisionMetrics.of(registry)"));
+            return this;
+        }
+
+        /**
+         * Bounds the debt that {@link #settle(Decision, long)} may leave, by default one full limit: at most twice the
+         * permits of a limit, or twice its burst, can be in use. With 0, a real cost above the reserved one is charged
+         * only as far as it fits.
+         *
+         * @param limits the debt as a multiple of each limit, 0 to 10
+         * @return this builder
+         * @throws IllegalArgumentException if the debt is out of range
+         */
+        public Builder debt(double limits) {
+            debt = Settlements.checkDebt(limits);
             return this;
         }
 

@@ -37,9 +37,10 @@ public final class StoreState {
     private final long reconciled;
     private final long lost;
     private final long unknown;
+    private final long lostSettlements;
 
     /**
-     * Creates a state.
+     * Creates a state without lost settlements.
      *
      * @param source see {@link #source()}
      * @param breaker see {@link #breaker()}
@@ -63,6 +64,32 @@ public final class StoreState {
             long reconciled,
             long lost,
             long unknown) {
+        this(
+                source,
+                breaker,
+                fallbackActive,
+                problem,
+                fallbacks,
+                missedDeadlines,
+                toReconcile,
+                reconciled,
+                lost,
+                unknown,
+                0);
+    }
+
+    private StoreState(
+            Source source,
+            Breaker breaker,
+            boolean fallbackActive,
+            @Nullable String problem,
+            long fallbacks,
+            long missedDeadlines,
+            long toReconcile,
+            long reconciled,
+            long lost,
+            long unknown,
+            long lostSettlements) {
         this.source = Checks.present(source, "source", "Source.OTHER");
         this.breaker = Checks.present(breaker, "breaker", "Breaker.NONE");
         this.fallbackActive = fallbackActive;
@@ -73,6 +100,7 @@ public final class StoreState {
         this.reconciled = reconciled;
         this.lost = lost;
         this.unknown = unknown;
+        this.lostSettlements = lostSettlements;
     }
 
     /**
@@ -83,6 +111,27 @@ public final class StoreState {
      */
     public static StoreState of(Source source) {
         return new StoreState(source, Breaker.NONE, false, null, 0, 0, 0, 0, 0, 0);
+    }
+
+    /**
+     * Returns a copy with a number of lost settlements.
+     *
+     * @param lostSettlements see {@link #lostSettlements()}
+     * @return the state
+     */
+    public StoreState withLostSettlements(long lostSettlements) {
+        return new StoreState(
+                source,
+                breaker,
+                fallbackActive,
+                problem,
+                fallbacks,
+                missedDeadlines,
+                toReconcile,
+                reconciled,
+                lost,
+                unknown,
+                lostSettlements);
     }
 
     /**
@@ -181,6 +230,17 @@ public final class StoreState {
         return unknown;
     }
 
+    /**
+     * Returns the number of {@linkplain RateLimiter#settle(Decision, long) settled} costs that could not be delivered
+     * to the store, because it did not answer for 50 s, too many were waiting, or it refused them. Each limit of a
+     * decision counts as one.
+     *
+     * @return the number of settlements, since the start
+     */
+    public long lostSettlements() {
+        return lostSettlements;
+    }
+
     /** Returns the state for log messages. */
     @Override
     public String toString() {
@@ -189,6 +249,6 @@ public final class StoreState {
                 + fallbacks + ", missedDeadlines=" + missedDeadlines + ", toReconcile=" + toReconcile + ", reconciled="
                 + reconciled + ", lost=" + lost
                 + ", unknown="
-                + unknown + "]";
+                + unknown + ", lostSettlements=" + lostSettlements + "]";
     }
 }

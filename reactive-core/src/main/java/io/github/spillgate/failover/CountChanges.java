@@ -7,6 +7,7 @@ import io.github.spillgate.failover.StoreCall.Operation;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
@@ -21,7 +22,7 @@ import reactor.core.scheduler.Schedulers;
 import reactor.util.context.ContextView;
 
 /**
- * Refunds and resets in the primary store and in the fallback.
+ * Refunds, settles and resets in the primary store and in the fallback.
  *
  * <p>A local fallback is changed before the primary store is asked: replies until then still include the permits; a
  * later reply may not, and subtracting them from that one would count a refund twice.
@@ -38,6 +39,7 @@ final class CountChanges {
     private final DenialCache denials;
     private final @Nullable LocalFallback local;
     private final Duration checkAgain;
+    private final SettlementQueue settlements;
 
     CountChanges(Failover failover) {
         this.failover = failover;
@@ -47,6 +49,7 @@ final class CountChanges {
         this.denials = failover.denials();
         this.local = grants.fallback();
         Duration deadline = Duration.ofNanos(failover.deadlineNanos());
+        this.settlements = new SettlementQueue(primary, failover.gates(), denials, grants::settled);
         this.checkAgain = deadline.compareTo(CHECK_AGAIN) < 0 ? deadline : CHECK_AGAIN;
     }
 
@@ -71,6 +74,51 @@ final class CountChanges {
         }
         Mono<Void> onPrimary = call(claims, deadline -> primary.refund(decision), store -> Mono.empty());
         return Mono.defer(() -> ledgers.refund(decision).then(onPrimary));
+    }
+
+    /**
+     * Replaces the costs of decisions. Those of the fallback are settled in its ledgers, and so is an additional cost
+     * during an outage: it is a grant that is reconciled. Everything else is delivered to the primary store, for which
+     * the caller waits until the deadline.
+     */
+    Mono<StoreDecision> settle(List<Settlement> settlements) {
+        List<Claim> freed = settlements.stream()
+                .filter(one -> one.toRefund() > 0)
+                .map(Settlement::claim)
+                .toList();
+        return denials.freeing(
+                        freed,
+                        Mono.defer(() -> Mono.whenDelayError(
+                                settlements.stream().map(this::settle).toList())))
+                .then(Mono.empty());
+    }
+
+    private Mono<Void> settle(Settlement one) {
+        LocalFallback ledgers = local;
+        if (one.decision().source() == fallback.state().source()) {
+            return ledgers == null ? fallback.settle(List.of(one)).then() : settleGrant(one, ledgers);
+        }
+        boolean isDown = failover.gates().to(List.of(one.claim())).isOpen();
+        if (ledgers != null && isDown && one.toCharge() > 0) {
+            ledgers.takeBeyond(one);
+            grants.granted(one.decision());
+            return Mono.empty();
+        }
+        if (ledgers != null && one.toRefund() > 0) {
+            ledgers.refundConfirmed(one);
+        }
+        Mono<Void> delivered = settlements.add(one);
+        return isDown
+                ? Mono.empty()
+                : delivered.timeout(Duration.ofNanos(failover.deadlineNanos()), Mono.empty(), Schedulers.parallel());
+    }
+
+    private Mono<Void> settleGrant(Settlement one, LocalFallback ledgers) {
+        ChargedPermits charged = ledgers.settleGrant(one);
+        if (one.toCharge() > 0) {
+            grants.granted(one.decision());
+        }
+        return charged == null ? Mono.empty() : refundCharged(one.decision(), List.of(charged), ledgers);
     }
 
     private Mono<Void> refundCharged(StoreDecision decision, List<ChargedPermits> charged, LocalFallback ledgers) {
@@ -157,6 +205,11 @@ final class CountChanges {
                     },
                     store -> isUnknown.get() ? Mono.empty() : onFallback.apply(store));
         });
+    }
+
+    /** Returns what waits to be settled in the primary store. */
+    SettlementQueue settlements() {
+        return settlements;
     }
 
     /**

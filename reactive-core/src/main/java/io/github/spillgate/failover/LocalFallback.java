@@ -9,6 +9,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
@@ -139,6 +140,13 @@ public final class LocalFallback implements LimitStore {
     }
 
     @Override
+    public Mono<StoreDecision> settle(List<Settlement> settlements) {
+        return Mono.fromRunnable(() -> settlements.stream()
+                .filter(one -> one.decision().source() == Source.LOCAL)
+                .forEach(this::settleGrant));
+    }
+
+    @Override
     public Mono<Void> reset(List<Claim> claims) {
         return Mono.fromRunnable(() -> discardGrants(claims));
     }
@@ -236,6 +244,45 @@ public final class LocalFallback implements LimitStore {
     List<ChargedPermits> refundGrants(StoreDecision decision) {
         long takenAt = decision.at().toEpochMilli();
         return forEachGrant(decision, (claim, ledger) -> ledger.refundGrant(takenAt, claim.permits()));
+    }
+
+    /**
+     * Settles the cost of a decision of this store.
+     *
+     * @return the permits that must be refunded in the primary store now, as from {@link #refundGrants}; null if there
+     *     are none
+     */
+    @Nullable
+    ChargedPermits settleGrant(Settlement one) {
+        Claim claim = one.claim();
+        StoreDecision decision = one.decision();
+        AtomicReference<@Nullable ChargedPermits> charged = new AtomicReference<>();
+        ledgers.apply(claim, one.toCharge() > 0, ledger -> {
+            if (ledger.isResetSince(decision.stamp())) {
+                return false;
+            }
+            if (one.toCharge() > 0) {
+                ledger.takeBeyond(claim.limit(), one.toCharge(), one.most());
+            } else {
+                charged.set(ledger.refundGrant(decision.at().toEpochMilli(), one.toRefund()));
+            }
+            return true;
+        });
+        return charged.get();
+    }
+
+    /** Grants the additional cost of a decision of the primary store, which cannot be asked. */
+    void takeBeyond(Settlement one) {
+        ledgers.apply(one.claim(), true, ledger -> {
+            ledger.takeBeyond(one.claim().limit(), one.toCharge(), one.most());
+            return true;
+        });
+    }
+
+    /** Subtracts what is refunded of a decision of the primary store. Call this before that is asked. */
+    void refundConfirmed(Settlement one) {
+        long takenAt = one.decision().at().toEpochMilli();
+        ledgers.update(one.claim(), ledger -> ledger.refundConfirmed(one.toRefund(), takenAt));
     }
 
     /** Refunds here what {@link #refundGrants} has returned, because the primary store cannot be asked. */

@@ -77,6 +77,13 @@ final class LocalGrants {
         }
     }
 
+    /** Records the usage of counts that the primary store has settled. */
+    void settled(StoreDecision reply) {
+        if (fallback != null) {
+            fallback.confirm(reply);
+        }
+    }
+
     /** Notes a grant of the fallback that the primary store may also have charged; this will never be known. */
     void grantedWithUnknownCharge(StoreDecision decision) {
         unknown.add(permits(decision));

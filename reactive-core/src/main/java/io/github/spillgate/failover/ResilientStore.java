@@ -6,6 +6,7 @@ import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
@@ -137,6 +138,19 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
         return changes.refund(claims);
     }
 
+    /**
+     * {@inheritDoc}
+     *
+     * <p>Completes at the deadline. A settlement that is not delivered by then is retried in the background until its
+     * own deadline; 10,000 may wait. What the fallback has decided is settled in its ledgers, and so is an additional
+     * cost during an outage. Never an error of the store: what cannot be delivered is {@linkplain
+     * StoreState#lostSettlements() counted}.
+     */
+    @Override
+    public Mono<StoreDecision> settle(List<Settlement> settlements) {
+        return changes.settle(settlements);
+    }
+
     @Override
     public Mono<Void> reset(List<Claim> claims) {
         return changes.reset(claims);
@@ -165,16 +179,17 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
         Source decides = (gates.isAnyDeciding() ? primary : fallback).state().source();
         StoreState local = fallback.state();
         return new StoreState(
-                decides,
-                gates.state(),
-                gates.isAnyFallenBack(),
-                gates.problem(),
-                failover.fallbacks().sum(),
-                failover.missedDeadlines().sum(),
-                local.toReconcile(),
-                local.reconciled(),
-                local.lost() + grants.lost(),
-                grants.unknown());
+                        decides,
+                        gates.state(),
+                        gates.isAnyFallenBack(),
+                        gates.problem(),
+                        failover.fallbacks().sum(),
+                        failover.missedDeadlines().sum(),
+                        local.toReconcile(),
+                        local.reconciled(),
+                        local.lost() + grants.lost(),
+                        grants.unknown())
+                .withLostSettlements(changes.settlements().lost());
     }
 
     /** Ends the reconciliation after a last attempt. Does not wait; see {@link #closeLater()}. */
@@ -190,7 +205,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
      * @return completes when that is done; never an error
      */
     public Mono<Void> closeLater() {
-        return grants.end();
+        return Mono.when(grants.end(), changes.settlements().end());
     }
 
     /** Returns the parts that calls use, for tests. */

@@ -106,6 +106,11 @@ final class BucketCount extends Count {
     }
 
     @Override
+    public void takeBeyond(Limit limit, long cost, long most) {
+        add(Math.min(BucketState.units(limit, cost), BucketState.units(limit, most) - level));
+    }
+
+    @Override
     public void recordDenied(Limit limit, long cost) {
         add(Math.min(BucketState.units(limit, cost), BucketState.units(limit, limit.burst()) - level));
     }

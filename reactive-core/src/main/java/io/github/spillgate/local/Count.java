@@ -140,6 +140,20 @@ public abstract class Count {
     public abstract void take(long cost);
 
     /**
+     * Takes a cost even if it does not fit, up to a number of used permits.
+     *
+     * @param limit the limit
+     * @param cost the permits, at least one
+     * @param most the highest number of used permits
+     */
+    public void takeBeyond(Limit limit, long cost, long most) {
+        long taken = Math.min(cost, most - used());
+        if (taken > 0) {
+            take(taken);
+        }
+    }
+
+    /**
      * Records a denied request, for a limit that counts them: as much of its cost as keeps the client out.
      *
      * @param limit the limit

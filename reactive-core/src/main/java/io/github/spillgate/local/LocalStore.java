@@ -6,6 +6,7 @@ import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
@@ -129,6 +130,28 @@ public final class LocalStore implements LimitStore {
     @Override
     public Mono<Void> reset(List<Claim> claims) {
         return Mono.fromRunnable(() -> claims.forEach(claim -> counts.reset(claim, false)));
+    }
+
+    @Override
+    public Mono<StoreDecision> settle(List<Settlement> settlements) {
+        return Mono.fromRunnable(() -> settlements.stream()
+                .filter(one -> one.decision().source() == Source.LOCAL)
+                .forEach(this::settle));
+    }
+
+    private void settle(Settlement one) {
+        Claim claim = one.claim();
+        counts.apply(claim, one.toCharge() > 0, count -> {
+            if (count.isResetSince(one.decision().stamp())) {
+                return false;
+            }
+            if (one.toCharge() > 0) {
+                count.takeBeyond(claim.limit(), one.toCharge(), one.most());
+            } else {
+                count.refund(claim.limit(), one.decision().at().toEpochMilli(), one.toRefund());
+            }
+            return true;
+        });
     }
 
     @Override

@@ -86,6 +86,10 @@ final class LogCount extends Count {
         dropExpired();
         if (size > 0 && slot(size - 1) == slotOfNow) {
             setPermits(size - 1, permits(size - 1) + cost);
+        } else if (size >= Limit.MOST_LOG_ENTRIES) {
+            // Only a debt can have more entries. Then the newest hits are kept longer, as in log.lua.
+            ring[2 * index(size - 1)] = slotOfNow;
+            setPermits(size - 1, permits(size - 1) + cost);
         } else {
             append(slotOfNow, cost);
         }

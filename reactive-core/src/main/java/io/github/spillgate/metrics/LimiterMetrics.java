@@ -24,6 +24,7 @@ import java.util.function.ToDoubleFunction;
  * <tr><td>{@code spillgate.reconciliation.charged}</td><td>permits that have been charged</td></tr>
  * <tr><td>{@code spillgate.reconciliation.lost}</td><td>permits that will never be charged</td></tr>
  * <tr><td>{@code spillgate.reconciliation.unknown}</td><td>permits that may have been charged twice</td></tr>
+ * <tr><td>{@code spillgate.settlements.lost}</td><td>settled costs that could not be delivered</td></tr>
  * </table>
  *
  * Each meter has the tag {@code limiter} with the limiter's name.
@@ -92,6 +93,12 @@ public final class LimiterMetrics implements MeterBinder {
                 "spillgate.reconciliation.unknown",
                 "Permits that may have been charged twice",
                 StoreState::unknown,
+                tags,
+                registry);
+        counter(
+                "spillgate.settlements.lost",
+                "Settled costs that could not be delivered to the store",
+                StoreState::lostSettlements,
                 tags,
                 registry);
     }

@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Settlement;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 
@@ -14,7 +15,7 @@ final class CountKeys {
      */
     private static final String FORMAT = "2";
 
-    /** The separator between the key of a count and the id of a reconciliation, or nothing. Neither contains it. */
+    /** The separator between the key of a count and the id of a reconciliation or settlement, or nothing. Neither contains it. */
     private static final String MARK = "!";
 
     private final String prefix;
@@ -96,6 +97,18 @@ final class CountKeys {
         for (Reconciliation reconciliation : reconciliations) {
             keys[k++] = count(reconciliation.claim());
             keys[k++] = key(reconciliation.claim(), MARK + reconciliation.id());
+        }
+        return keys;
+    }
+
+    /** Returns three keys for each settlement: of its count, of the reset mark of that, and of its own mark. */
+    byte[][] countsAndSettlementMarks(List<Settlement> settlements) {
+        byte[][] keys = new byte[3 * settlements.size()][];
+        int k = 0;
+        for (Settlement settlement : settlements) {
+            keys[k++] = count(settlement.claim());
+            keys[k++] = resetMark(settlement.claim());
+            keys[k++] = key(settlement.claim(), MARK + settlement.id());
         }
         return keys;
     }

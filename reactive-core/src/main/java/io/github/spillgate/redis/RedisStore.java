@@ -10,6 +10,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.lettuce.core.AbstractRedisClient;
@@ -466,6 +467,42 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                         names,
                         (server, first, then) -> server.reconcile().run(first, then, names, request)))
                 .map(reply -> usageIn(new ScriptReply((byte[]) reply), claim));
+    }
+
+    /**
+     * {@inheritDoc}
+     *
+     * <p>A settlement cannot take effect if the key of its count holds a value that this library has not written. Its
+     * id is kept for 60 s.
+     */
+    @Override
+    public Mono<StoreDecision> settle(List<Settlement> settlements) {
+        return router.inEachSlot(settlements, Settlement::claim, this::settle)
+                .collectList()
+                .map(parts -> parts.size() == 1
+                        ? parts.get(0)
+                        : StoreDecision.ofParts(
+                                settlements.stream().map(Settlement::claim).toList(), parts));
+    }
+
+    private Mono<StoreDecision> settle(int slot, List<Settlement> settlements) {
+        byte[][] names = keys.countsAndSettlementMarks(settlements);
+        return router.send(
+                        slot,
+                        names,
+                        (server, first, then) -> server.settle()
+                                .run(first, then, names, clock -> ScriptRequest.settle(settlements, clock::microsAt)))
+                .map(reply -> settled(settlements, new ScriptReply((byte[]) reply)));
+    }
+
+    private static StoreDecision settled(List<Settlement> settlements, ScriptReply reply) {
+        List<StoreUsage> usages = new ArrayList<>(settlements.size());
+        for (int i = 0; i < settlements.size(); i++) {
+            if (reply.status(i) == ScriptReply.Status.FREE) {
+                usages.add(reply.usage(i, settlements.get(i).claim()));
+            }
+        }
+        return StoreDecision.ofPeek(Source.REDIS, reply.millis(), usages);
     }
 
     private static StoreDecision usageIn(ScriptReply reply, Claim claim) {

@@ -7,11 +7,13 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
+import java.util.function.LongUnaryOperator;
 
 /**
  * Encoder of the argument of a script. {@code wire.lua} and the header of each script describe the format.
@@ -34,6 +36,7 @@ final class ScriptRequest {
     private static final int REFUND_LENGTH = 1 + 7;
     private static final int REFUND_CLAIM_LENGTH = 2 + 7 + 7 + 7;
     private static final int CLAIM_LENGTH = 2 + 7;
+    private static final int SETTLEMENT_LENGTH = 2 + 6 * 7;
     private static final int GRANTS_LENGTH = 3 * 7;
     private static final int LIFE_LENGTH = 7;
 
@@ -118,6 +121,25 @@ final class ScriptRequest {
         return request.toBytes();
     }
 
+    /**
+     * Returns a request to settle.
+     *
+     * @param deadlineMicros converts a deadline to the server's clock
+     */
+    static byte[] settle(List<Settlement> settlements, LongUnaryOperator deadlineMicros) {
+        ScriptRequest request = new ScriptRequest(SETTLEMENT_LENGTH * settlements.size());
+        for (Settlement one : settlements) {
+            request.addLimit(one.claim().limit())
+                    .add(deadlineMicros.applyAsLong(one.deadline()), 7)
+                    .add(one.decision().at().toEpochMilli(), 7)
+                    .add(one.decision().stamp(), 7)
+                    .addExact(one.toRefund())
+                    .addExact(one.toCharge())
+                    .addExact(one.most());
+        }
+        return request.toBytes();
+    }
+
     /** Returns a request to restore what Redis has lost. */
     static byte[] restore(LostPermits permits) {
         return new ScriptRequest(2 + 7 + 4 + GRANTS_LENGTH * permits.ages().size())
@@ -179,6 +201,11 @@ final class ScriptRequest {
     /** Returns a request to remove an instance that is not registered. */
     static byte[] registerNothing() {
         return register(new UUID(0, 0), 0);
+    }
+
+    /** Returns a request to settle nothing. */
+    static byte[] settleNothing() {
+        return settle(List.of(), deadline -> 0);
     }
 
     /** Returns a request to reconcile nothing. */

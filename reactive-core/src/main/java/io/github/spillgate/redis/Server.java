@@ -36,6 +36,7 @@ final class Server {
     private final ScriptRunner reset;
     private final ScriptRunner reconcile;
     private final ScriptRunner register;
+    private final ScriptRunner settle;
 
     /** The number of decisions that wait for the first connection. */
     private final AtomicInteger waiting = new AtomicInteger();
@@ -66,6 +67,7 @@ final class Server {
         this.reset = new ScriptRunner(settings.scripts().reset(), idleKeys, Lane::nanoTime);
         this.reconcile = new ScriptRunner(settings.scripts().reconcile(), idleKeys, Lane::nanoTime);
         this.register = new ScriptRunner(settings.scripts().register(), idleKeys, Lane::nanoTime);
+        this.settle = new ScriptRunner(settings.scripts().settle(), idleKeys, Lane::nanoTime);
         this.lane = new Lane(this, connector::connect, settings, settings.delivery());
     }
 
@@ -96,6 +98,10 @@ final class Server {
 
     ScriptRunner register() {
         return register;
+    }
+
+    ScriptRunner settle() {
+        return settle;
     }
 
     /** Decides, batched with other decisions. */
@@ -268,8 +274,9 @@ final class Server {
      * @param reset deletes counts
      * @param reconcile charges permits that were granted elsewhere
      * @param register registers an instance of a limiter
+     * @param settle replaces the costs of decisions
      */
-    record Scripts(Script decide, Script refund, Script reset, Script reconcile, Script register) {
+    record Scripts(Script decide, Script refund, Script reset, Script reconcile, Script register, Script settle) {
 
         /**
          * Reads the scripts.
@@ -301,6 +308,7 @@ final class Server {
                             "bucket.lua",
                             "log.lua",
                             "codec.lua",
+                            "refunds.lua",
                             "refund.lua"),
                     Script.of(ScriptOutputType.STATUS, ScriptRequest.resetNothing(), change, "counts.lua", "reset.lua"),
                     Script.of(
@@ -319,7 +327,19 @@ final class Server {
                             ScriptRequest.registerNothing(),
                             change,
                             "counts.lua",
-                            "register.lua"));
+                            "register.lua"),
+                    Script.of(
+                            ScriptOutputType.VALUE,
+                            ScriptRequest.settleNothing(),
+                            change,
+                            "counts.lua",
+                            "wire.lua",
+                            "counter.lua",
+                            "bucket.lua",
+                            "log.lua",
+                            "codec.lua",
+                            "refunds.lua",
+                            "settle.lua"));
         }
     }
 }

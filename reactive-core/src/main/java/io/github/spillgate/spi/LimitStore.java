@@ -137,6 +137,24 @@ public interface LimitStore {
     }
 
     /**
+     * Replaces the costs that decisions of this store have charged by the real ones: refunds what was not used, like
+     * {@link #refund(StoreDecision)}, and charges now what was used in addition, even above the limit, up to {@link
+     * Settlement#most()}. Has no effect on a count that was reset after the decision.
+     *
+     * <p>Settlements are independent of each other. If a reply of this store can be lost, a settlement that is sent
+     * twice must take effect once: the store keeps its id for longer than until its {@link Settlement#deadline()},
+     * after which it has no effect.
+     *
+     * @param settlements the settlements, each with other permits to refund or to charge; several may be on one count
+     * @return the usage of each count afterwards, in the order of the settlements, without those that cannot take
+     *     effect; empty if the store does not report it; by default an {@link UnsupportedOperationException}
+     */
+    default Mono<StoreDecision> settle(List<Settlement> settlements) {
+        return Mono.error(() -> new UnsupportedOperationException(
+                this + " cannot settle costs: expected a store that implements settle, for example LocalStore"));
+    }
+
+    /**
      * Notes that a limiter in this process uses the store. A {@link RateLimiter} calls this when it is created.
      *
      * @param limiter the name of the limiter; limiters of the same name in other processes share its counts

@@ -7,12 +7,15 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
 
 /** A decision that a {@link LimitStore} has made, with what the store needs to refund it. */
 public final class StoreDecision implements Decision {
@@ -24,6 +27,7 @@ public final class StoreDecision implements Decision {
             AtomicIntegerFieldUpdater.newUpdater(StoreDecision.class, "redeemed");
 
     private static final long NO_STAMP = 0;
+    private static final int ALL = -1;
 
     private final Source source;
     private final long at;
@@ -37,6 +41,7 @@ public final class StoreDecision implements Decision {
     /** The decisions of several servers, each by its own clock; empty if one server decided everything. */
     private final List<StoreDecision> parts;
 
+    /** A bit for each usage: the first usage has the lowest. No decision of a limiter has more than 16. */
     private volatile int redeemed;
 
     private StoreDecision(
@@ -314,7 +319,34 @@ public final class StoreDecision implements Decision {
      * @return true to the first caller, if the decision was charged
      */
     public boolean redeem() {
-        return charged && redeemed == 0 && REDEEMED.compareAndSet(this, 0, 1);
+        return charged && redeemed == 0 && REDEEMED.compareAndSet(this, 0, ALL);
+    }
+
+    /**
+     * Claims the right to refund or to settle some usages of this decision, so that this happens to each of them at
+     * most once.
+     *
+     * @param wanted selects the usages
+     * @return a decision with those that have not been redeemed before; null if there are none, or nothing was charged
+     */
+    public @Nullable StoreDecision redeem(Predicate<? super StoreUsage> wanted) {
+        int selected = 0;
+        for (int i = 0; charged && i < usages.size(); i++) {
+            selected |= wanted.test(usages.get(i)) ? bit(i) : 0;
+        }
+        int before = REDEEMED.getAndAccumulate(this, selected, (known, more) -> known | more);
+        int first = selected & ~before;
+        Set<Object> handles = new HashSet<>();
+        for (int i = 0; i < usages.size(); i++) {
+            if ((first & bit(i)) != 0) {
+                handles.add(usages.get(i).claim().handle());
+            }
+        }
+        return first == 0 ? null : only(usage -> handles.contains(usage.claim().handle()));
+    }
+
+    private static int bit(int usage) {
+        return 1 << Math.min(usage, Integer.SIZE - 1);
     }
 
     /** Returns the decision for log messages, without keys. */

@@ -115,6 +115,11 @@ public final class StoreUsage implements Decision.Usage {
     }
 
     @Override
+    public long cost() {
+        return claim.permits();
+    }
+
+    @Override
     public long used() {
         return used;
     }

@@ -13,6 +13,7 @@ import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
@@ -41,6 +42,8 @@ final class ControlledStore implements LimitStore {
     private final Map<String, Long> resets = new HashMap<>();
     private final InstantSource clock;
     private final List<List<Reconciliation>> batches = new ArrayList<>();
+    private final Set<String> settled = new HashSet<>();
+    private final List<List<Settlement>> settlementBatches = new ArrayList<>();
     private Function<Supplier<Mono<?>>, Mono<?>> behaviour = ControlledStore::atOnce;
     private boolean reconciles = true;
     private int calls;
@@ -241,6 +244,38 @@ final class ControlledStore implements LimitStore {
         };
         Charge charge = Charge.of(one.claim().key(), higher).permits(one.permits());
         unprotected("api").build().tryAcquire(charge).block();
+    }
+
+    @Override
+    public Mono<StoreDecision> settle(List<Settlement> settlements) {
+        return call(() -> {
+            settlementBatches.add(settlements);
+            List<Settlement> first = settlements.stream()
+                    .filter(one -> settled.add(one.id() + " " + one.claim().identity()))
+                    .map(one -> new Settlement(
+                            one.id(),
+                            StoreDecision.ofTake(
+                                    Source.LOCAL,
+                                    one.decision().at().toEpochMilli(),
+                                    one.decision().stamp(),
+                                    one.decision().usages()),
+                            one.claim(),
+                            one.actual(),
+                            one.most(),
+                            one.deadline()))
+                    .toList();
+            return counts.settle(first)
+                    .then(counts.peek(settlements.stream()
+                            .map(one -> one.claim().asking(0))
+                            .distinct()
+                            .toList()))
+                    .map(decision -> remade(decision, false));
+        });
+    }
+
+    /** Returns the batches of settlements that were sent. */
+    List<List<Settlement>> settlementBatches() {
+        return settlementBatches;
     }
 
     @Override

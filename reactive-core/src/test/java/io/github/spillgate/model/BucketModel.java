@@ -98,6 +98,11 @@ final class BucketModel extends CountModel {
     }
 
     @Override
+    void takeBeyond(Limit limit, long cost, long most, long now) {
+        add(limit, units(limit, cost).min(units(limit, most).subtract(level(limit, now))), now);
+    }
+
+    @Override
     void recordDenied(Limit limit, long cost, long now) {
         BigInteger free = units(limit, limit.burst()).subtract(level(limit, now));
         add(limit, units(limit, cost).min(free), now);

@@ -29,6 +29,13 @@ public abstract class CountModel {
 
     abstract void take(Limit limit, long cost, long now);
 
+    /** Takes as much of a cost as keeps the count at this number of used permits, or below. */
+    void takeBeyond(Limit limit, long cost, long most, long now) {
+        for (long i = 0; i < cost && used(limit, now) < most; i++) {
+            take(limit, 1, now);
+        }
+    }
+
     abstract void recordDenied(Limit limit, long cost, long now);
 
     abstract void refund(Limit limit, long takenAt, long permits, long now);

@@ -8,6 +8,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
@@ -27,6 +28,7 @@ public final class StoreModel implements LimitStore {
     private final Map<String, CountModel> counts = new HashMap<>();
     private final Map<String, Integer> resets = new HashMap<>();
     private final Set<String> reconciled = new HashSet<>();
+    private final Set<String> settled = new HashSet<>();
     private final InstantSource clock;
     private int steps;
 
@@ -132,6 +134,31 @@ public final class StoreModel implements LimitStore {
                 count(claim).reset();
                 resets.put(claim.identity(), ++steps);
             }
+        });
+    }
+
+    @Override
+    public Mono<StoreDecision> settle(List<Settlement> settlements) {
+        return Mono.fromCallable(() -> {
+            long now = clock.millis();
+            List<StoreUsage> usages = new ArrayList<>();
+            for (Settlement one : settlements) {
+                Claim claim = one.claim();
+                Limit limit = claim.limit();
+                CountModel count = count(claim);
+                count.pull(limit, now);
+                boolean isReset = one.decision().stamp() <= resets.getOrDefault(claim.identity(), 0);
+                if (!isReset && settled.add(one.id() + " " + claim.identity())) {
+                    if (one.toRefund() > 0) {
+                        count.refund(limit, one.decision().at().toEpochMilli(), one.toRefund(), now);
+                    }
+                    if (one.toCharge() > 0) {
+                        count.takeBeyond(limit, one.toCharge(), one.most(), now);
+                    }
+                }
+                usages.add(StoreUsage.of(claim, count.used(limit, now), false, now, count.wholeAt(limit, now)));
+            }
+            return StoreDecision.ofPeek(Source.OTHER, now, usages);
         });
     }
 

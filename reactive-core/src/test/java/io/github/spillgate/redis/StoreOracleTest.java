@@ -43,6 +43,7 @@ import reactor.core.publisher.Mono;
 class StoreOracleTest {
 
     private static final int KEYS = 2;
+    private static final List<Double> DEBTS = List.of(1.0, 0.0, 0.5, 4.0);
 
     private static final AtomicInteger RUNS = new AtomicInteger();
 
@@ -211,6 +212,41 @@ class StoreOracleTest {
                 true);
     }
 
+    /** What was used in addition counts from the settlement on, up to the debt. */
+    @Example
+    void modelJavaAndLuaAgreeOnSettledCosts() {
+        Take two = new Take(List.of(new ChargeSpec(0, 1, 2)));
+        Take one = new Take(List.of(new ChargeSpec(0, 1, 1)));
+        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
+        for (String kind : List.of("log", "counter", "clock", "bucket")) {
+            for (int permits : new int[] {4, 5, 6, 7}) {
+                List<Form> forms = List.of(new Form(kind, permits, 1_000, 1, false, 0));
+                for (long actual : new long[] {0, 1, 3, 7, 1_000_000_000_000L}) {
+                    assertSameReplies(
+                            forms,
+                            List.of(
+                                    two,
+                                    new Tick(300),
+                                    two,
+                                    new Settle(0, actual),
+                                    peek,
+                                    new Settle(0, 0),
+                                    new Refund(0),
+                                    peek,
+                                    new Settle(1, actual),
+                                    peek,
+                                    new Tick(800),
+                                    one,
+                                    peek,
+                                    new Tick(900),
+                                    one,
+                                    peek),
+                            true);
+                }
+            }
+        }
+    }
+
     /** An expired hit is not refunded in place of one that still counts. */
     @Example
     void modelJavaAndLuaAgreeOnRefundsOfTheOldestPermits() {
@@ -228,11 +264,12 @@ class StoreOracleTest {
         ManualClock clock = new ManualClock();
         ScriptStores scripts = shortened ? shortPieces : longPieces;
         int run = RUNS.incrementAndGet();
+        double debt = DEBTS.get(forms.get(0).permits % DEBTS.size());
         List<Subject> subjects = List.of(
-                new Subject("model", new StoreModel(clock), clock),
-                new Subject("java", LocalStore.bounded(1_000, clock), clock),
-                new Subject("lua-" + run, scripts.store, clock),
-                new Subject("lua-without-fast-path-" + run, scripts.withoutFastPath, clock));
+                new Subject("model", new StoreModel(clock), clock, debt),
+                new Subject("java", LocalStore.bounded(1_000, clock), clock, debt),
+                new Subject("lua-" + run, scripts.store, clock, debt),
+                new Subject("lua-without-fast-path-" + run, scripts.withoutFastPath, clock, debt));
         int micros = 500;
         List<Limit> limits = forms.stream().map(Form::limit).collect(Collectors.toCollection(ArrayList::new));
         scripted.show(clock, micros);
@@ -329,9 +366,19 @@ class StoreOracleTest {
                 Tuple.of(1, asked.map(one -> new Peek(List.of(one)))),
                 Tuple.of(1, together(asked.map(List::of))),
                 Tuple.of(3, Arbitraries.integers().between(0, 100).map(Refund::new)),
+                Tuple.of(3, settle(100)),
                 Tuple.of(1, asked.map(RefundOldest::new)),
                 Tuple.of(1, Arbitraries.integers().between(5, 60).map(n -> new Permits(0, n))));
         return action.list().ofMinSize(50).ofMaxSize(250);
+    }
+
+    private static Arbitrary<Action> settle(int decisions) {
+        return Combinators.combine(
+                        Arbitraries.integers().between(0, decisions),
+                        Arbitraries.frequencyOf(
+                                Tuple.of(4, Arbitraries.longs().between(0, 8)),
+                                Tuple.of(1, Arbitraries.longs().between(9, 300))))
+                .as(Settle::new);
     }
 
     /** A few questions, each several times, in any order. */
@@ -370,6 +417,7 @@ class StoreOracleTest {
                 Tuple.of(3, together(verdict)),
                 Tuple.of(9, ticks.map(Tick::new)),
                 Tuple.of(2, Arbitraries.integers().between(0, 30).map(Refund::new)),
+                Tuple.of(2, settle(30)),
                 Tuple.of(1, asked.map(RefundOldest::new)),
                 Tuple.of(1, asked.map(Reset::new)),
                 Tuple.of(
@@ -416,6 +464,8 @@ class StoreOracleTest {
 
     record Refund(int decision) implements Action {}
 
+    record Settle(int decision, long actual) implements Action {}
+
     record RefundOldest(ChargeSpec asked) implements Action {}
 
     record Reset(ChargeSpec asked) implements Action {}
@@ -449,10 +499,12 @@ class StoreOracleTest {
         private final InstantSource clock;
         private Instant resetAt = Instant.MIN;
 
-        Subject(String name, LimitStore store, InstantSource clock) {
+        Subject(String name, LimitStore store, InstantSource clock, double debt) {
             this.clock = clock;
-            this.limiter =
-                    RateLimiter.builder(name).store(new Unprotected(store)).build();
+            this.limiter = RateLimiter.builder(name)
+                    .store(new Unprotected(store))
+                    .debt(debt)
+                    .build();
         }
 
         Mono<String> apply(Action action, List<Limit> limits) {
@@ -479,6 +531,9 @@ class StoreOracleTest {
                         .collect(Collectors.joining("\n"));
             } else if (action instanceof Refund refund && !allowed.isEmpty()) {
                 return limiter.refund(allowed.get(refund.decision % allowed.size()))
+                        .thenReturn("");
+            } else if (action instanceof Settle settle && !allowed.isEmpty()) {
+                return limiter.settle(allowed.get(settle.decision % allowed.size()), settle.actual)
                         .thenReturn("");
             } else if (action instanceof RefundOldest refund && refund.asked.cost > 0) {
                 return limiter.refund(refund.asked.charge(limits)).thenReturn("");

@@ -2,6 +2,7 @@ package io.github.spillgate.testkit;
 
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
@@ -588,9 +589,128 @@ public abstract class LimitStoreContract {
         limiter.refund(three, usage -> false).block();
         limiter.refund(three, usage -> usage.limit().equals(minute)).block();
         assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(2L, 5L);
-        // A decision is redeemed once, whatever of it was given back.
+        // The permits of each limit are refunded once.
         limiter.refund(three).block();
-        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(2L, 5L);
+        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(2L, 2L);
+        limiter.refund(three).block();
+        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(2L, 2L);
+    }
+
+    // Settle
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aLowerRealCostRefundsTheDifference(Limit limit) {
+        RateLimiter limiter = limiter(limit);
+        Decision all = now(limiter.tryAcquire("a", limit.permits()));
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        limiter.settle(all, 1).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(1);
+        assertThat(now(limiter.tryAcquire("a", limit.permits() - 1)).isAllowed())
+                .isTrue();
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aHigherRealCostIsChargedEvenAboveTheLimit(Limit limit) {
+        RateLimiter limiter = limiter(limit);
+        Decision one = now(limiter.tryAcquire("a", 1));
+        limiter.settle(one, limit.permits() + 1).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(limit.permits() + 1);
+        Decision denied = now(limiter.tryAcquire("a"));
+        assertThat(denied.isAllowed()).isFalse();
+        assertThat(denied.retryAfter()).isPresent();
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aDebtIsAtMostOneFullLimit(Limit limit) {
+        RateLimiter limiter = limiter(limit);
+        Decision first = now(limiter.tryAcquire("a", 1));
+        Decision second = now(limiter.tryAcquire("a", 1));
+        limiter.settle(first, Long.MAX_VALUE).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(2 * limit.burst());
+        limiter.settle(second, 1_000).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(2 * limit.burst());
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aDecisionIsSettledOrRefundedOnce(Limit limit) {
+        RateLimiter limiter = limiter(limit);
+        Decision settled = now(limiter.tryAcquire("a", 1));
+        limiter.settle(settled, 2).block();
+        limiter.settle(settled, 3).block();
+        limiter.refund(settled).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(2);
+        Decision equal = now(limiter.tryAcquire("b", 1));
+        limiter.settle(equal, 1).block();
+        limiter.settle(equal, 2).block();
+        limiter.refund(equal).block();
+        assertThat(only(now(limiter.peek("b"))).used()).isEqualTo(1);
+        Decision refunded = now(limiter.tryAcquire("c", 1));
+        limiter.refund(refunded).block();
+        limiter.settle(refunded, 2).block();
+        assertThat(only(now(limiter.peek("c"))).used()).isZero();
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aRealCostOfZeroRefundsEverything(Limit limit) {
+        RateLimiter limiter = limiter(limit);
+        limiter.settle(now(limiter.tryAcquire("a", 2)), 0).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isZero();
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void nothingIsSettledAfterAReset(Limit limit) {
+        RateLimiter limiter = limiter(limit);
+        Decision before = now(limiter.tryAcquire("a", 2));
+        Decision other = now(limiter.tryAcquire("a", 1));
+        limiter.reset("a").block();
+        tick();
+        now(limiter.tryAcquire("a", 1));
+        limiter.settle(before, 0).block();
+        limiter.settle(other, 2).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(1);
+    }
+
+    @Test
+    void aDenialAndAPeekHaveNothingToSettle() {
+        RateLimiter limiter = limiter(Limit.of(1, NEVER));
+        limiter.settle(now(limiter.peek("a")), 5).block();
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+        limiter.settle(now(limiter.tryAcquire("a")), 5).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(1);
+    }
+
+    @Test
+    void eachLimitMayHaveItsOwnRealCost() {
+        Limit requests = Limit.of(10, NEVER).named("requests");
+        Limit tokens = Limit.of(1_000, NEVER).named("tokens");
+        RateLimiter limiter = limiter();
+        Decision decision = now(limiter.tryAcquire(
+                Charge.of("a", requests), Charge.of("a", tokens).permits(200)));
+        limiter.settle(decision, usage -> usage.limit().equals(tokens) ? 663 : usage.cost())
+                .block();
+        Decision after = now(limiter.peek(Charge.of("a", requests), Charge.of("a", tokens)));
+        assertThat(after.limits()).extracting(Usage::used).containsExactly(1L, 663L);
+    }
+
+    @Test
+    void aCostBelowZeroCannotBeSettled() {
+        RateLimiter limiter = limiter(Limit.of(10, NEVER));
+        Decision decision = now(limiter.tryAcquire("a", 2));
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> limiter.settle(decision, -1))
+                .withMessageContaining("-1", "0 or more");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> limiter.settle(decision, usage -> -2).block())
+                .withMessageContaining("-2", "0 or more");
+        limiter.settle(decision, 1).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(1);
     }
 
     @ParameterizedTest

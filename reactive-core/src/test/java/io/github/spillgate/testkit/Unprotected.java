@@ -5,6 +5,7 @@ import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
@@ -58,6 +59,11 @@ public class Unprotected implements LimitStore {
     @Override
     public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
         return store.reconcile(reconciliations);
+    }
+
+    @Override
+    public Mono<StoreDecision> settle(List<Settlement> settlements) {
+        return store.settle(settlements);
     }
 
     @Override

@@ -1,0 +1,88 @@
+package io.github.spillgate;
+
+import io.github.spillgate.spi.Settlement;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.ToLongFunction;
+import reactor.core.scheduler.Schedulers;
+
+/** Translates the real cost of a decision into settlements for the store. */
+final class Settlements {
+
+    /** How long a settlement may be retried: less than the 60 s for which Redis keeps its id. */
+    static final Duration HORIZON = Duration.ofSeconds(50);
+
+    private static final double MOST_DEBT = 10;
+
+    /** Doubles hold all integers up to this one, and so do the scripts. */
+    private static final long MOST_EXACT = (1L << 53) - 1;
+
+    /** Unique to this process, by chance; with a number it is an id that no other process uses. */
+    private static final String PROCESS =
+            Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36)
+                    + Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36);
+
+    private static final AtomicLong IDS = new AtomicLong();
+
+    private final double debt;
+
+    /**
+     * Creates settlements with a bounded debt.
+     *
+     * @param debt the debt, as a multiple of each limit
+     */
+    Settlements(double debt) {
+        this.debt = debt;
+    }
+
+    static double checkDebt(double debt) {
+        if (!(debt >= 0 && debt <= MOST_DEBT)) {
+            throw new IllegalArgumentException(
+                    "debt " + debt + " is out of range: expected 0 to 10 times each limit, for example 1");
+        }
+        return debt;
+    }
+
+    static long checkCost(long actual) {
+        if (actual < 0) {
+            throw new IllegalArgumentException(
+                    "cost " + actual + " cannot be settled: expected 0 or more, for example 0");
+        }
+        return actual;
+    }
+
+    /** Returns a settlement for each usage with another cost than was charged. */
+    List<Settlement> of(StoreDecision decision, ToLongFunction<? super Decision.Usage> actual) {
+        List<Settlement> settlements = new ArrayList<>();
+        String id = PROCESS + "-" + IDS.incrementAndGet();
+        long deadline = Schedulers.parallel().now(TimeUnit.NANOSECONDS) + HORIZON.toNanos();
+        for (StoreDecision part : decision.parts()) {
+            for (StoreUsage usage : part.usages()) {
+                long cost = checkCost(actual.applyAsLong(usage));
+                if (cost != usage.cost()) {
+                    settlements.add(new Settlement(id, part, usage.claim(), cost, mostUsed(usage.limit()), deadline));
+                }
+            }
+        }
+        return settlements;
+    }
+
+    /** Returns how many permits may be in use after a settlement, within what each kind of count can hold. */
+    private long mostUsed(Limit limit) {
+        long most = limit.burst() + (long) (limit.burst() * debt);
+        return Math.min(
+                most,
+                switch (limit.algorithm()) {
+                    case LOG -> Limit.MOST_LOG_PERMITS;
+                    // Two windows are added.
+                    case COUNTER -> MOST_EXACT / 2;
+                    case BUCKET -> MOST_EXACT / limit.window().toMillis();
+                });
+    }
+}

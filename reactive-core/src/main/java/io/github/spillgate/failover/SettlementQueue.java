@@ -1,0 +1,352 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.LimitStoreRefusedException;
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Settlement;
+import io.github.spillgate.spi.StoreDecision;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Queue;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ConcurrentMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.BaseSubscriber;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+import reactor.core.scheduler.Schedulers;
+import reactor.util.Logger;
+import reactor.util.Loggers;
+
+/** Delivers settlements to the primary store: in batches, one at a time for each node, until the result is known. */
+final class SettlementQueue {
+    // Design notes.
+    //
+    // A settlement that joins an idle queue is sent at once. Those that join while a batch is in flight are the next
+    // batch. So batches are as large as the load requires, and no timer delays them.
+    //
+    // If the result of a batch is not known, its settlements are sent again, with the same ids: the store keeps these
+    // for longer than until the deadline of a settlement, and executes none after it. So each takes effect once.
+    //
+    // A settlement is lost if it is not delivered by its deadline, if the store refuses it, or if the queue is full.
+
+    private static final Logger LOG = Loggers.getLogger(ResilientStore.class);
+
+    static final int BATCH = 64;
+    static final int MOST_WAITING = 10_000;
+
+    private static final int MOST_NODES = 1_000;
+    private static final String REST = "";
+    private static final Duration TIMEOUT = Duration.ofSeconds(1);
+    private static final Duration LAST_ATTEMPT = Duration.ofSeconds(1);
+    private static final long PAUSE = TimeUnit.MILLISECONDS.toNanos(100);
+    private static final long LAST_ATTEMPT_PAUSE = TimeUnit.MILLISECONDS.toNanos(10);
+
+    /** Lost settlements are added up for this time before they are logged, at most once a minute. */
+    private static final long COUNTED = TimeUnit.SECONDS.toNanos(1);
+
+    private static final long LOGGED = TimeUnit.MINUTES.toNanos(1);
+
+    private final LimitStore primary;
+    private final CircuitGates gates;
+    private final DenialCache denials;
+    private final Consumer<StoreDecision> replies;
+    private final ConcurrentMap<String, Sender> byNode = new ConcurrentHashMap<>();
+    private final AtomicInteger pending = new AtomicInteger();
+    private final AtomicLong lost = new AtomicLong();
+    private final AtomicLong lostToLog = new AtomicLong();
+    private final AtomicBoolean willLog = new AtomicBoolean();
+    private final Sinks.Empty<Void> close = Sinks.empty();
+    private final AtomicBoolean closed = new AtomicBoolean();
+    private volatile long loggedAt = Deadlines.now() - LOGGED;
+    private volatile String reason = "";
+    private volatile boolean closing;
+
+    /**
+     * Creates an empty queue.
+     *
+     * @param denials the cached denials, of which a refund drops some
+     * @param replies learns of the usage of the counts that are settled
+     */
+    SettlementQueue(LimitStore primary, CircuitGates gates, DenialCache denials, Consumer<StoreDecision> replies) {
+        this.primary = primary;
+        this.gates = gates;
+        this.denials = denials;
+        this.replies = replies;
+    }
+
+    /** Adds a settlement. The result completes when it is delivered or lost, with or without a subscriber. */
+    Mono<Void> add(Settlement settlement) {
+        if (closed.get()) {
+            lose("the store is closed");
+            return Mono.empty();
+        }
+        if (pending.incrementAndGet() > MOST_WAITING) {
+            pending.decrementAndGet();
+            lose("too many are waiting");
+            return Mono.empty();
+        }
+        Pending one = new Pending(settlement, Sinks.empty());
+        String node = primary.node(List.of(settlement.claim()));
+        Sender known = byNode.get(node);
+        if (known == null) {
+            known = byNode.computeIfAbsent(byNode.size() < MOST_NODES ? node : REST, Sender::new);
+        }
+        known.add(one);
+        return one.end.asMono();
+    }
+
+    /** Returns how many settlements were lost. */
+    long lost() {
+        return lost.get();
+    }
+
+    /** Makes a last attempt to deliver what waits, for at most a second, and ends. */
+    Mono<Void> end() {
+        closing = true;
+        Schedulers.parallel().schedule(this::close, LAST_ATTEMPT.toNanos(), TimeUnit.NANOSECONDS);
+        byNode.values().forEach(Sender::expedite);
+        closeIfEmpty();
+        return close.asMono();
+    }
+
+    private void closeIfEmpty() {
+        if (closing && pending.get() == 0) {
+            close();
+        }
+    }
+
+    private void close() {
+        if (closed.compareAndSet(false, true)) {
+            int left = pending.get();
+            if (left > 0) {
+                lost.addAndGet(left);
+                LOG.warn("{} settled costs will not be delivered to {}", left, primary);
+            }
+            close.tryEmitEmpty();
+        }
+    }
+
+    private void finish(Pending one, @Nullable String whyLost) {
+        if (!closed.get()) {
+            pending.decrementAndGet();
+            if (whyLost != null) {
+                lose(whyLost);
+            }
+        }
+        one.end.tryEmitEmpty();
+        closeIfEmpty();
+    }
+
+    private void lose(String why) {
+        lost.incrementAndGet();
+        reason = why;
+        lostToLog.incrementAndGet();
+        if (!willLog.get() && willLog.compareAndSet(false, true)) {
+            long delay = Math.max(COUNTED, loggedAt + LOGGED - Deadlines.now());
+            Schedulers.parallel().schedule(this::log, delay, TimeUnit.NANOSECONDS);
+        }
+    }
+
+    private void log() {
+        willLog.set(false);
+        loggedAt = Deadlines.now();
+        LOG.warn("{} settled costs could not be delivered to {}: {}", lostToLog.getAndSet(0), primary, reason);
+    }
+
+    private record Pending(Settlement settlement, Sinks.Empty<Void> end) {
+
+        boolean isExpired() {
+            return settlement.deadline() - Deadlines.now() <= 0;
+        }
+    }
+
+    /** Sends the settlements of one node, one batch at a time. */
+    private final class Sender {
+
+        private final String node;
+        private final Queue<Pending> waiting = new ConcurrentLinkedQueue<>();
+        private final AtomicBoolean running = new AtomicBoolean();
+        private final AtomicLong timers = new AtomicLong();
+
+        /** The batch that is in flight, or whose result is not known. Used by one run at a time. */
+        private volatile List<Pending> batch = List.of();
+
+        Sender(String node) {
+            this.node = node;
+        }
+
+        void add(Pending one) {
+            waiting.add(one);
+            start();
+        }
+
+        private void start() {
+            if (!running.get() && running.compareAndSet(false, true)) {
+                send();
+            }
+        }
+
+        private void send() {
+            List<Pending> sending = next();
+            batch = sending;
+            if (sending.isEmpty()) {
+                running.set(false);
+                if (!waiting.isEmpty()) {
+                    start();
+                }
+                return;
+            }
+            CircuitGate gate = node.equals(REST) ? gates.whole() : gates.to(node);
+            CircuitGate.Passage passage = gate.pass();
+            if (!passage.isSent()) {
+                retry();
+                return;
+            }
+            List<Settlement> settlements =
+                    sending.stream().map(Pending::settlement).toList();
+            Mono.defer(() -> primary.settle(settlements))
+                    .timeout(TIMEOUT, Mono.error(this::unanswered), Schedulers.parallel())
+                    .subscribe(new Reply(gate, passage, sending));
+        }
+
+        private LimitStoreUnansweredException unanswered() {
+            return new LimitStoreUnansweredException(
+                    primary + " did not reply to a settlement within " + TIMEOUT.toMillis() + " ms", null);
+        }
+
+        /** Returns what was sent before and may still be sent, and what waits. */
+        private List<Pending> next() {
+            List<Pending> next = new ArrayList<>(batch);
+            for (Pending one = waiting.poll(); one != null; one = next.size() < BATCH ? waiting.poll() : null) {
+                next.add(one);
+            }
+            next.removeIf(one -> {
+                boolean isExpired = one.isExpired();
+                if (isExpired) {
+                    finish(one, "the store did not confirm them before their deadline");
+                }
+                return isExpired;
+            });
+            return next;
+        }
+
+        private void retry() {
+            schedule(closing ? LAST_ATTEMPT_PAUSE : PAUSE);
+        }
+
+        private void schedule(long nanos) {
+            long mine = timers.incrementAndGet();
+            Schedulers.parallel()
+                    .schedule(
+                            () -> {
+                                if (!closed.get() && timers.compareAndSet(mine, mine + 1)) {
+                                    send();
+                                }
+                            },
+                            nanos,
+                            TimeUnit.NANOSECONDS);
+        }
+
+        /** Sends soon if this waits for another attempt. */
+        void expedite() {
+            long mine = timers.get();
+            if (running.get() && mine % 2 == 1 && timers.compareAndSet(mine, mine + 1)) {
+                Schedulers.parallel().schedule(this::send);
+            }
+        }
+
+        private void delivered(List<Pending> sent, @Nullable StoreDecision reply) {
+            Set<Object> settled = new HashSet<>();
+            if (reply != null) {
+                replies.accept(reply);
+                reply.claims().forEach(claim -> settled.add(claim.handle()));
+            }
+            batch = List.of();
+            for (Pending one : sent) {
+                boolean isSettled =
+                        reply == null || settled.contains(one.settlement.claim().handle());
+                finish(one, isSettled ? null : "the store cannot settle them");
+            }
+        }
+
+        /** The reply to a batch. */
+        private final class Reply extends BaseSubscriber<StoreDecision> {
+
+            private final CircuitGate gate;
+            private final CircuitGate.Passage passage;
+            private final List<Pending> sent;
+            private final long start = Deadlines.now();
+            private @Nullable StoreDecision usage;
+
+            Reply(CircuitGate gate, CircuitGate.Passage passage, List<Pending> sent) {
+                this.gate = gate;
+                this.passage = passage;
+                this.sent = sent;
+            }
+
+            @Override
+            protected void hookOnNext(StoreDecision reply) {
+                usage = reply;
+            }
+
+            @Override
+            protected void hookOnComplete() {
+                try {
+                    gate.answered(Deadlines.now() - start);
+                } finally {
+                    gate.leave(passage);
+                    try {
+                        dropDenials(sent);
+                        delivered(sent, usage);
+                    } finally {
+                        schedule(0);
+                    }
+                }
+            }
+
+            @Override
+            protected void hookOnError(Throwable error) {
+                boolean mayRetry = error instanceof LimitStoreUnavailableException
+                        && !(error instanceof LimitStoreRefusedException);
+                try {
+                    if (mayRetry) {
+                        gate.failed(Deadlines.now() - start, error);
+                    } else {
+                        gate.refused(error);
+                    }
+                } finally {
+                    gate.leave(passage);
+                    if (mayRetry) {
+                        retry();
+                    } else {
+                        // Another attempt would fail too, and delay everything behind this batch.
+                        batch = List.of();
+                        sent.forEach(one -> finish(one, String.valueOf(error.getMessage())));
+                        schedule(0);
+                    }
+                }
+            }
+        }
+    }
+
+    private void dropDenials(List<Pending> sent) {
+        List<Claim> freed = sent.stream()
+                .map(Pending::settlement)
+                .filter(one -> one.toRefund() > 0)
+                .map(Settlement::claim)
+                .toList();
+        denials.freed(freed);
+    }
+}

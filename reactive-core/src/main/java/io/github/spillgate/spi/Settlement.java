@@ -1,0 +1,62 @@
+package io.github.spillgate.spi;
+
+import io.github.spillgate.internal.Names;
+
+/**
+ * The real cost of a claim that a decision has charged, to replace that charge once. See {@link LimitStore#settle}.
+ *
+ * @param id the id, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}; unique among the settlements and
+ *     reconciliations of all processes, except that the settlements of one decision may have the same
+ * @param decision the decision of one server that charged the claim
+ * @param claim the claim, with the charged permits as its cost
+ * @param actual the real cost
+ * @param most the highest number of used permits to which an additional charge may raise the count
+ * @param deadline the last moment at which the settlement may take effect, in nanoseconds of {@code
+ *     Schedulers.parallel()}
+ */
+public record Settlement(String id, StoreDecision decision, Claim claim, long actual, long most, long deadline) {
+
+    /**
+     * Creates a settlement.
+     *
+     * @param id the id
+     * @param decision the decision of one server that charged the claim
+     * @param claim the claim, with the charged permits as its cost
+     * @param actual the real cost
+     * @param most the highest number of used permits to which an additional charge may raise the count
+     * @param deadline the last moment at which the settlement may take effect
+     * @throws IllegalArgumentException if the id has another form, or the cost is negative
+     */
+    public Settlement {
+        Names.check("settlement id", id, "\"k3x9-17\"");
+        if (actual < 0) {
+            throw new IllegalArgumentException(
+                    "cost " + actual + " cannot be settled: expected 0 or more, for example 0");
+        }
+    }
+
+    /**
+     * Returns how many permits are refunded.
+     *
+     * @return the permits that were charged and not used
+     */
+    public long toRefund() {
+        return Math.max(0, claim.permits() - actual);
+    }
+
+    /**
+     * Returns how many permits are charged in addition.
+     *
+     * @return the permits that were used and not charged
+     */
+    public long toCharge() {
+        return Math.max(0, actual - claim.permits());
+    }
+
+    /** Returns the settlement for log messages, with the key encoded. */
+    @Override
+    public String toString() {
+        return "Settlement[" + id + ", " + claim.identity() + ", charged=" + claim.permits() + ", actual=" + actual
+                + "]";
+    }
+}

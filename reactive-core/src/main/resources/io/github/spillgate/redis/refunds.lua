@@ -1,0 +1,106 @@
+-- refunds.lua: removes permits from a count. BucketCount.java explains what a bucket may return.
+
+-- Returns the number of the entry of this slot, if there is one.
+local function find(log, slot)
+  local low, high = log.first, log.last - 1
+  while low <= high do
+    local middle = floor((low + high) / 2)
+    local found = entry(log, middle)
+    if found == slot then
+      return middle
+    elseif found < slot then
+      low = middle + 1
+    else
+      high = middle - 1
+    end
+  end
+end
+
+-- Removes an entry and moves the later ones up.
+local function removeEntry(log, n)
+  local at = HEAD + n * ENTRY
+  if log.whole then
+    log.bytes = string.sub(log.bytes, 1, at) .. string.sub(log.bytes, at + ENTRY + 1)
+  else
+    call('SETRANGE', log.key, at, call('GETRANGE', log.key, at + ENTRY, HEAD + log.last * ENTRY - 1))
+    log.bytes, log.from, log.piece = '', 0, nil
+  end
+  log.last, log.oldest = log.last - 1, nil
+end
+
+-- Each of the following returns whether the count has changed. They refund permits that were taken at a time in
+-- milliseconds; without one, the oldest.
+
+local function refundLog(log, permits, takenAt)
+  if not takenAt then
+    trimLog(log, permits)
+    return true
+  end
+  local slot = floor(takenAt / log.limit.resolution)
+  if slot == log.newest then
+    permits = min(permits, log.count)
+    log.count = log.count - permits
+  else
+    local n = find(log, slot)
+    if not n then
+      return false
+    end
+    local _, count = entry(log, n)
+    permits = min(permits, count)
+    if permits < count then
+      putEntry(log, n, slot, count - permits)
+    else
+      removeEntry(log, n)
+    end
+  end
+  log.used = log.used - permits
+  if log.count == 0 and log.used > 0 then
+    log.newest, log.count = entry(log, log.last - 1)
+    log.last = log.last - 1
+    log.expires = 0 -- because it follows the newest hit
+  end
+  return true
+end
+
+local function refundCounter(counter, permits, takenAt)
+  local previous, current = counter.previous, counter.current
+  if not takenAt then
+    local older = min(previous, permits)
+    counter.previous = previous - older
+    counter.current = max(0, current - (permits - older))
+  elseif takenAt >= counter.start then
+    counter.current = max(0, current - permits)
+  elseif takenAt >= counter.start - counter.limit.window then
+    counter.previous = max(0, previous - permits)
+  end
+  return counter.previous ~= previous or counter.current ~= current
+end
+
+local function refundBucket(bucket, permits, takenAt)
+  local level = levelAt(bucket, now)
+  local older = min(bucket.older, level)
+  local units, isSinceMark = min(permits * bucket.limit.window, level), false
+  if takenAt then
+    if takenAt > now then
+      return false
+    end
+    -- What cannot have returned before a mark began, and at most that mark.
+    local function left(mark, markedAt)
+      return min(mark, permits * bucket.limit.window - max(0, markedAt - takenAt) * bucket.limit.permits)
+    end
+    units = max(left(bucket.isSetBack and 0 or level, bucket.at), left(older, bucket.olderAt))
+    isSinceMark = takenAt >= bucket.at
+  end
+  if units <= 0 then
+    return false
+  end
+  bucket.level = units < level and bucket.level - units or 0
+  bucket.older = isSinceMark and min(older, level - units) or max(0, older - units)
+  return true
+end
+
+-- Returns whether the count was reset after the charge. A foreign value is not a reset.
+local function isReset(mark, stamp)
+  local reset = mark and redis.pcall('GETRANGE', mark, '0', '-1')
+  return type(reset) == 'string' and stamp <= (tonumber(reset) or -1)
+end

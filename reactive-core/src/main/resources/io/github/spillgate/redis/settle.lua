@@ -1,0 +1,93 @@
+-- settle.lua: replaces the costs of earlier decisions by the real ones. Each settlement takes effect once.
+--
+-- KEYS[3i-2]   the key of the count of the i-th settlement; several may be on one count
+-- KEYS[3i-1]   the key of its reset mark
+-- KEYS[3i]     the key of its own mark, which exists for a minute after it has taken effect
+-- ARGV[1]      the limits, see wire.lua, and then, to the end, for each settlement
+--                limit:2      the position of its limit
+--                deadline:7   the latest time of the settlement, in microseconds on this clock; 0 if there is none
+--                at:7         the time of the decision in milliseconds
+--                stamp:7      the time of the decision in microseconds: a later reset has removed its permits already,
+--                             and the settlement has no effect; 0 without one
+--                back:7       the number of permits to refund, of which at most those that are there are refunded
+--                more:7       the number of permits to charge now, even above the limit
+--                most:7       the highest number of used permits to which the charge may raise the count
+--
+-- Reply: the time, and the usage of each count, see wire.lua. 'granted' is 1 if the settlement has taken effect now.
+-- The status is FOREIGN or LATE if it cannot take effect. Neither prevents the others.
+--
+-- The mark is set before the count is changed. It has to live longer than the client retries, which ends at the
+-- deadline.
+
+local MARK_LIFE = '60000'
+
+-- Returns how many permits a counter has room for, up to this number of used permits.
+local function roomOfCounter(counter, most)
+  local window = counter.limit.window
+  local room = most - counter.current - math.ceil(counter.previous * (window - (now - counter.start)) / window)
+  while room > 0 and not counterFits(counter, most, room) do
+    room = room - 1
+  end
+  return room
+end
+
+-- Charges permits now, as far as the count has room for them. Returns whether the count has changed.
+local function charge(count, permits, most)
+  local limit = count.limit
+  if limit.isBucket then
+    local units = min(permits * limit.window, most * limit.window - levelAt(count, now))
+    if units > 0 then
+      addToBucket(count, units, now)
+    end
+    return units > 0
+  end
+  permits = min(permits, limit.isLog and most - count.used or roomOfCounter(count, most))
+  if permits <= 0 then
+    return false
+  elseif limit.isLog then
+    addToLog(count, permits)
+  else
+    count.current = count.current + permits
+  end
+  return true
+end
+
+local function refund(count, permits, takenAt)
+  if count.limit.isLog then
+    return count.used > 0 and refundLog(count, permits, takenAt)
+  elseif count.limit.isBucket then
+    return refundBucket(count, permits, takenAt)
+  end
+  return refundCounter(count, permits, takenAt)
+end
+
+local limits, at = readLimits()
+local counts, settled = {}, {}
+while at <= #argument do
+  local l, deadline, takenAt, stamp, back, more, most
+  l, deadline, takenAt, stamp, back, more, most, at = unpackFrom('<I2I7I7I7I7I7I7', argument, at)
+  local i = #settled + 1
+  local key, resetMark, mark = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
+  local one = {status = isLate(deadline) and LATE or 0, granted = 0}
+  settled[i] = one
+  if one.status == 0 then
+    counts[key] = counts[key] or readCount(key, limits[l], true)
+    one.count = counts[key]
+    one.status = one.count and 0 or FOREIGN
+  end
+  if one.count and not isReset(resetMark, stamp) and call('SET', mark, '', 'NX', 'PX', MARK_LIFE) then
+    one.granted = 1
+    local isChanged = more > 0 and charge(one.count, more, most) or back > 0 and refund(one.count, back, takenAt)
+    one.count.changed = one.count.changed or isChanged
+  end
+end
+for _, count in pairs(counts) do
+  if count.changed or count.mended then
+    writeCount(count)
+  end
+end
+local reply = {pack('<I7', micros)}
+for i, one in ipairs(settled) do
+  reply[i + 1] = usageOf(one.count, one.granted, one.status, now)
+end
+return table.concat(reply)

@@ -1,0 +1,208 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.spi.Settlement;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.RedisClient;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.scheduler.Schedulers;
+
+/** A settlement takes effect once, by its id, and independently of the others in its command. */
+class SettleTest {
+
+    private static final Limit LOG = Limit.parse("5/1s");
+
+    RedisForTests redis = RedisForTests.first();
+
+    private final ManualClock clock = new ManualClock();
+    private RedisClient client;
+    private ScriptedClock scripted;
+    private Keyspace keyspace;
+    private RedisStore store;
+    private RateLimiter limiter;
+
+    @BeforeEach
+    void connect() {
+        client = RedisClient.create(redis.uri());
+        scripted = new ScriptedClock(client);
+        scripted.show(clock);
+        keyspace = new Keyspace(client);
+        store = scripted.store(client, keyspace.namespace(), false);
+        limiter = RateLimiter.builder("api").store(new Unprotected(store)).build();
+    }
+
+    @AfterEach
+    void shutdown() {
+        client.shutdown();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned", "5/1s burst=5"})
+    void aSettlementSentTwiceTakesEffectOnce(String text) {
+        Limit limit = Limit.parse(text);
+        StoreDecision taken = take("a", limit, 2);
+        Settlement more = settlement("s-1", taken, 3);
+        assertThat(used(settle(more))).containsExactly(3L);
+        assertThat(used(settle(more))).containsExactly(3L);
+        assertThat(used(settle(more, more))).containsExactly(3L, 3L);
+        Settlement less = settlement("s-2", take("a", limit, 2), 1);
+        assertThat(used(settle(less))).containsExactly(4L);
+        assertThat(used(settle(less, less))).containsExactly(4L, 4L);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned", "5/1s burst=5"})
+    void severalSettlementsOfOneCountMayShareACommand(String text) {
+        Limit limit = Limit.parse(text);
+        StoreDecision first = take("a", limit, 1);
+        pass(1);
+        StoreDecision second = take("a", limit, 3);
+        StoreDecision other = take("b", limit, 2);
+        Decision settled =
+                settle(settlement("s-1", first, 4), settlement("s-2", second, 0), settlement("s-3", other, 0));
+        assertThat(used(settled)).containsExactly(4L, 4L, 0L);
+        assertThat(used("a", limit)).isEqualTo(4);
+        assertThat(settled.source()).isEqualTo(Source.REDIS);
+        assertThat(settled.isCharged()).isFalse();
+    }
+
+    @Test
+    void theIdIsKeptForAMinuteWhateverTheWindowIs() {
+        RedisStore real =
+                RedisStore.builder(client).namespace(keyspace.namespace()).build();
+        RateLimiter days =
+                RateLimiter.builder("api").store(new Unprotected(real)).build();
+        for (String text : List.of("5/10ms", "5/30d counter", "5/30d", "5/30d burst=5")) {
+            StoreDecision taken = (StoreDecision)
+                    days.tryAcquire(Charge.of("a", Limit.parse(text)).permits(2))
+                            .block();
+            real.settle(List.of(settlement("s-" + text.length(), taken, 4))).block();
+            String mark = keyspace.keys().stream()
+                    .filter(key -> key.endsWith("!s-" + text.length()))
+                    .findAny()
+                    .orElseThrow();
+            assertThat(keyspace.commands().pttl(mark)).isBetween(50_001L, 60_000L);
+        }
+        real.close();
+    }
+
+    @Test
+    void aSettlementAfterItsDeadlineTakesNoEffect() {
+        StoreDecision taken = take("a", LOG, 2);
+        Settlement late = new Settlement("s-1", taken, taken.claims().get(0), 4, 10, now() - 1_000_000_000L);
+        Settlement inTime = settlement("s-2", take("b", LOG, 1), 3);
+        assertThat(settle(late, inTime).limits()).extracting(Usage::key).containsExactly("b");
+        assertThat(used("a", LOG)).isEqualTo(2);
+        assertThat(used("b", LOG)).isEqualTo(3);
+    }
+
+    @Test
+    void aForeignValueDoesNotPreventOtherSettlements() {
+        StoreDecision foreign = take("a", LOG, 1);
+        keyspace.commands().set(keyspace.onlyKey(), "no count");
+        StoreDecision taken = take("b", LOG, 1);
+        assertThat(settle(settlement("s-1", foreign, 3), settlement("s-1", taken, 3))
+                        .limits())
+                .extracting(Usage::key)
+                .containsExactly("b");
+        assertThat(used("b", LOG)).isEqualTo(3);
+    }
+
+    @Test
+    void permitsThatHaveLeftTheWindowAreNotRefunded() {
+        StoreDecision taken = take("a", LOG, 4);
+        pass(1_001);
+        take("a", LOG, 2);
+        assertThat(used(settle(settlement("s-1", taken, 0)))).containsExactly(2L);
+    }
+
+    @Test
+    void anAdditionalCostCountsFromTheSettlementOn() {
+        StoreDecision taken = take("a", LOG, 1);
+        pass(900);
+        settle(settlement("s-1", taken, 8));
+        pass(101);
+        assertThat(used("a", LOG)).isEqualTo(7);
+        Decision denied = limiter.tryAcquire(Charge.of("a", LOG)).block();
+        assertThat(denied.retryAfter()).hasValue(Duration.ofMillis(900));
+        pass(900);
+        assertThat(used("a", LOG)).isZero();
+    }
+
+    /** The log is full, so that the newest entry moves to the time of the settlement. */
+    @Test
+    void aDebtDoesNotMakeALogLongerThanItMayBe() {
+        Limit limit = Limit.parse("10000/1h resolution=1ms");
+        RateLimiter debts =
+                RateLimiter.builder("api").store(new Unprotected(store)).debt(2).build();
+        StoreDecision first = null;
+        for (int i = 0; i < 10_000; i++) {
+            StoreDecision taken =
+                    (StoreDecision) debts.tryAcquire(Charge.of("a", limit)).block();
+            first = first == null ? taken : first;
+            pass(1);
+        }
+        assertThat(used(settle(settlement("s-1", first, 7)))).containsExactly(10_006L);
+        pass(1);
+        assertThat(used(settle(settlement("s-2", first, 7)))).containsExactly(10_012L);
+        long entries = (keyspace.bytes(keyspace.keys().stream()
+                                        .filter(key -> !key.contains("!"))
+                                        .findAny()
+                                        .orElseThrow())
+                                .length
+                        - 42)
+                / 9;
+        assertThat(entries).isLessThanOrEqualTo(10_000 + 256);
+    }
+
+    private static long now() {
+        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
+    }
+
+    private static Settlement settlement(String id, StoreDecision taken, long actual) {
+        long most = 2 * taken.usages().get(0).limit().burst();
+        return new Settlement(id, taken, taken.claims().get(0), actual, most, now() + 50_000_000_000L);
+    }
+
+    private Decision settle(Settlement... settlements) {
+        return store.settle(Arrays.asList(settlements)).block();
+    }
+
+    private StoreDecision take(String key, Limit limit, long permits) {
+        StoreDecision taken = (StoreDecision)
+                limiter.tryAcquire(Charge.of(key, limit).permits(permits)).block();
+        assertThat(taken.isAllowed()).isTrue();
+        return taken;
+    }
+
+    private long used(String key, Limit limit) {
+        return limiter.peek(Charge.of(key, limit)).block().limits().get(0).used();
+    }
+
+    private static List<Long> used(Decision decision) {
+        return decision.limits().stream().map(Usage::used).toList();
+    }
+
+    private void pass(long millis) {
+        clock.advanceMillis(millis);
+        scripted.show(clock);
+    }
+}
