@@ -22,5 +22,12 @@ public enum Algorithm {
      * taken at once. Exact: in any time, no more than the burst plus the permits that return in that time are granted.
      * Needs the same few bytes for every limit.
      */
-    BUCKET
+    BUCKET,
+
+    /**
+     * A set of holders: each takes permits, and returns them when its work ends. Exact: at any time, the holders have
+     * no more than the limit's permits. A holder that does not return its permits loses them after the {@linkplain
+     * Limit#hold(java.time.Duration) hold time}. Needs 28 bytes of memory per holder.
+     */
+    CONCURRENT
 }

@@ -6,6 +6,8 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
 
 /** A claim that a limiter creates for its store. */
 final class CountClaim implements Claim {
@@ -17,12 +19,14 @@ final class CountClaim implements Claim {
     private final CountName name;
     private final String key;
     private final long permits;
+    private final @Nullable UUID holdId;
 
-    private CountClaim(LimitStore store, CountName name, String key, long permits) {
+    private CountClaim(LimitStore store, CountName name, String key, long permits, @Nullable UUID holdId) {
         this.store = store;
         this.name = name;
         this.key = key;
         this.permits = permits;
+        this.holdId = holdId;
     }
 
     @Override
@@ -57,7 +61,17 @@ final class CountClaim implements Claim {
 
     @Override
     public CountClaim asking(long permits) {
-        return new CountClaim(store, name, key, Charge.checkPermits(permits));
+        return new CountClaim(store, name, key, Charge.checkPermits(permits), holdId);
+    }
+
+    @Override
+    public @Nullable UUID holdId() {
+        return holdId;
+    }
+
+    @Override
+    public CountClaim holdingAs(UUID id) {
+        return new CountClaim(store, name, key, permits, id);
     }
 
     /** Returns whether this claim was created for that store. */
@@ -77,11 +91,11 @@ final class CountClaim implements Claim {
         String group = charge.encodedGroup();
         if (limits.size() == 1) {
             CountName name = new CountName(limits.get(0), key, group);
-            return List.of(new CountClaim(store, name, charge.key(), charge.permits()));
+            return List.of(new CountClaim(store, name, charge.key(), charge.permits(), null));
         }
         List<Claim> claims = new ArrayList<>(limits.size());
         for (Prefix limit : limits) {
-            claims.add(new CountClaim(store, new CountName(limit, key, group), charge.key(), charge.permits()));
+            claims.add(new CountClaim(store, new CountName(limit, key, group), charge.key(), charge.permits(), null));
         }
         return claims;
     }
@@ -129,7 +143,7 @@ final class CountClaim implements Claim {
                     + " differ in name, for example .named(\"burst\")");
         }
         long sum = permits + other.permits;
-        return new CountClaim(store, name, key, sum < 0 ? Long.MAX_VALUE : sum);
+        return new CountClaim(store, name, key, sum < 0 ? Long.MAX_VALUE : sum, null);
     }
 
     static void checkNumber(int counts) {

@@ -10,17 +10,20 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A limit: at most a number of permits in any window of a given length, or a rate with a burst.
+ * A limit: at most a number of permits in any window of a given length, a rate with a burst, or a number of permits at
+ * the same time.
  *
  * <p>Immutable, and always valid. Limits are equal if all their settings are equal. {@link #of(long, Duration)} creates
  * an exact {@linkplain Algorithm#LOG log}; {@link #counter()} trades exactness for constant memory; {@link
- * #burst(long)} returns a {@linkplain Algorithm#BUCKET token bucket}. Methods that change a setting return a new limit.
+ * #burst(long)} returns a {@linkplain Algorithm#BUCKET token bucket}; {@link #concurrent(long)} limits what runs at the
+ * same time. Methods that change a setting return a new limit.
  *
  * <pre>{@code
  * Limit.perMinute(120)
  * Limit.of(3_000, Duration.ofMinutes(10)).named("sustained")
  * Limit.perDay(10_000).counter().alignedToClock()
  * Limit.perSecond(10).burst(50)
+ * Limit.concurrent(20)
  * Limit.parse("10000/24h counter aligned")
  * }</pre>
  *
@@ -34,14 +37,18 @@ import org.jspecify.annotations.Nullable;
  * <tr><td>{@code log}, {@code counter}</td><td>the algorithm, {@code log} by default</td></tr>
  * <tr><td>{@code aligned}</td><td>{@link #alignedToClock()}; only for a counter</td></tr>
  * <tr><td>{@code burst=50}</td><td>{@link #burst(long)}; a token bucket</td></tr>
+ * <tr><td>{@code hold=60s}</td><td>{@link #hold(Duration)}; only for a concurrency limit</td></tr>
  * <tr><td>{@code resolution=10ms}</td><td>{@link #resolution(Duration)}; only for a log</td></tr>
  * <tr><td>{@code counting-denied}</td><td>{@link #countingDenied()}</td></tr>
  * <tr><td>{@code name=burst}</td><td>{@link #named(String)}</td></tr>
  * </table>
  *
- * The window is a number and one of the units {@code ms}, {@code s}, {@code m}, {@code h}, {@code d}. A unit without a
- * number means one, as in {@code 10/s}. {@link #toString()} returns this form, and {@link #parse(String)} reads it back
- * to an equal limit.
+ * The text form of a {@linkplain #concurrent(long) concurrency limit} is {@code 20 concurrent}, followed by {@code
+ * hold=60s}, {@code name=…} or both.
+ *
+ * <p>A window is a number and one of the units {@code ms}, {@code s}, {@code m}, {@code h}, {@code d}. A unit without
+ * a number means one, as in {@code 10/s}. {@link #toString()} returns this form, and {@link #parse(String)} reads it
+ * back to an equal limit.
  */
 public final class Limit {
 
@@ -63,6 +70,15 @@ public final class Limit {
      */
     public static final long MOST_BUCKET_PERMITS = 100_000_000_000_000L;
 
+    /** The maximum number of permits of a concurrency limit. */
+    public static final long MOST_CONCURRENT_PERMITS = 1_000;
+
+    /** The shortest hold time of a concurrency limit. */
+    public static final Duration SHORTEST_HOLD = Duration.ofSeconds(1);
+
+    /** The longest hold time of a concurrency limit. */
+    public static final Duration LONGEST_HOLD = Duration.ofDays(1);
+
     /** The longest window. */
     public static final Duration LONGEST_WINDOW = Duration.ofDays(366);
 
@@ -70,6 +86,10 @@ public final class Limit {
     public static final Duration LONGEST_FILL = Duration.ofDays(36_600);
 
     private static final long MOST_EXACT = (1L << 53) - 1;
+
+    private static final String CONCURRENT_NAME = "concurrent";
+
+    private static final long DEFAULT_HOLD_MILLIS = 60_000;
 
     private static final String EXAMPLE = "\"100/1m\" or \"10000/24h counter\"";
 
@@ -95,7 +115,7 @@ public final class Limit {
             long resolutionMillis,
             boolean aligned,
             boolean countingDenied) {
-        this.name = name == null ? Durations.format(windowMillis) : name;
+        this.name = name == null ? defaultName(algorithm, windowMillis) : name;
         this.permits = permits;
         this.windowMillis = windowMillis;
         this.algorithm = algorithm;
@@ -111,12 +131,18 @@ public final class Limit {
                     case LOG -> windowMillis + resolutionMillis;
                     case COUNTER -> 2 * windowMillis;
                     case BUCKET -> ceilDiv(burst * windowMillis, permits);
+                    case CONCURRENT -> windowMillis;
                 });
         this.identity = switch (algorithm) {
             case LOG -> this.name + ":L" + windowMillis + "." + resolutionMillis;
             case COUNTER -> this.name + (aligned ? ":A" : ":C") + windowMillis;
             case BUCKET -> this.name + ":B" + windowMillis;
+            case CONCURRENT -> this.name + ":H";
         };
+    }
+
+    private static String defaultName(Algorithm algorithm, long windowMillis) {
+        return algorithm == Algorithm.CONCURRENT ? CONCURRENT_NAME : Durations.format(windowMillis);
     }
 
     /**
@@ -165,6 +191,23 @@ public final class Limit {
         checkPermits(permits, Math.min(MOST_BUCKET_PERMITS, MOST_EXACT / windowMillis), "a bucket with this window");
         checkBurst(burst, permits, windowMillis);
         return new Limit(null, permits, windowMillis, Algorithm.BUCKET, burst, 1, false, false);
+    }
+
+    /**
+     * Returns a {@linkplain Algorithm#CONCURRENT concurrency limit} of at most this many permits at the same time, over
+     * all instances. Each request holds its permits until they are released, and at most for the {@linkplain
+     * #hold(Duration) hold time}, 60 s by default, unless they are renewed.
+     *
+     * @param permits the permits, from 1 to {@link #MOST_CONCURRENT_PERMITS}
+     * @return the limit, named {@code concurrent}
+     * @throws IllegalArgumentException if the permits are out of range
+     */
+    public static Limit concurrent(long permits) {
+        if (permits < 1 || permits > MOST_CONCURRENT_PERMITS) {
+            throw new IllegalArgumentException("permits " + permits + " are out of range: expected 1 to "
+                    + MOST_CONCURRENT_PERMITS + " for a concurrency limit, for example 20");
+        }
+        return new Limit(null, permits, DEFAULT_HOLD_MILLIS, Algorithm.CONCURRENT, permits, 1, false, false);
     }
 
     /**
@@ -229,9 +272,10 @@ public final class Limit {
      * window starts with the first hit, and the next windows follow it.
      *
      * @return the limit
-     * @throws IllegalStateException if this limit is a token bucket
+     * @throws IllegalStateException if this limit is a token bucket or a concurrency limit
      */
     public Limit counter() {
+        checkHasWindow("a counter", "Limit.perDay(10_000).counter()");
         if (algorithm == Algorithm.BUCKET) {
             throw new IllegalStateException("limit " + Text.quote(toString())
                     + " is a token bucket, and a counter has no burst: expected a log, for example"
@@ -253,9 +297,10 @@ public final class Limit {
      *     2<sup>53</sup>
      * @return the limit
      * @throws IllegalArgumentException if the burst is out of range
-     * @throws IllegalStateException if this limit is a counter
+     * @throws IllegalStateException if this limit is a counter or a concurrency limit
      */
     public Limit burst(long burst) {
+        checkHasWindow("a burst", "Limit.perSecond(10).burst(50)");
         if (algorithm == Algorithm.COUNTER) {
             throw new IllegalStateException("limit " + Text.quote(toString())
                     + " is a counter, which has no burst: expected a limit without .counter(), for example"
@@ -319,9 +364,47 @@ public final class Limit {
      * A denied request is recorded only up to the limit: it never raises the used permits above the limit's permits.
      *
      * @return the limit
+     * @throws IllegalStateException if this limit is a concurrency limit
      */
     public Limit countingDenied() {
+        checkHasWindow("denied requests to count", "Limit.perMinute(100).countingDenied()");
         return new Limit(name, permits, windowMillis, algorithm, burst, resolutionMillis, aligned, true);
+    }
+
+    /**
+     * Returns the same concurrency limit with another hold time: the longest time for which a request that is neither
+     * released nor renewed holds its permits, for example because its process has ended. A longer time needs fewer
+     * renewals; after a shorter time, permits of a process that was killed are available again sooner.
+     *
+     * <p>Like the permits, the hold time is no part of the {@linkplain Claim#identity() identity}. A change applies to
+     * permits that are taken or renewed afterwards.
+     *
+     * @param hold the hold time in whole milliseconds, from {@link #SHORTEST_HOLD} to {@link #LONGEST_HOLD}
+     * @return the limit
+     * @throws IllegalArgumentException if the hold time is out of range
+     * @throws IllegalStateException if this limit is not a concurrency limit
+     */
+    public Limit hold(Duration hold) {
+        if (algorithm != Algorithm.CONCURRENT) {
+            throw new IllegalStateException("limit " + Text.quote(toString())
+                    + " has no hold time: expected a concurrency limit, for example"
+                    + " Limit.concurrent(20).hold(Duration.ofSeconds(30))");
+        }
+        long millis = wholeMillis("hold time", hold, "Duration.ofSeconds(30)");
+        if (hold.compareTo(SHORTEST_HOLD) < 0 || hold.compareTo(LONGEST_HOLD) > 0) {
+            throw new IllegalArgumentException("hold time " + hold + " is out of range: expected "
+                    + Durations.format(SHORTEST_HOLD.toMillis()) + " to " + Durations.format(LONGEST_HOLD.toMillis())
+                    + ", for example Duration.ofSeconds(30)");
+        }
+        return new Limit(name, permits, millis, algorithm, burst, 1, false, false);
+    }
+
+    private void checkHasWindow(String what, String example) {
+        if (algorithm == Algorithm.CONCURRENT) {
+            throw new IllegalStateException("limit " + Text.quote(toString())
+                    + " is a concurrency limit, which does not have " + what + ": expected a limit with a window, for"
+                    + " example " + example);
+        }
     }
 
     /**
@@ -355,6 +438,7 @@ public final class Limit {
 
     /**
      * Returns the number of permits in a window: the most that are granted or, for a token bucket, those that return.
+     * For a concurrency limit, they are the most that are held at the same time.
      *
      * @return the permits, at least 1
      */
@@ -374,7 +458,7 @@ public final class Limit {
     /**
      * Returns the length of a window.
      *
-     * @return the window, in whole milliseconds
+     * @return the window, in whole milliseconds; for a concurrency limit, its {@linkplain #hold(Duration) hold time}
      */
     public Duration window() {
         return window;
@@ -420,7 +504,7 @@ public final class Limit {
      * Returns the longest time for which a hit counts.
      *
      * @return for a log, the window plus one slot; for a counter, two windows; for a token bucket, the time in which an
-     *     empty one is filled
+     *     empty one is filled; for a concurrency limit, the hold time
      */
     public Duration reach() {
         return reach;
@@ -490,6 +574,7 @@ public final class Limit {
         return other instanceof Limit limit
                 && permits == limit.permits
                 && burst == limit.burst
+                && windowMillis == limit.windowMillis
                 && countingDenied == limit.countingDenied
                 && identity.equals(limit.identity);
     }
@@ -502,7 +587,15 @@ public final class Limit {
     /** Returns the text form, which {@link #parse(String)} reads back. */
     @Override
     public String toString() {
-        StringBuilder text = new StringBuilder().append(permits).append('/').append(Durations.format(windowMillis));
+        StringBuilder text = new StringBuilder().append(permits);
+        if (algorithm == Algorithm.CONCURRENT) {
+            text.append(" concurrent");
+            if (windowMillis != DEFAULT_HOLD_MILLIS) {
+                text.append(" hold=").append(Durations.format(windowMillis));
+            }
+        } else {
+            text.append('/').append(Durations.format(windowMillis));
+        }
         if (algorithm == Algorithm.COUNTER) {
             text.append(' ').append(algorithm.name().toLowerCase(Locale.ROOT));
         } else if (algorithm == Algorithm.BUCKET) {
@@ -516,7 +609,7 @@ public final class Limit {
         if (countingDenied) {
             text.append(" counting-denied");
         }
-        if (!name.equals(Durations.format(windowMillis))) {
+        if (!name.equals(defaultName(algorithm, windowMillis))) {
             text.append(" name=").append(name);
         }
         return text.toString();

@@ -15,25 +15,25 @@ import org.jspecify.annotations.Nullable;
 final class LimitText {
 
     private static final Pattern RATE = Pattern.compile("(-?\\d{1,18})/(\\S+)");
-    private static final Pattern BURST = Pattern.compile("-?\\d{1,18}");
+    private static final Pattern NUMBER = Pattern.compile("-?\\d{1,18}");
+    private static final String CONCURRENT = "concurrent";
 
     private LimitText() {}
 
     static Limit parse(String text) {
         String[] words = text.strip().split("\\s+", -1);
+        if (words.length > 1
+                && words[1].equals(CONCURRENT)
+                && NUMBER.matcher(words[0]).matches()) {
+            return Words.of(words, 2).applyTo(Limit.concurrent(Long.parseLong(words[0])));
+        }
         Matcher rate = RATE.matcher(words[0]);
         if (!rate.matches()) {
             throw new IllegalArgumentException(
                     "expected permits/window, with at most 18 digits, but found " + Text.quote(words[0]));
         }
         long permits = Long.parseLong(rate.group(1));
-        Duration window = duration("window", rate.group(2));
-
-        Words given = new Words();
-        for (int i = 1; i < words.length; i++) {
-            given.add(words[i]);
-        }
-        return given.applyTo(permits, window);
+        return Words.of(words, 1).applyTo(permits, duration("window", rate.group(2)));
     }
 
     private static Duration duration(String what, String text) {
@@ -55,7 +55,16 @@ final class LimitText {
         private boolean countingDenied;
         private @Nullable Long burst;
         private @Nullable Duration resolution;
+        private @Nullable Duration hold;
         private @Nullable String name;
+
+        static Words of(String[] words, int from) {
+            Words given = new Words();
+            for (int i = from; i < words.length; i++) {
+                given.add(words[i]);
+            }
+            return given;
+        }
 
         void add(String word) {
             int equals = word.indexOf('=');
@@ -82,6 +91,10 @@ final class LimitText {
                     checkFirst(head);
                     burst = burst(tail);
                 }
+                case "hold=" -> {
+                    checkFirst(head);
+                    hold = duration("hold time", tail);
+                }
                 case "resolution=" -> {
                     checkFirst(head);
                     resolution = duration("resolution", tail);
@@ -93,12 +106,12 @@ final class LimitText {
                 default ->
                     throw new IllegalArgumentException("the word " + Text.quote(word)
                             + " is none of log, counter, aligned, burst=…, resolution=…, counting-denied,"
-                            + " name=…");
+                            + " hold=…, name=…");
             }
         }
 
         private static long burst(String text) {
-            if (!BURST.matcher(text).matches()) {
+            if (!NUMBER.matcher(text).matches()) {
                 throw new IllegalArgumentException(
                         "burst " + Text.quote(text) + " is not a number of at most 18 digits");
             }
@@ -111,7 +124,21 @@ final class LimitText {
             }
         }
 
+        Limit applyTo(Limit concurrent) {
+            for (String word : seen) {
+                if (!word.equals("hold=") && !word.equals("name=")) {
+                    throw new IllegalArgumentException(
+                            "a concurrency limit has only hold=… and name=…, but found " + Text.quote(word));
+                }
+            }
+            Limit limit = hold == null ? concurrent : concurrent.hold(hold);
+            return name == null ? limit : limit.named(name);
+        }
+
         Limit applyTo(long permits, Duration window) {
+            if (hold != null) {
+                throw new IllegalArgumentException("hold=… is for a concurrency limit only, such as 20 concurrent");
+            }
             if (aligned && !counter) {
                 throw new IllegalArgumentException("aligned is for a counter only");
             }

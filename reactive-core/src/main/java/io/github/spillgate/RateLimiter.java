@@ -400,7 +400,7 @@ public final class RateLimiter implements AutoCloseable {
      */
     public Mono<Void> refund(Decision decision, Predicate<? super Decision.Usage> given) {
         Checks.present(given, "given", "usage -> usage.limit().name().equals(\"1m\")");
-        StoreDecision made = ours(decision);
+        StoreDecision made = checkOurs(decision);
         return unlessClosed(() -> {
             StoreDecision part = made.redeem(given);
             return part == null ? Mono.empty() : thenWake(part.claims(), store.refund(part));
@@ -461,10 +461,10 @@ public final class RateLimiter implements AutoCloseable {
      */
     public Mono<Void> settle(Decision decision, ToLongFunction<? super Decision.Usage> actual) {
         Checks.present(actual, "actual", "usage -> answer.tokens()");
-        StoreDecision made = ours(decision);
+        StoreDecision made = checkOurs(decision);
         return unlessClosed(() -> {
             made.limits().forEach(usage -> Settlements.checkCost(actual.applyAsLong(usage)));
-            StoreDecision part = made.redeem(usage -> true);
+            StoreDecision part = made.redeem(usage -> usage.limit().algorithm() != Algorithm.CONCURRENT);
             List<Settlement> settled = part == null ? List.of() : settlements.of(part, actual);
             if (settled.isEmpty()) {
                 return Mono.empty();
@@ -474,13 +474,30 @@ public final class RateLimiter implements AutoCloseable {
         });
     }
 
-    private StoreDecision ours(Decision decision) {
+    private StoreDecision checkOurs(Decision decision) {
         Checks.present(decision, "decision", "the one that tryAcquire gave");
         if (!(decision instanceof StoreDecision made) || !made.claims().stream().allMatch(this::isOurs)) {
             throw new IllegalArgumentException(decision + " was made by another store than that of limiter " + name
                     + ": expected a decision of this limiter, for example the one that its tryAcquire gave");
         }
         return made;
+    }
+
+    /**
+     * Releases the permits of concurrency limits that this decision holds, because its work has ended. Permits of other
+     * limits stay charged; {@link #refund(Decision)} returns both. Idempotent. A decision without such permits has
+     * nothing to release. Waiters of this limiter for the same charges are woken.
+     *
+     * <p>Without a release, the permits are held for the {@linkplain Limit#hold(Duration) hold time}.
+     *
+     * @param decision a decision of this limiter
+     * @return completes when the permits are released
+     * @throws IllegalArgumentException if another store made the decision
+     */
+    public Mono<Void> release(Decision decision) {
+        StoreDecision made = checkOurs(decision);
+        List<Claim> holds = made.isCharged() ? HoldIds.holdsIn(made.claims()) : List.of();
+        return unlessClosed(() -> holds.isEmpty() ? Mono.empty() : thenWake(made.claims(), store.release(holds)));
     }
 
     private boolean isOurs(Claim claim) {
@@ -656,7 +673,9 @@ public final class RateLimiter implements AutoCloseable {
 
     private Mono<Decision> takeClaims(List<Claim> claims) {
         Mono<Decision> answer = answerWithoutStore(claims);
-        return answer == null ? decision(Objects.requireNonNull(store.take(claims), NO_ANSWER)) : answer;
+        return answer == null
+                ? decision(Objects.requireNonNull(store.take(HoldIds.assign(claims)), NO_ANSWER))
+                : answer;
     }
 
     private Mono<Decision> peekClaims(List<Claim> claims) {

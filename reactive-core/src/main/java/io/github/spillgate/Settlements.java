@@ -83,6 +83,7 @@ final class Settlements {
                     // Two windows are added.
                     case COUNTER -> MOST_EXACT / 2;
                     case BUCKET -> MOST_EXACT / limit.window().toMillis();
+                    case CONCURRENT -> limit.permits();
                 });
     }
 }

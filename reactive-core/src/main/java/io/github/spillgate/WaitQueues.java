@@ -108,10 +108,11 @@ final class WaitQueues {
                 if (claim.limit().isCountingDenied()) {
                     // A waiting request must not be recorded as denied, so this peeks before it takes.
                     return store.peek(claims)
-                            .flatMap(decision -> decision.isAllowed() ? store.take(claims) : Mono.just(decision));
+                            .flatMap(decision ->
+                                    decision.isAllowed() ? store.take(HoldIds.assign(claims)) : Mono.just(decision));
                 }
             }
-            return store.take(claims);
+            return store.take(HoldIds.assign(claims));
         });
     }
 

@@ -115,6 +115,9 @@ final class WaiterList {
             Claim claim = waiter.claims.get(i);
             Limit limit = claim.limit();
             long total = permits[i] + (addsItsOwn ? summand(claim) : 0);
+            if (limit.algorithm() == Algorithm.CONCURRENT) {
+                continue; // a holder may release its permits at any time
+            }
             if (limit.algorithm() == Algorithm.BUCKET) {
                 longest = Math.max(longest, timeToReturn(limit, total - limit.burst()));
                 continue;

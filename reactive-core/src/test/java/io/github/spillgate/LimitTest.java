@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import io.github.spillgate.internal.Text;
 import java.time.Duration;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -374,5 +375,106 @@ class LimitTest {
         assertThat(Limit.perMinute(10).counter().named("burst").identity()).isEqualTo("burst:C60000");
         assertThat(Limit.perMinute(10).counter().alignedToClock().identity()).isEqualTo("1m:A60000");
         assertThat(Limit.perMinute(10).burst(20).identity()).isEqualTo("1m:B60000");
+    }
+
+    @Test
+    void aConcurrencyLimitHasPermitsAndAHoldTime() {
+        Limit limit = Limit.concurrent(20);
+        assertThat(limit.algorithm()).isEqualTo(Algorithm.CONCURRENT);
+        assertThat(limit.permits()).isEqualTo(20);
+        assertThat(limit.burst()).isEqualTo(20);
+        assertThat(limit.window()).isEqualTo(Duration.ofMinutes(1));
+        assertThat(limit.reach()).isEqualTo(Duration.ofMinutes(1));
+        assertThat(limit.name()).isEqualTo("concurrent");
+        assertThat(limit).hasToString("20 concurrent");
+        Limit other = limit.hold(Duration.ofMillis(1_500)).named("exports");
+        assertThat(other).hasToString("20 concurrent hold=1500ms name=exports").isNotEqualTo(limit);
+        assertThat(other.identity()).isEqualTo("exports:H");
+        assertThat(limit.hold(Duration.ofHours(1))).isNotEqualTo(limit);
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {"20 concurrent", "1000 concurrent hold=5m", "1 concurrent hold=24h name=a", "2 concurrent name=b"
+            })
+    void readsTheTextOfAConcurrencyLimit(String text) {
+        assertThat(Limit.parse(text)).hasToString(text);
+        assertThat(Limit.parse(Limit.parse(text).toString())).isEqualTo(Limit.parse(text));
+    }
+
+    @Test
+    void readsAHoldTimeInAnyUnit() {
+        assertThat(Limit.parse("20 concurrent hold=60s")).isEqualTo(Limit.concurrent(20));
+        assertThat(Limit.parse("20 concurrent hold=m")).isEqualTo(Limit.concurrent(20));
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "0 concurrent",
+                "1001 concurrent",
+                "-1 concurrent",
+                "20 concurrent hold=999ms",
+                "20 concurrent hold=25h",
+                "20 concurrent hold=x",
+                "20 concurrent hold=1m hold=1m",
+                "20 concurrent counter",
+                "20 concurrent burst=5",
+                "20 concurrent counting-denied",
+                "20 concurrent aligned",
+                "20 concurrent resolution=1s",
+                "20 concurrent concurrent",
+                "20/1m concurrent",
+                "20/1m hold=60s",
+                "20",
+                "concurrent"
+            })
+    void refusesTextThatIsNoConcurrencyLimit(String text) {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Limit.parse(text))
+                .withMessageContaining(text)
+                .withMessageContaining("for example");
+    }
+
+    @Test
+    void aConcurrencyLimitRefusesSettingsOfOtherKinds() {
+        Limit limit = Limit.concurrent(20);
+        List<Runnable> changes = List.of(
+                limit::counter,
+                () -> limit.burst(5),
+                limit::alignedToClock,
+                () -> limit.resolution(Duration.ofSeconds(1)),
+                limit::countingDenied,
+                () -> Limit.perMinute(5).hold(Duration.ofSeconds(5)));
+        for (Runnable change : changes) {
+            assertThatIllegalStateException()
+                    .isThrownBy(change::run)
+                    .withMessageContaining("expected")
+                    .withMessageContaining("for example");
+        }
+    }
+
+    @Test
+    void aHoldTimeIsInRange() {
+        Limit limit = Limit.concurrent(20);
+        for (Duration hold : List.of(
+                Duration.ZERO,
+                Duration.ofMillis(999),
+                Duration.ofMillis(-1),
+                Duration.ofDays(1).plusMillis(1),
+                Duration.ofDays(900),
+                Duration.ofSeconds(2).plusNanos(1))) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> limit.hold(hold))
+                    .withMessageContaining("hold time " + hold)
+                    .withMessageContaining("for example");
+        }
+        assertThat(limit.hold(Limit.SHORTEST_HOLD).window()).isEqualTo(Limit.SHORTEST_HOLD);
+        assertThat(limit.hold(Limit.LONGEST_HOLD).window()).isEqualTo(Limit.LONGEST_HOLD);
+        for (long permits : new long[] {0, -1, 1_001}) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> Limit.concurrent(permits))
+                    .withMessageContaining("permits " + permits);
+        }
     }
 }

@@ -44,6 +44,7 @@ public abstract class Count {
             case LOG -> new LogCount();
             case COUNTER -> new CounterCount();
             case BUCKET -> new BucketCount();
+            case CONCURRENT -> new HoldCount();
         };
     }
 

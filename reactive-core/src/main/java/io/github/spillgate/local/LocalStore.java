@@ -5,6 +5,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
@@ -12,6 +13,7 @@ import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import reactor.core.publisher.Mono;
 
@@ -113,7 +115,8 @@ public final class LocalStore implements LimitStore {
             for (StoreUsage usage : decision.usages()) {
                 Claim claim = usage.claim();
                 counts.update(claim, count -> {
-                    if (!count.isResetSince(decision.stamp())) {
+                    // A hold has an id, so its release removes no other.
+                    if (claim.holdId() != null || !count.isResetSince(decision.stamp())) {
                         count.refund(claim.limit(), takenAt, claim.permits());
                     }
                 });
@@ -125,6 +128,22 @@ public final class LocalStore implements LimitStore {
     public Mono<Void> refund(List<Claim> claims) {
         return Mono.fromRunnable(() ->
                 claims.forEach(claim -> counts.update(claim, count -> count.refundOldest(claim.permits()))));
+    }
+
+    @Override
+    public Mono<Void> release(List<Claim> holds) {
+        return Mono.fromRunnable(() -> holds.forEach(claim -> counts.apply(claim, true, count -> {
+            ((HoldCount) count).release();
+            return true;
+        })));
+    }
+
+    @Override
+    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+        return Mono.fromCallable(() -> holds.stream()
+                .map(claim -> Objects.requireNonNull(counts.apply(
+                        claim, true, count -> new HoldRenewal(claim, ((HoldCount) count).renew(claim.permits())))))
+                .toList());
     }
 
     @Override

@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
@@ -33,7 +34,7 @@ final class Batch {
     //
     // Of n equal decisions the first k are granted and the others are denied: a denial changes nothing, so the next one
     // is denied too. If denied requests count, a denial changes something, so such decisions never join a group. Nor
-    // do peeks.
+    // do peeks. Those on concurrency limits are never equal, because each of them has an id.
 
     /** The highest number of decisions in a group, so that several threads can emit the answers of a batch. */
     static final int MOST_IN_GROUP = 64;
@@ -238,6 +239,7 @@ final class Batch {
                         || others[i].lastGroup != this
                         || mine.permits() != other.permits()
                         || mine.limit().isCountingDenied()
+                        || mine.limit().algorithm() == Algorithm.CONCURRENT
                         || !mine.limit().equals(other.limit())) {
                     return false;
                 }

@@ -1,12 +1,15 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.redis.CountKeys.HoldKeys;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
@@ -293,7 +296,22 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                 .then();
     }
 
-    private Mono<Void> refund(StoreDecision part, List<Claim> claims) {
+    private Mono<Void> refund(StoreDecision part, List<Claim> taken) {
+        List<Claim> holds = taken.stream().filter(RedisStore::isHold).toList();
+        if (holds.isEmpty()) {
+            return refundOf(part, taken);
+        }
+        List<Claim> claims = taken.stream().filter(claim -> !isHold(claim)).toList();
+        return claims.isEmpty()
+                ? release(holds)
+                : Mono.whenDelayError(refundOf(part, claims), release(holds)).publishOn(delivery.scheduler());
+    }
+
+    private static boolean isHold(Claim claim) {
+        return claim.limit().algorithm() == Algorithm.CONCURRENT;
+    }
+
+    private Mono<Void> refundOf(StoreDecision part, List<Claim> claims) {
         return inEachSlot(
                 claims,
                 (slot, all) -> router.togetherOrEach(
@@ -327,12 +345,53 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     @Override
     public Mono<Void> refund(List<Claim> claims) {
         return inEachSlot(
-                claims,
+                claims.stream().filter(claim -> !isHold(claim)).toList(),
                 (slot, all) -> router.togetherOrEach(
                         all,
                         refundOldest(slot, keys.countsAndRefundMarks(all), all),
                         // Without a mark, another instance may take this refund for lost data, and undo it.
                         claim -> refundOldest(slot, keys.counts(List.of(claim)), List.of(claim))));
+    }
+
+    @Override
+    public Mono<Void> release(List<Claim> holds) {
+        return router.inEachSlot(holds, Function.identity(), (slot, all) -> changeHolds(slot, false, all))
+                .then();
+    }
+
+    @Override
+    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+        return router.inEachSlot(
+                        holds,
+                        Function.identity(),
+                        (slot, all) -> changeHolds(slot, true, all).map(reply -> renewals(all, reply)))
+                .collectList()
+                .map(slots -> slots.stream().flatMap(List::stream).toList());
+    }
+
+    private static List<HoldRenewal> renewals(List<Claim> holds, ScriptReply reply) {
+        List<HoldRenewal> renewals = new ArrayList<>(holds.size());
+        for (int i = 0; i < holds.size(); i++) {
+            renewals.add(new HoldRenewal(holds.get(i), outcome(reply, i)));
+        }
+        return renewals;
+    }
+
+    private static HoldRenewal.Outcome outcome(ScriptReply reply, int i) {
+        return switch (reply.status(i)) {
+            case FREE -> reply.granted(i) == 1 ? HoldRenewal.Outcome.RENEWED : HoldRenewal.Outcome.RESTORED;
+            case DENIED -> HoldRenewal.Outcome.RELEASED;
+            default -> HoldRenewal.Outcome.FOREIGN;
+        };
+    }
+
+    /** Renews or releases holds in one command. While their slot is being migrated, each count gets its own. */
+    private Mono<ScriptReply> changeHolds(int slot, boolean renews, List<Claim> holds) {
+        HoldKeys counts = keys.ofHolds(holds);
+        byte[][] names = counts.toArray();
+        byte[] request = ScriptRequest.holds(renews, holds, counts.indexes());
+        return router.send(slot, names, (server, first, then) -> server.renew().run(first, then, names, request))
+                .map(reply -> new ScriptReply((byte[]) reply));
     }
 
     private Mono<Object> refundOldest(int slot, byte[][] names, List<Claim> claims) {

@@ -77,6 +77,7 @@ final class ScriptReply {
             case COUNTER ->
                 StoreUsage.ofCounter(
                         claim, new CounterState(third, first, second - takenLater), isViolated, !isGranted, now);
+            case CONCURRENT -> StoreUsage.ofHolds(claim, first, isViolated, now, second);
             case BUCKET -> {
                 long level = first - BucketState.units(claim.limit(), takenLater);
                 yield StoreUsage.ofBucket(claim, new BucketState(level, now), isViolated, !isGranted);

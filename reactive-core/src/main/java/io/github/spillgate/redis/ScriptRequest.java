@@ -14,6 +14,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
 import java.util.function.LongUnaryOperator;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Encoder of the argument of a script. {@code wire.lua} and the header of each script describe the format.
@@ -26,6 +27,7 @@ final class ScriptRequest {
     private static final int COUNTER = 2;
     private static final int ALIGNED_COUNTER = 3;
     private static final int BUCKET = 4;
+    private static final int CONCURRENT = 5;
 
     private static final int REFUND_CHARGED = 0;
     private static final int REFUND_DECISION = 1;
@@ -39,6 +41,7 @@ final class ScriptRequest {
     private static final int SETTLEMENT_LENGTH = 2 + 6 * 7;
     private static final int GRANTS_LENGTH = 3 * 7;
     private static final int LIFE_LENGTH = 7;
+    private static final int HOLD_LENGTH = CLAIM_LENGTH + 2 * Long.BYTES;
 
     /** The length of a group with one claim in a request to decide. */
     static final int GROUP_LENGTH = 1 + 4 + 7 + 1 + 2 + CLAIM_LENGTH;
@@ -78,7 +81,34 @@ final class ScriptRequest {
      * @param claim the claim
      */
     ScriptRequest addClaim(int key, Claim claim) {
-        return add(key + 1, 2).addLimit(claim.limit()).addExact(claim.permits());
+        add(key + 1, 2).addLimit(claim.limit()).addExact(claim.permits());
+        return claim.limit().algorithm() == Algorithm.CONCURRENT ? addId(claim.holdId()) : this;
+    }
+
+    /** Adds the id of a hold; zero, which no hold has, if there is none. */
+    private ScriptRequest addId(@Nullable UUID id) {
+        return id == null
+                ? add(0, Long.BYTES).add(0, Long.BYTES)
+                : add(id.getMostSignificantBits(), Long.BYTES).add(id.getLeastSignificantBits(), Long.BYTES);
+    }
+
+    /**
+     * Returns a request to renew or release holds.
+     *
+     * @param holds the claims that took the permits
+     * @param keys the index of the key of each claim's count, from 0
+     */
+    static byte[] holds(boolean renews, List<Claim> holds, List<Integer> keys) {
+        ScriptRequest request = new ScriptRequest(1 + HOLD_LENGTH * holds.size()).add(renews ? 1 : 0, 1);
+        for (int i = 0; i < keys.size(); i++) {
+            request.addClaim(keys.get(i), holds.get(i));
+        }
+        return request.toBytes();
+    }
+
+    /** Returns a request to release nothing. */
+    static byte[] releaseNothing() {
+        return holds(false, List.of(), List.of());
     }
 
     /** Returns a request to refund the oldest permits of each count. */
@@ -237,6 +267,7 @@ final class ScriptRequest {
             case LOG -> LOG;
             case COUNTER -> limit.isAlignedToClock() ? ALIGNED_COUNTER : COUNTER;
             case BUCKET -> BUCKET;
+            case CONCURRENT -> CONCURRENT;
         };
     }
 

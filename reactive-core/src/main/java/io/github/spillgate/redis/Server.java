@@ -37,6 +37,7 @@ final class Server {
     private final ScriptRunner reconcile;
     private final ScriptRunner register;
     private final ScriptRunner settle;
+    private final ScriptRunner renew;
 
     /** The number of decisions that wait for the first connection. */
     private final AtomicInteger waiting = new AtomicInteger();
@@ -68,6 +69,7 @@ final class Server {
         this.reconcile = new ScriptRunner(settings.scripts().reconcile(), idleKeys, Lane::nanoTime);
         this.register = new ScriptRunner(settings.scripts().register(), idleKeys, Lane::nanoTime);
         this.settle = new ScriptRunner(settings.scripts().settle(), idleKeys, Lane::nanoTime);
+        this.renew = new ScriptRunner(settings.scripts().renew(), idleKeys, Lane::nanoTime);
         this.lane = new Lane(this, connector::connect, settings, settings.delivery());
     }
 
@@ -102,6 +104,10 @@ final class Server {
 
     ScriptRunner settle() {
         return settle;
+    }
+
+    ScriptRunner renew() {
+        return renew;
     }
 
     /** Decides, batched with other decisions. */
@@ -185,7 +191,12 @@ final class Server {
 
     /** Connects and loads the scripts that a request may need. */
     Mono<Void> prepare() {
-        return Mono.when(load(Server::decide), load(Server::refund), load(Server::reset), load(Server::reconcile));
+        return Mono.when(
+                load(Server::decide),
+                load(Server::refund),
+                load(Server::reset),
+                load(Server::reconcile),
+                load(Server::renew));
     }
 
     /** Follows redirects: the owner of the slot of the key may have changed. */
@@ -275,8 +286,16 @@ final class Server {
      * @param reconcile charges permits that were granted elsewhere
      * @param register registers an instance of a limiter
      * @param settle replaces the costs of decisions
+     * @param renew renews and releases permits of concurrency limits
      */
-    record Scripts(Script decide, Script refund, Script reset, Script reconcile, Script register, Script settle) {
+    record Scripts(
+            Script decide,
+            Script refund,
+            Script reset,
+            Script reconcile,
+            Script register,
+            Script settle,
+            Script renew) {
 
         /**
          * Reads the scripts.
@@ -296,6 +315,7 @@ final class Server {
                             "bucket.lua",
                             "one-bucket.lua",
                             "log.lua",
+                            "holds.lua",
                             "codec.lua",
                             "decide.lua"),
                     Script.of(
@@ -339,7 +359,16 @@ final class Server {
                             "log.lua",
                             "codec.lua",
                             "refunds.lua",
-                            "settle.lua"));
+                            "settle.lua"),
+                    Script.of(
+                            ScriptOutputType.VALUE,
+                            ScriptRequest.releaseNothing(),
+                            change,
+                            "counts.lua",
+                            "wire.lua",
+                            "holds.lua",
+                            "codec.lua",
+                            "renew.lua"));
         }
     }
 }

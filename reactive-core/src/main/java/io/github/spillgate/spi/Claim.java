@@ -1,8 +1,11 @@
 package io.github.spillgate.spi;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
 
 /**
  * One limit of one {@link Charge}, as passed to a {@link LimitStore}: the identity of the count, the limit and the
@@ -64,4 +67,25 @@ public interface Claim {
      * @return a claim on the same count
      */
     Claim asking(long permits);
+
+    /**
+     * Returns the id under which this claim takes permits of a {@linkplain Algorithm#CONCURRENT concurrency limit}.
+     * They are released and renewed by it, and a claim that is sent twice takes them once.
+     *
+     * @return the id, unique among all processes; null for other limits, and for a claim that takes nothing
+     */
+    default @Nullable UUID holdId() {
+        return null;
+    }
+
+    /**
+     * Returns the same claim with an id under which it takes permits.
+     *
+     * @param id the id
+     * @return a claim on the same count
+     */
+    default Claim holdingAs(UUID id) {
+        throw new UnsupportedOperationException(
+                "claim " + this + " cannot hold permits: expected one of a RateLimiter, for example in a test on one");
+    }
 }

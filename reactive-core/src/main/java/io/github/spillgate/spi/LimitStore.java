@@ -71,8 +71,8 @@ public interface LimitStore {
 
     /**
      * Refunds exactly the permits that an allowed decision of this store took, if they are still within the window and
-     * were not reset. Never refunds permits that were taken after the reset. A store may use a {@linkplain
-     * StoreDecision#stamp() stamp} to distinguish the two.
+     * were not reset. Releases those of concurrency limits. Never refunds permits that were taken after the reset. A
+     * store may use a {@linkplain StoreDecision#stamp() stamp} to distinguish the two.
      *
      * @param decision a decision that {@linkplain StoreDecision#isCharged() was charged}
      * @return completes when the permits are refunded
@@ -80,7 +80,8 @@ public interface LimitStore {
     Mono<Void> refund(StoreDecision decision);
 
     /**
-     * Refunds permits of each claim's count, the oldest first, at most as many as are recorded.
+     * Refunds permits of each claim's count, the oldest first, at most as many as are recorded. Does nothing for
+     * concurrency limits, because it is not known which of the holds has ended.
      *
      * @param claims the claims with the permits to refund, no two with the same identity
      * @return completes when the permits are refunded
@@ -152,6 +153,37 @@ public interface LimitStore {
     default Mono<StoreDecision> settle(List<Settlement> settlements) {
         return Mono.error(() -> new UnsupportedOperationException(
                 this + " cannot settle costs: expected a store that implements settle, for example LocalStore"));
+    }
+
+    /**
+     * Releases permits of concurrency limits. Idempotent. If a claim that took them arrives later than this, it takes
+     * nothing.
+     *
+     * @param holds the claims, with the {@linkplain Claim#holdId() id} under which they took the permits
+     * @return completes when the permits are released; by default an error, for a store without concurrency limits
+     */
+    default Mono<Void> release(List<Claim> holds) {
+        return Mono.error(() -> withoutHolds(holds));
+    }
+
+    /**
+     * Renews permits of concurrency limits: they are held for another hold time. If the store does not know them, they
+     * are held again, even above the limit. Idempotent.
+     *
+     * @param holds the claims, with the {@linkplain Claim#holdId() id} under which they took the permits, and with at
+     *     least one permit each
+     * @return what was done with each of them, in any order; by default an error, for a store without concurrency
+     *     limits
+     */
+    default Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+        return Mono.error(() -> withoutHolds(holds));
+    }
+
+    private LimitStoreException withoutHolds(List<Claim> holds) {
+        return new LimitStoreException(
+                "store " + this + " has no concurrency limits: expected one that has, for example a RedisStore, for "
+                        + holds,
+                null);
     }
 
     /**

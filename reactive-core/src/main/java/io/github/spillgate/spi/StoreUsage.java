@@ -8,6 +8,11 @@ import org.jspecify.annotations.Nullable;
 /** The usage of one limit by one key, as a store has decided on a {@link Claim}. */
 public final class StoreUsage implements Decision.Usage {
 
+    /**
+     * The retry time of a full concurrency limit, in milliseconds. Nobody knows when a holder will release its permits.
+     */
+    public static final long RETRY_OF_HOLDS = 1_000;
+
     private final Claim claim;
     private final long used;
     private final boolean violated;
@@ -43,6 +48,20 @@ public final class StoreUsage implements Decision.Usage {
      */
     public static StoreUsage of(Claim claim, long used, boolean violated, long fitsAtMillis, long wholeAtMillis) {
         return new StoreUsage(claim, used, violated, fitsAtMillis, wholeAtMillis, null);
+    }
+
+    /**
+     * Returns the usage of a concurrency limit after a decision.
+     *
+     * @param claim the claim that was decided
+     * @param used the permits that are held
+     * @param violated whether the claim did not fit
+     * @param now the time of the decision, in milliseconds of the store's clock
+     * @param wholeAt the time at which the last hold expires if none is renewed
+     * @return the usage
+     */
+    public static StoreUsage ofHolds(Claim claim, long used, boolean violated, long now, long wholeAt) {
+        return new StoreUsage(claim, used, violated, violated ? now + RETRY_OF_HOLDS : now, wholeAt, null);
     }
 
     /**

@@ -1,4 +1,5 @@
--- codec.lua: reads limits and writes usages, in the format of wire.lua.
+-- codec.lua: reads limits and writes usages, in the format of wire.lua. A script that never gets limits of one kind has
+-- no functions of that kind.
 
 -- Returns the limits, the position behind them, and whether any of them counts denied requests.
 local function readLimits()
@@ -7,9 +8,9 @@ local function readLimits()
   for l = 1, number do
     local kind, permits, window, resolution, denied
     kind, permits, window, resolution, denied, at = unpackFrom('<I1I7I6I6I1', argument, at)
-    limits[l] = {isLog = kind == LOG, isBucket = kind == BUCKET, isAligned = kind == ALIGNED_COUNTER,
-      permits = permits, window = window, resolution = resolution, capacity = resolution * window,
-      isCountingDenied = denied == 1}
+    limits[l] = {isLog = kind == LOG, isBucket = kind == BUCKET, isConcurrent = kind == CONCURRENT,
+      isAligned = kind == ALIGNED_COUNTER, permits = permits, window = window, resolution = resolution,
+      capacity = resolution * window, isCountingDenied = denied == 1}
     isAnyCountingDenied = isAnyCountingDenied or denied == 1
   end
   return limits, at, isAnyCountingDenied
@@ -24,6 +25,8 @@ local function usageOf(count, granted, status, fitsAt)
       count.used > 0 and (count.newest + 1) * count.limit.resolution + count.limit.window or now)
   elseif count.limit.isBucket then
     return pack(USAGE, granted, status, levelAt(count, now), 0, 0)
+  elseif count.limit.isConcurrent then
+    return pack(USAGE, granted, status, count.used, count.used > 0 and count.last or now, 0)
   end
   return pack(USAGE, granted, status, count.previous, count.current, count.start)
 end
@@ -34,6 +37,8 @@ local function readCount(key, limit, checksLength)
     return readLog(key, limit, checksLength)
   elseif limit.isBucket then
     return readBucket(key, limit)
+  elseif limit.isConcurrent then
+    return readHolds(key, limit)
   end
   return readCounter(key, limit)
 end
@@ -43,6 +48,8 @@ local function writeCount(count)
     writeLog(count)
   elseif count.limit.isBucket then
     writeBucket(count, 0)
+  elseif count.limit.isConcurrent then
+    writeHolds(count)
   else
     writeCounter(count)
   end

@@ -4,6 +4,7 @@
 --
 --   counter:  'sgC' previous:7 current:7 start:6
 --   bucket:   'sgB' level:7 at:6, and if it has an older mark older:7 age:5 expires:4
+--   holds:    'sgH' used:4 earliest:6 latest:6 last:6 ends:6, then for each hold id:16 expiry:6 life:4 permits:2
 --   log:      'sgL' used:6 newest:6 count:4 first:2 last:2 oldest:5 base:6 room:2 expires:6,
 --             then entries of offset:5 count:4
 --
@@ -26,6 +27,11 @@
 -- the units. A bucket expires when all has returned, or later, at 'expires' in seconds: so most takes change it in
 -- place.
 --
+-- The holds of a concurrency limit are in the order in which they were taken. One without permits is the tombstone of a
+-- hold whose release came first. 'used' is the sum of their permits. Nothing has to be done before the time 'earliest',
+-- which is not later than the earliest expiry, unless the clock was set back, so that 'latest', the latest beginning of
+-- a hold, lies in the future. The last hold with permits expires at 'last', and nothing is left at 'ends'.
+--
 -- The key of a reset mark is that of its count with an exclamation mark appended. The mark holds the time of the last
 -- reset, in microseconds as text, and lives as long as permits from before the reset could be refunded.
 --
@@ -46,6 +52,7 @@ local A_LOG = 5007219 -- 'sgL'
 local A_COUNTER = 4417395 -- 'sgC'
 local A_BUCKET = 4351859 -- 'sgB'
 local A_BUCKET_SET_BACK = 6449011 -- 'sgb'
+local HOLDS = 4745075 -- 'sgH'
 local HEAD = 42
 local FRONT = '3'
 local BEHIND_HEAD = '42' -- as text, because Redis is slow at formatting numbers
@@ -67,10 +74,10 @@ local function isLate(deadline)
   return deadline > 0 and micros > deadline
 end
 
--- Returns the first bytes of a value, up to the first byte behind a head: '' if the key does not exist, nil if the
--- value is not a string.
-local function read(key)
-  local bytes = redis.pcall('GETRANGE', key, '0', BEHIND_HEAD)
+-- Returns the first bytes of a value, up to the first byte behind a head, or up to another one: '' if the key does not
+-- exist, nil if the value is not a string.
+local function read(key, last)
+  local bytes = redis.pcall('GETRANGE', key, '0', last or BEHIND_HEAD)
   if type(bytes) == 'table' then
     if string.find(bytes.err, 'WRONGTYPE', 1, true) then
       return nil

@@ -4,12 +4,13 @@
 -- KEYS[i]   the key of the i-th count; no two are equal
 -- ARGV[1]   the limits, see wire.lua, and then, to the end, groups of equal requests
 --             mode:1        1 to charge, 0 to peek
---             times:4       the number of requests; 1 if a denied request counts, or if nothing is charged
+--             times:4       the number of requests; 1 if a denied request counts, if nothing is charged, or with an id
 --             deadline:7    the latest time of the decision, in microseconds on this clock; 0 if there is none
 --             counts:1, then for each count
 --               key:2       the position of its key
 --               limit:2     the position of its limit
 --               cost:7      0 to permits
+--               id:16       of a concurrency limit, the id under which the permits are held
 --
 -- Reply: the time; for each group and each of its counts the usage after the group, see wire.lua; then, if a charge
 -- could not be written, the reason as text.
@@ -88,7 +89,7 @@ local function whenLogFits(log, permits, cost)
 end
 
 -- Returns how many of these equal requests fit, one after another. If a number of them fits, each smaller number fits.
-local function timesThatFit(count, limit, cost, times)
+local function timesThatFit(count, limit, cost, times, id)
   local permits = limit.permits
   if limit.isLog then
     local free = permits - count.used
@@ -102,6 +103,8 @@ local function timesThatFit(count, limit, cost, times)
       return 0
     end
     return cost == 0 and times or min(times, floor(free / units))
+  elseif limit.isConcurrent then
+    return fitsHold(count, limit, id, cost) and times or 0
   end
   if not counterFits(count, permits, cost) then
     return 0
@@ -125,7 +128,7 @@ local limits, groups, checksLength = readLimits()
 -- Decides all groups in memory, and then writes the counts that have changed.
 local function decideAll()
   local reply, r, counts = {pack('<I7', micros)}, 1, {}
-  local groupCounts, groupLimits, groupCosts = {}, {}, {}
+  local groupCounts, groupLimits, groupCosts, groupIds = {}, {}, {}, {}
   local at = groups
   while at <= #argument do
     local mode, times, deadline, number
@@ -134,18 +137,21 @@ local function decideAll()
     for i = 1, number do
       local k, l, cost
       k, l, cost, at = unpackFrom('<I2I2I7', argument, at)
-      local limit, count = limits[l], counts[k]
+      local limit, count, id = limits[l], counts[k], nil
+      if limit.isConcurrent then
+        id, at = unpackFrom('c16', argument, at)
+      end
       if count == nil and status ~= LATE then
         count = not torn[KEYS[k]] and readCount(KEYS[k], limit, checksLength) or false
         counts[k] = count
       end
-      groupCounts[i], groupLimits[i], groupCosts[i] = count, limit, cost
+      groupCounts[i], groupLimits[i], groupCosts[i], groupIds[i] = count, limit, cost, id
       if status == LATE then
         granted = 0
       elseif not count then
         status = FOREIGN
       elseif granted > 0 then
-        granted = timesThatFit(count, limit, cost, granted)
+        granted = timesThatFit(count, limit, cost, granted, id)
       end
     end
 
@@ -167,6 +173,8 @@ local function decideAll()
             addToLog(count, cost)
           elseif groupLimits[i].isBucket then
             addToBucket(count, cost * groupLimits[i].window, now)
+          elseif groupLimits[i].isConcurrent then
+            takeHold(count, groupLimits[i], groupIds[i], cost)
           else
             count.current = count.current + cost
           end
@@ -181,7 +189,7 @@ local function decideAll()
       if status > 0 then
         reply[r] = usageOf(nil, 0, count and status == FOREIGN and 0 or status)
       else
-        local violated = isDenied and timesThatFit(count, limit, cost, 1) == 0 and DENIED or 0
+        local violated = isDenied and timesThatFit(count, limit, cost, 1, groupIds[i]) == 0 and DENIED or 0
         if isDenied and mode == 1 and limit.isCountingDenied and cost > 0 then
           -- Only up to the limit: a log keeps the newest hits, a counter gets one full window, a bucket its burst.
           local isChanged = true

@@ -6,10 +6,11 @@
 --
 --   limits:2, then for each limit
 --     kind:1         1 for a log, 2 for a counter with windows from the first hit, 3 for a counter with windows aligned
---                    to the clock, 4 for a token bucket
---     permits:7      the permits of a window; of a bucket, those that return in a window
---     window:6       the length of a window in milliseconds
---     resolution:6   of a log, the length of a slot in milliseconds; of a counter, 1; of a bucket, the burst in permits
+--                    to the clock, 4 for a token bucket, 5 for a concurrency limit
+--     permits:7      the permits of a window; of a bucket, those that return in a window; of a concurrency limit, those
+--                    that may be held at the same time
+--     window:6       the length of a window or, of a concurrency limit, the hold time, in milliseconds
+--     resolution:6   of a log, the length of a slot in milliseconds; of a bucket, the burst in permits; of others, 1
 --     denied:1       1 if denied requests count, else 0
 --
 -- A reply is the time in microseconds:7, and then the usages. One usage:
@@ -20,11 +21,12 @@
 --   log:             used:7; the time when the cost fits:7; the time when nothing is used any more:7
 --   counter:         previous:7; current:7; start of the window:7
 --   bucket:          level:7, in the units of bucket.lua; 0:7; 0:7
+--   holds:           used:7; the time when nothing is used any more:7; 0:7
 --
 -- Times of a usage are in milliseconds. All three fields are 0 if the request was not decided, because one of its
 -- counts is FOREIGN, UNWRITTEN or LATE.
 
-local LOG, ALIGNED_COUNTER, BUCKET = 1, 3, 4
+local LOG, ALIGNED_COUNTER, BUCKET, CONCURRENT = 1, 3, 4, 5
 local DENIED, FOREIGN, UNWRITTEN, LATE = 1, 2, 3, 4
 local USAGE = '<I4I1I7I7I7'
 local REPLY_OF_ONE = '<I7I4I1I7I7I7' -- the time and one usage

@@ -241,6 +241,7 @@ final class ControlledStore implements LimitStore {
             case LOG -> higher.resolution(limit.resolution());
             case COUNTER -> limit.isAlignedToClock() ? higher.counter().alignedToClock() : higher.counter();
             case BUCKET -> limit.burst(Math.max(limit.burst(), 3_000));
+            case CONCURRENT -> throw new AssertionError("holds are renewed, and not reconciled");
         };
         Charge charge = Charge.of(one.claim().key(), higher).permits(one.permits());
         unprotected("api").build().tryAcquire(charge).block();

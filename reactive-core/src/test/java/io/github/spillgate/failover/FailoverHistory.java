@@ -52,6 +52,7 @@ final class FailoverHistory {
             case LOG -> log;
             case COUNTER -> log.counter();
             case BUCKET -> Limit.bucket(1, Duration.ofDays(10), log.permits());
+            case CONCURRENT -> Limit.concurrent(log.permits());
         };
     }
 

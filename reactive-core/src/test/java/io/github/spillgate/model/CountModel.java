@@ -3,6 +3,8 @@ package io.github.spillgate.model;
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
 
 /**
  * One count as the design defines it. {@code now} is in milliseconds; {@code limit} may change its permits between
@@ -15,8 +17,12 @@ public abstract class CountModel {
             case LOG -> new LogModel();
             case COUNTER -> new CounterModel();
             case BUCKET -> new BucketModel();
+            case CONCURRENT -> new HoldModel();
         };
     }
+
+    /** Selects the hold that the next steps are about. */
+    void select(@Nullable UUID id) {}
 
     /** Where the clock stepped back: pulls what lies ahead to now. Drops what has left, if that is very much. */
     abstract void pull(Limit limit, long now);

@@ -5,6 +5,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
@@ -89,7 +90,7 @@ public final class StoreModel implements LimitStore {
                 Claim claim = usage.claim();
                 long now = clock.millis();
                 count(claim).pull(claim.limit(), now);
-                if (decision.stamp() > resets.getOrDefault(claim.identity(), 0)) {
+                if (claim.holdId() != null || decision.stamp() > resets.getOrDefault(claim.identity(), 0)) {
                     count(claim).refund(claim.limit(), decision.at().toEpochMilli(), claim.permits(), now);
                 }
             }
@@ -125,6 +126,24 @@ public final class StoreModel implements LimitStore {
             }
         }
         return refund(oldest);
+    }
+
+    @Override
+    public Mono<Void> release(List<Claim> holds) {
+        return Mono.fromRunnable(() -> holds.forEach(claim -> hold(claim).release(clock.millis())));
+    }
+
+    @Override
+    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+        return Mono.fromCallable(() -> holds.stream()
+                .map(claim -> new HoldRenewal(claim, hold(claim).renew(claim.limit(), claim.permits(), clock.millis())))
+                .toList());
+    }
+
+    private HoldModel hold(Claim claim) {
+        HoldModel count = (HoldModel) count(claim);
+        count.pull(claim.limit(), clock.millis());
+        return count;
     }
 
     @Override
@@ -189,6 +208,8 @@ public final class StoreModel implements LimitStore {
     }
 
     private CountModel count(Claim claim) {
-        return counts.computeIfAbsent(claim.identity(), identity -> CountModel.of(claim.limit()));
+        CountModel count = counts.computeIfAbsent(claim.identity(), identity -> CountModel.of(claim.limit()));
+        count.select(claim.holdId());
+        return count;
     }
 }

@@ -2,13 +2,16 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.model.StoreModel;
+import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -18,9 +21,11 @@ import java.time.Instant;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import net.jqwik.api.Arbitraries;
 import net.jqwik.api.Arbitrary;
@@ -325,7 +330,7 @@ class StoreOracleTest {
                 Tuple.of(3, Arbitraries.integers().between(1, 6)),
                 Tuple.of(1, Arbitraries.integers().between(7, 60)));
         Arbitrary<Form> form = Combinators.combine(
-                        Arbitraries.of("log", "log", "counter", "clock", "bucket", "bucket"),
+                        Arbitraries.of("log", "log", "counter", "clock", "bucket", "bucket", "holds", "holds"),
                         permits,
                         windows,
                         Arbitraries.of(1, 1, 2, 3, 10),
@@ -419,6 +424,14 @@ class StoreOracleTest {
                 Tuple.of(2, Arbitraries.integers().between(0, 30).map(Refund::new)),
                 Tuple.of(2, settle(30)),
                 Tuple.of(1, asked.map(RefundOldest::new)),
+                Tuple.of(3, Arbitraries.integers().between(0, 30).map(Release::new)),
+                Tuple.of(
+                        3,
+                        Combinators.combine(
+                                        Arbitraries.integers().between(0, 30),
+                                        Arbitraries.integers().between(1, 6))
+                                .as(Renew::new)),
+                Tuple.of(1, asked.map(ReleaseFirst::new)),
                 Tuple.of(1, asked.map(Reset::new)),
                 Tuple.of(
                         1,
@@ -441,6 +454,12 @@ class StoreOracleTest {
         }
 
         Limit limit() {
+            if (kind.equals("holds")) {
+                // The hold time may change together with the permits.
+                return Limit.concurrent(permits)
+                        .hold(Duration.ofMillis(1_000 + window * (1 + permits % 2)))
+                        .named("limit-" + number);
+            }
             Limit limit = Limit.of(permits, Duration.ofMillis(window)).named("limit-" + number);
             limit = switch (kind) {
                 case "log" -> limit.resolution(Duration.ofMillis(resolution));
@@ -467,6 +486,14 @@ class StoreOracleTest {
     record Settle(int decision, long actual) implements Action {}
 
     record RefundOldest(ChargeSpec asked) implements Action {}
+
+    record Release(int decision) implements Action {}
+
+    /** Renews several holds in one command. */
+    record Renew(int first, int number) implements Action {}
+
+    /** Releases what is taken afterwards. */
+    record ReleaseFirst(ChargeSpec asked) implements Action {}
 
     record Reset(ChargeSpec asked) implements Action {}
 
@@ -497,10 +524,12 @@ class StoreOracleTest {
         private final RateLimiter limiter;
         private final List<Decision> allowed = new ArrayList<>();
         private final InstantSource clock;
+        private final LimitStore store;
         private Instant resetAt = Instant.MIN;
 
         Subject(String name, LimitStore store, InstantSource clock, double debt) {
             this.clock = clock;
+            this.store = store;
             this.limiter = RateLimiter.builder(name)
                     .store(new Unprotected(store))
                     .debt(debt)
@@ -535,6 +564,13 @@ class StoreOracleTest {
             } else if (action instanceof Settle settle && !allowed.isEmpty()) {
                 return limiter.settle(allowed.get(settle.decision % allowed.size()), settle.actual)
                         .thenReturn("");
+            } else if (action instanceof Release release && !allowed.isEmpty()) {
+                return limiter.release(allowed.get(release.decision % allowed.size()))
+                        .thenReturn("");
+            } else if (action instanceof Renew renew && !allowed.isEmpty()) {
+                return renew(renew);
+            } else if (action instanceof ReleaseFirst release) {
+                return releaseFirst(limiter, store, release.asked.charge(limits));
             } else if (action instanceof RefundOldest refund && refund.asked.cost > 0) {
                 return limiter.refund(refund.asked.charge(limits)).thenReturn("");
             } else if (action instanceof Reset reset) {
@@ -545,6 +581,34 @@ class StoreOracleTest {
                 }));
             }
             return Mono.just("");
+        }
+
+        private Mono<String> renew(Renew renew) {
+            List<Claim> holds = IntStream.range(renew.first, renew.first + renew.number)
+                    .mapToObj(i -> allowed.get(i % allowed.size()))
+                    .distinct()
+                    .flatMap(decision -> DecidedClaims.of(decision).stream())
+                    .filter(claim -> claim.holdId() != null && claim.permits() > 0)
+                    .toList();
+            return holds.isEmpty()
+                    ? Mono.just("")
+                    : store.renew(holds)
+                            .map(renewals -> renewals.stream()
+                                    .map(renewal -> renewal.outcome().toString())
+                                    .collect(Collectors.joining(" ")));
+        }
+
+        /** A release that overtakes its request wins; equal ids on different stores make no difference. */
+        private static Mono<String> releaseFirst(RateLimiter limiter, LimitStore store, Charge charge) {
+            return limiter.peek(charge).flatMap(decision -> {
+                List<Claim> holds = DecidedClaims.of(decision).stream()
+                        .filter(claim -> claim.limit().algorithm() == Algorithm.CONCURRENT)
+                        .map(claim -> claim.holdingAs(new UUID(1, 2)))
+                        .toList();
+                return holds.isEmpty()
+                        ? Mono.just("")
+                        : store.release(holds).then(store.take(holds)).map(Subject::describe);
+            });
         }
 
         private static List<Charge> charges(List<ChargeSpec> asked, List<Limit> limits) {

@@ -10,6 +10,7 @@ import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
@@ -18,6 +19,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
+import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
@@ -909,6 +911,152 @@ public abstract class LimitStoreContract {
 
     // Helpers
 
+    // Concurrency limits
+
+    @Test
+    void noMorePermitsAreHeldThanTheLimitHas() {
+        RateLimiter limiter = limiter(Limit.concurrent(3));
+        List<Decision> held = new ArrayList<>();
+        for (int i = 1; i <= 3; i++) {
+            Decision decision = now(limiter.tryAcquire("a"));
+            assertThat(decision.isAllowed()).isTrue();
+            assertThat(only(decision).used()).isEqualTo(i);
+            held.add(decision);
+        }
+        Decision denied = now(limiter.tryAcquire("a"));
+        assertThat(denied.isAllowed()).isFalse();
+        assertThat(denied.violated()).containsExactly(Limit.concurrent(3));
+        assertThat(denied.retryAfter()).contains(Duration.ofSeconds(1));
+        assertThat(now(limiter.tryAcquire("b")).isAllowed()).isTrue();
+
+        limiter.release(held.get(1)).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(2);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+    }
+
+    @Test
+    void aRequestMayHoldSeveralPermits() {
+        RateLimiter limiter = limiter(Limit.concurrent(10));
+        Decision seven = now(limiter.tryAcquire("a", 7));
+        assertThat(seven.isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire("a", 4)).isAllowed()).isFalse();
+        assertThat(now(limiter.tryAcquire("a", 3)).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire("a", 11)).retryAfter()).isEmpty();
+        limiter.release(seven).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(3);
+    }
+
+    @Test
+    void aReleaseIsIdempotent() {
+        RateLimiter limiter = limiter(Limit.concurrent(2));
+        Decision first = now(limiter.tryAcquire("a"));
+        Decision second = now(limiter.tryAcquire("a"));
+        limiter.release(first).block();
+        limiter.release(first).block();
+        limiter.refund(first).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(1);
+        assertThat(second.isAllowed()).isTrue();
+    }
+
+    @Test
+    void aRefundOfADecisionReleasesItsPermits() {
+        RateLimiter limiter = limiter(Limit.concurrent(1), Limit.of(5, NEVER));
+        Decision decision = now(limiter.tryAcquire("a"));
+        limiter.refund(decision).block();
+        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(0L, 0L);
+    }
+
+    @Test
+    void aReleaseLeavesOtherLimitsCharged() {
+        RateLimiter limiter = limiter(Limit.concurrent(1), Limit.of(5, NEVER));
+        Decision decision = now(limiter.tryAcquire("a"));
+        limiter.release(decision).block();
+        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(0L, 1L);
+        limiter.refund(decision).block();
+        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(0L, 0L);
+    }
+
+    @Test
+    void ratesAndPermitsAreTakenTogetherOrNotAtAll() {
+        RateLimiter limiter = limiter(Limit.concurrent(1), Limit.of(2, NEVER));
+        Decision first = now(limiter.tryAcquire("a"));
+        assertThat(now(limiter.tryAcquire("a")).violated()).containsExactly(Limit.concurrent(1));
+        limiter.release(first).block();
+        Decision second = now(limiter.tryAcquire("a"));
+        limiter.release(second).block();
+        assertThat(now(limiter.tryAcquire("a")).violated()).containsExactly(Limit.of(2, NEVER));
+        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(0L, 2L);
+    }
+
+    @Test
+    void aRefundWithoutADecisionReleasesNothing() {
+        RateLimiter limiter = limiter(Limit.concurrent(2), Limit.of(5, NEVER));
+        now(limiter.tryAcquire("a"));
+        limiter.refund("a", 1).block();
+        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(1L, 0L);
+    }
+
+    @Test
+    void aResetReleasesAllPermits() {
+        RateLimiter limiter = limiter(Limit.concurrent(2));
+        Decision before = now(limiter.tryAcquire("a", 2));
+        limiter.reset("a").block();
+        Decision after = now(limiter.tryAcquire("a", 2));
+        assertThat(after.isAllowed()).isTrue();
+        limiter.release(before).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(2);
+    }
+
+    @Test
+    void aReleaseThatOvertakesItsRequestWins() {
+        Claim claim = hold("a", 1);
+        unprotected().release(List.of(claim)).block();
+        assertThat(now(unprotected().take(List.of(claim))).isAllowed()).isFalse();
+        assertThat(renewed(List.of(claim))).containsExactly(new HoldRenewal(claim, HoldRenewal.Outcome.RELEASED));
+        assertThat(only(now(unprotected().peek(List.of(claim)))).used()).isZero();
+    }
+
+    @Test
+    void aRequestThatIsSentTwiceHoldsItsPermitsOnce() {
+        Claim claim = hold("a", 2);
+        assertThat(only(now(unprotected().take(List.of(claim)))).used()).isEqualTo(2);
+        Decision again = now(unprotected().take(List.of(claim)));
+        assertThat(again.isAllowed()).isTrue();
+        assertThat(only(again).used()).isEqualTo(2);
+    }
+
+    @Test
+    void aRenewalHoldsUnknownPermitsEvenAboveTheLimit() {
+        List<Claim> holds = List.of(hold("a", 2), hold("a", 1), hold("a", 1), hold("b", 1));
+        assertThat(renewed(holds)).extracting(HoldRenewal::outcome).containsOnly(HoldRenewal.Outcome.RESTORED);
+        assertThat(renewed(holds))
+                .containsExactlyInAnyOrderElementsOf(holds.stream()
+                        .map(claim -> new HoldRenewal(claim, HoldRenewal.Outcome.RENEWED))
+                        .toList());
+        assertThat(only(now(unprotected().peek(List.of(hold("a", 1))))).used()).isEqualTo(4);
+        unprotected().release(holds).block();
+        assertThat(only(now(unprotected().peek(List.of(hold("a", 1))))).used()).isZero();
+    }
+
+    @Test
+    void loweringTheLimitKeepsTheHolders() {
+        RateLimiter high = limiter(Limit.concurrent(5));
+        RateLimiter low = limiter(Limit.concurrent(2).hold(Duration.ofMinutes(5)));
+        Decision three = now(high.tryAcquire("a", 3));
+        assertThat(only(now(low.peek("a"))).used()).isEqualTo(3);
+        assertThat(now(low.tryAcquire("a")).isAllowed()).isFalse();
+        low.release(three).block();
+        assertThat(now(low.tryAcquire("a", 2)).isAllowed()).isTrue();
+    }
+
+    private Claim hold(String key, long permits) {
+        RateLimiter limiter = limiter(Limit.concurrent(3));
+        Claim claim = DecidedClaims.of(now(limiter.peek(Charge.of(key).permits(permits))))
+                .get(0);
+        return claim.holdingAs(UUID.randomUUID());
+    }
+
     static Stream<Limit> kinds() {
         return Stream.of(
                 Limit.of(5, NEVER),
@@ -976,6 +1124,10 @@ public abstract class LimitStoreContract {
 
     private static Decision now(Mono<? extends Decision> decision) {
         return requireNonNull(decision.block());
+    }
+
+    private List<HoldRenewal> renewed(List<Claim> holds) {
+        return requireNonNull(unprotected().renew(holds).block());
     }
 
     private static Usage only(Decision decision) {

@@ -3,6 +3,7 @@ package io.github.spillgate.testkit;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Settlement;
@@ -49,6 +50,16 @@ public class Unprotected implements LimitStore {
     @Override
     public Mono<Void> refundCharged(List<ChargedPermits> permits) {
         return store.refundCharged(permits);
+    }
+
+    @Override
+    public Mono<Void> release(List<Claim> holds) {
+        return store.release(holds);
+    }
+
+    @Override
+    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+        return store.renew(holds);
     }
 
     @Override

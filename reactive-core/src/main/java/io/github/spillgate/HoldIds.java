@@ -1,0 +1,50 @@
+package io.github.spillgate;
+
+import io.github.spillgate.spi.Claim;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.ThreadLocalRandom;
+
+/** The ids under which requests hold permits of concurrency limits. */
+final class HoldIds {
+
+    private HoldIds() {}
+
+    /** Returns whether a claim is on a concurrency limit. */
+    static boolean isHold(Claim claim) {
+        return claim.limit().algorithm() == Algorithm.CONCURRENT;
+    }
+
+    /** Returns whether any of the claims is on a concurrency limit. */
+    static boolean isAnyHold(List<Claim> claims) {
+        for (int i = 0; i < claims.size(); i++) {
+            if (isHold(claims.get(i))) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** Returns the claims of one attempt: those on concurrency limits with a new id. */
+    static List<Claim> assign(List<Claim> claims) {
+        if (!isAnyHold(claims)) {
+            return claims;
+        }
+        // Not from a secure source, which may block an event loop. An id is no secret.
+        ThreadLocalRandom random = ThreadLocalRandom.current();
+        UUID id = new UUID(random.nextLong(), random.nextLong());
+        List<Claim> assigned = new ArrayList<>(claims.size());
+        for (Claim claim : claims) {
+            assigned.add(isHold(claim) ? claim.holdingAs(id) : claim);
+        }
+        return assigned;
+    }
+
+    /** Returns the claims that hold permits. */
+    static List<Claim> holdsIn(List<Claim> claims) {
+        return claims.stream()
+                .filter(claim -> claim.holdId() != null && claim.permits() > 0)
+                .toList();
+    }
+}

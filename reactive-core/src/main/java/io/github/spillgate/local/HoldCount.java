@@ -1,0 +1,246 @@
+package io.github.spillgate.local;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
+import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.StoreUsage;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The holders of a concurrency limit. Each step is about the hold of the claim that {@link #advance} was given. For
+ * stores, not for applications.
+ */
+public final class HoldCount extends Count {
+    // Design notes.
+    //
+    // A hold expires when its hold time has passed since it was taken or renewed. If the clock is set back, a hold that
+    // began in the future begins now: it lasts no longer than its hold time from then on. A renewal never shortens it.
+    //
+    // A release can arrive before the request that it ends: the two may use different connections, or the request may
+    // wait in a queue. So a release of an unknown hold leaves a tombstone, and the request finds it and takes nothing.
+    // Tombstones live as long as a request can be in flight, and there are few of them, because few releases overtake.
+    // If there are too many, the oldest is dropped; the hold of that request may then last for its hold time.
+    //
+    // A renewal takes a hold that is unknown, even above the limit: it is in use, whether the store knows that or not.
+    // Its owner does not renew it after its hold time. docs/decisions/0041-concurrency-limits.md has the reasons.
+    //
+    // Most steps change nothing that was there before. So that these need not visit all holds, two times are kept: the
+    // earliest expiry, and the latest beginning. holds.lua does the same.
+
+    /** The life of a tombstone in milliseconds: as long as a late reply is accepted. */
+    public static final long TOMBSTONE_LIFE = 60_000;
+
+    /** The highest number of tombstones. */
+    public static final int MOST_TOMBSTONES = 64;
+
+    /** The highest number of holds, with those above the limit. */
+    public static final int MOST_HOLDS = 10_000;
+
+    private final Map<UUID, Hold> holds = new LinkedHashMap<>();
+    private long used;
+    private long earliestExpiry = Long.MAX_VALUE;
+    private long latestBeginning = Long.MIN_VALUE;
+
+    private Limit limit = Limit.concurrent(1);
+    private @Nullable UUID id;
+    private long now;
+
+    /** Creates a count without holders. */
+    public HoldCount() {}
+
+    @Override
+    public void advance(Claim claim, long now) {
+        this.limit = claim.limit();
+        this.id = claim.holdId();
+        this.now = now;
+        if (latestBeginning > now || earliestExpiry <= now) {
+            visitAll();
+        }
+    }
+
+    /** Moves what lies in the future to now, and removes what has expired. */
+    private void visitAll() {
+        earliestExpiry = Long.MAX_VALUE;
+        latestBeginning = Long.MIN_VALUE;
+        for (Iterator<Map.Entry<UUID, Hold>> all = holds.entrySet().iterator(); all.hasNext(); ) {
+            Map.Entry<UUID, Hold> entry = all.next();
+            Hold hold = entry.getValue();
+            if (hold.beginning() > now) {
+                hold = new Hold(now + hold.life, hold.life, hold.permits);
+                entry.setValue(hold);
+            }
+            if (hold.expiry <= now) {
+                used -= hold.permits;
+                all.remove();
+            } else {
+                noteTimes(hold);
+            }
+        }
+    }
+
+    private void noteTimes(Hold hold) {
+        earliestExpiry = Math.min(earliestExpiry, hold.expiry);
+        latestBeginning = Math.max(latestBeginning, hold.beginning());
+    }
+
+    private @Nullable Hold hold() {
+        return id == null ? null : holds.get(id);
+    }
+
+    private void put(Hold hold) {
+        holds.put(Objects.requireNonNull(id, "a claim that takes permits of a concurrency limit has an id"), hold);
+        noteTimes(hold);
+    }
+
+    /**
+     * Returns whether the permits of the claim are held.
+     *
+     * @return whether they are held now
+     */
+    public boolean isHeld() {
+        Hold hold = hold();
+        return hold != null && !hold.isTombstone();
+    }
+
+    @Override
+    public long used() {
+        return used;
+    }
+
+    @Override
+    public boolean fits(Limit limit, long cost) {
+        Hold hold = hold();
+        return hold == null ? used + cost <= limit.permits() : !hold.isTombstone();
+    }
+
+    @Override
+    public long fitsAt(Limit limit, long cost) {
+        return fits(limit, cost) ? now : now + StoreUsage.RETRY_OF_HOLDS;
+    }
+
+    @Override
+    public long wholeAt() {
+        long whole = now;
+        for (Hold hold : holds.values()) {
+            if (!hold.isTombstone()) {
+                whole = Math.max(whole, hold.expiry);
+            }
+        }
+        return whole;
+    }
+
+    @Override
+    public long recorded() {
+        return used;
+    }
+
+    /** Returns nothing: permits are held, and not granted at a time. */
+    @Override
+    public List<Grants> grants() {
+        return List.of();
+    }
+
+    @Override
+    public void take(long cost) {
+        if (hold() == null) {
+            long life = limit.window().toMillis();
+            put(new Hold(now + life, life, cost));
+            used += cost;
+        }
+    }
+
+    /**
+     * Renews the hold of the claim.
+     *
+     * @param cost the permits of the claim
+     * @return what has been done
+     */
+    public HoldRenewal.Outcome renew(long cost) {
+        Hold hold = hold();
+        if (hold == null && holds.size() < MOST_HOLDS) {
+            take(cost);
+        }
+        if (hold == null) {
+            return HoldRenewal.Outcome.RESTORED;
+        }
+        if (hold.isTombstone()) {
+            return HoldRenewal.Outcome.RELEASED;
+        }
+        long expiry = Math.max(hold.expiry, now + limit.window().toMillis());
+        put(new Hold(expiry, expiry - now, hold.permits));
+        return HoldRenewal.Outcome.RENEWED;
+    }
+
+    /** Releases the hold of the claim. If it is not there yet, it will not be taken. */
+    public void release() {
+        Hold hold = hold();
+        if (hold == null) {
+            put(new Hold(now + TOMBSTONE_LIFE, TOMBSTONE_LIFE, 0));
+            dropOldestTombstone();
+        } else if (!hold.isTombstone()) {
+            holds.remove(id);
+            used -= hold.permits;
+        }
+    }
+
+    private void dropOldestTombstone() {
+        UUID oldest = null;
+        int number = 0;
+        for (Map.Entry<UUID, Hold> entry : holds.entrySet()) {
+            if (entry.getValue().isTombstone()) {
+                oldest = oldest == null ? entry.getKey() : oldest;
+                number++;
+            }
+        }
+        if (number > MOST_TOMBSTONES) {
+            holds.remove(oldest);
+        }
+    }
+
+    /** Does nothing: a concurrency limit does not count denied requests. */
+    @Override
+    public void recordDenied(Limit limit, long cost) {}
+
+    /** Releases the hold of the claim. */
+    @Override
+    public void refund(Limit limit, long takenAt, long permits) {
+        release();
+    }
+
+    /** Does nothing: it is not known which of the holds has ended. */
+    @Override
+    public void refundOldest(long permits) {}
+
+    @Override
+    public void clear() {
+        holds.clear();
+        used = 0;
+        earliestExpiry = Long.MAX_VALUE;
+        latestBeginning = Long.MIN_VALUE;
+    }
+
+    /**
+     * Permits that are held, or, without permits, the tombstone of a hold.
+     *
+     * @param expiry when it expires
+     * @param life for how long it is held from its beginning
+     * @param permits the permits
+     */
+    private record Hold(long expiry, long life, long permits) {
+
+        long beginning() {
+            return expiry - life;
+        }
+
+        boolean isTombstone() {
+            return permits == 0;
+        }
+    }
+}

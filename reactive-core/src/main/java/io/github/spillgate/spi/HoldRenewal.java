@@ -1,0 +1,28 @@
+package io.github.spillgate.spi;
+
+/**
+ * What a store has done with a hold that was to be renewed.
+ *
+ * @param claim the claim that took the permits
+ * @param outcome what the store has done
+ */
+public record HoldRenewal(Claim claim, Outcome outcome) {
+
+    /** What a store has done with a hold. */
+    public enum Outcome {
+        /** The store knew it. It lasts for another hold time. */
+        RENEWED,
+
+        /**
+         * The store did not know it: it was reset, or its hold time had passed, or the store has lost data. It is held
+         * again, even above the limit.
+         */
+        RESTORED,
+
+        /** It was released before, and is not held. */
+        RELEASED,
+
+        /** The store cannot hold it, because another program has written the key of its count. */
+        FOREIGN
+    }
+}

@@ -1,0 +1,155 @@
+-- holds.lua: reads, changes and writes the holders of a concurrency limit. HoldCount.java explains the rules.
+
+local HOLDS_HEAD, HOLD = 31, 28
+local TOMBSTONE_LIFE, MOST_TOMBSTONES = 60000, 64
+local MOST_HOLDS = 10000
+local NO_EXPIRY = 281474976710655 -- the highest number of six bytes
+
+-- Returns the expiry, the life and the permits of the hold that begins behind this position.
+local function holdAt(holds, at)
+  return unpackFrom('<I6I4I2', holds.entries, at + 17)
+end
+
+local function noteHoldTimes(holds, expiry, life, permits)
+  holds.earliest = min(holds.earliest, expiry)
+  holds.latest = max(holds.latest, expiry - life)
+  holds.ends = max(holds.ends, expiry)
+  if permits > 0 then
+    holds.last = max(holds.last, expiry)
+  end
+end
+
+-- Moves what lies in the future to now, and removes what has expired.
+local function visitHolds(holds)
+  local kept, entries = {}, holds.entries
+  holds.used, holds.earliest, holds.latest, holds.last, holds.ends = 0, NO_EXPIRY, 0, 0, 0
+  for at = 0, #entries - 1, HOLD do
+    local expiry, life, permits = holdAt(holds, at)
+    expiry = min(expiry, now + life)
+    if expiry > now then
+      kept[#kept + 1] = string.sub(entries, at + 1, at + 16) .. pack('<I6I4I2', expiry, life, permits)
+      holds.used = holds.used + permits
+      noteHoldTimes(holds, expiry, life, permits)
+    end
+  end
+  holds.entries, holds.mended = table.concat(kept), true
+end
+
+-- Returns the holds that have not expired, or nil if the value is foreign.
+local function readHolds(key, limit)
+  local bytes = read(key, '-1')
+  if bytes == '' then
+    return {key = key, limit = limit, entries = '', used = 0, earliest = NO_EXPIRY, latest = 0, last = 0, ends = 0}
+  end
+  if not bytes or #bytes < HOLDS_HEAD or (#bytes - HOLDS_HEAD) % HOLD ~= 0 then
+    return nil
+  end
+  local written, used, earliest, latest, last, ends = unpackFrom('<I3I4I6I6I6I6', bytes)
+  if written ~= HOLDS then
+    return nil
+  end
+  local holds = {key = key, limit = limit, entries = string.sub(bytes, HOLDS_HEAD + 1), used = used,
+    earliest = earliest, latest = latest, last = last, ends = ends}
+  if latest > now or earliest <= now then
+    visitHolds(holds)
+  end
+  return holds
+end
+
+local function writeHolds(holds)
+  if holds.entries == '' then
+    call('DEL', holds.key)
+  else
+    call('SET', holds.key, pack('<I3I4I6I6I6I6', HOLDS, holds.used, holds.earliest, holds.latest, holds.last,
+      holds.ends) .. holds.entries, 'PX', holds.ends - now)
+  end
+end
+
+-- Returns the position behind which the hold with this id begins, if there is one.
+local function findHold(holds, id)
+  local at = string.find(holds.entries, id, 1, true)
+  while at and (at - 1) % HOLD ~= 0 do
+    at = string.find(holds.entries, id, at + 1, true)
+  end
+  return at and at - 1
+end
+
+-- Returns whether a release of this id has overtaken its request.
+local function isTombstone(holds, id)
+  local at = findHold(holds, id)
+  if at then
+    local _, _, held = holdAt(holds, at)
+    return held == 0
+  end
+  return false
+end
+
+-- Returns whether these permits are held under this id already, or fit.
+local function fitsHold(holds, limit, id, permits)
+  local at = findHold(holds, id)
+  if at then
+    local _, _, held = holdAt(holds, at)
+    return held > 0
+  end
+  return holds.used + permits <= limit.permits
+end
+
+local function addHold(holds, id, life, permits)
+  holds.entries = holds.entries .. id .. pack('<I6I4I2', now + life, life, permits)
+  holds.used = holds.used + permits
+  noteHoldTimes(holds, now + life, life, permits)
+end
+
+-- Takes permits, unless they are held under this id already.
+local function takeHold(holds, limit, id, permits)
+  if not findHold(holds, id) then
+    addHold(holds, id, limit.window, permits)
+  end
+end
+
+local function removeHold(holds, at)
+  holds.entries = string.sub(holds.entries, 1, at) .. string.sub(holds.entries, at + HOLD + 1)
+end
+
+-- Returns whether the permits were held before.
+local function renewHold(holds, limit, id, permits)
+  local at = findHold(holds, id)
+  if not at then
+    if #holds.entries < MOST_HOLDS * HOLD then
+      addHold(holds, id, limit.window, permits)
+    end
+    return false
+  end
+  local expiry, _, held = holdAt(holds, at)
+  expiry = max(expiry, now + limit.window)
+  holds.entries = string.sub(holds.entries, 1, at + 16) .. pack('<I6I4I2', expiry, expiry - now, held) ..
+    string.sub(holds.entries, at + HOLD + 1)
+  noteHoldTimes(holds, expiry, expiry - now, held)
+  return true
+end
+
+local function releaseHold(holds, id)
+  local at = findHold(holds, id)
+  if at then
+    local expiry, _, held = holdAt(holds, at)
+    if held > 0 then
+      removeHold(holds, at)
+      holds.used = holds.used - held
+      if expiry == holds.last then
+        visitHolds(holds)
+      end
+    end
+    return
+  end
+  addHold(holds, id, TOMBSTONE_LIFE, 0)
+  local oldest, number = nil, 0
+  for other = 0, #holds.entries - 1, HOLD do
+    local _, _, held = holdAt(holds, other)
+    if held == 0 then
+      oldest, number = oldest or other, number + 1
+    end
+  end
+  if number > MOST_TOMBSTONES then
+    removeHold(holds, oldest)
+  end
+end
