@@ -3,6 +3,7 @@ package io.github.spillgate;
 import io.github.spillgate.spi.Claim;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
+import java.util.function.Supplier;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
@@ -13,17 +14,19 @@ final class AcquireMono extends Mono<Decision> {
 
     private final WaitQueues queues;
     private final List<Claim> claims;
+    private final Supplier<List<Claim>> currentClaims;
     private final long longestWait;
 
-    AcquireMono(WaitQueues queues, List<Claim> claims, long longestWait) {
+    AcquireMono(WaitQueues queues, List<Claim> claims, Supplier<List<Claim>> currentClaims, long longestWait) {
         this.queues = queues;
         this.claims = claims;
+        this.currentClaims = currentClaims;
         this.longestWait = longestWait;
     }
 
     @Override
     public void subscribe(CoreSubscriber<? super Decision> actual) {
-        actual.onSubscribe(new WaitingSubscriber(queues, claims, longestWait, actual));
+        actual.onSubscribe(new WaitingSubscriber(this, actual));
     }
 
     private static final class WaitingSubscriber extends Waiter implements Subscription {
@@ -39,10 +42,9 @@ final class AcquireMono extends Mono<Decision> {
         private final CoreSubscriber<? super Decision> actual;
         private volatile int state;
 
-        WaitingSubscriber(
-                WaitQueues queues, List<Claim> claims, long longestWait, CoreSubscriber<? super Decision> actual) {
-            super(claims, longestWait, actual.currentContext());
-            this.queues = queues;
+        WaitingSubscriber(AcquireMono acquire, CoreSubscriber<? super Decision> actual) {
+            super(acquire.claims, acquire.currentClaims, acquire.longestWait, actual.currentContext());
+            this.queues = acquire.queues;
             this.actual = actual;
         }
 
@@ -62,6 +64,11 @@ final class AcquireMono extends Mono<Decision> {
             if (STATE.getAndSet(this, ENDED) == WAITING) {
                 leave();
             }
+        }
+
+        @Override
+        boolean isEnded() {
+            return state == ENDED;
         }
 
         @Override

@@ -13,21 +13,38 @@ import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** Creates the claims of one limiter from charges, under the charges' own limits, looked-up limits or the limiter's. */
+/**
+ * Creates the claims of one limiter from charges, under the charges' own limits, looked-up limits or the limiter's,
+ * which can be replaced. Thread-safe.
+ */
 final class Claims {
 
     private final LimitStore store;
     private final String limiter;
-    private final List<Limit> limits;
-    private final List<Prefix> prefixes;
     private final @Nullable LimitLookup lookup;
+
+    /** One reference, so that a decision falls under the old limits or under the new ones. */
+    private volatile LimitSet current;
 
     Claims(LimitStore store, String limiter, List<Limit> limits, @Nullable LimitLookup lookup) {
         this.store = store;
         this.limiter = limiter;
-        this.limits = limits;
-        this.prefixes = CountClaim.prefixes(limiter, limits);
+        this.current = limitSet(limits);
         this.lookup = lookup;
+    }
+
+    private LimitSet limitSet(List<Limit> limits) {
+        return new LimitSet(limits, CountClaim.prefixes(limiter, limits));
+    }
+
+    /** Returns the limits of the limiter. */
+    List<Limit> limits() {
+        return current.limits;
+    }
+
+    /** Replaces the limits of the limiter. */
+    void replace(List<Limit> limits) {
+        current = limitSet(limits);
     }
 
     /** Returns whether there is a lookup, which applies to charges without limits of their own. */
@@ -42,12 +59,27 @@ final class Claims {
 
     /** Returns the claims of a charge that needs no lookup. */
     List<Claim> of(Charge charge) {
-        return CountClaim.of(store, limiter, prefixes, charge);
+        return CountClaim.of(store, limiter, current.prefixes, charge);
+    }
+
+    /** Returns the claims of a charge of which others were created before. Usually returns those. */
+    List<Claim> renewed(List<Claim> claims, LimitSet under, Charge charge) {
+        return under == current ? claims : of(charge);
+    }
+
+    /** Returns the current limits as an object, for {@link #renewed}. */
+    LimitSet limitSet() {
+        return current;
+    }
+
+    /** Returns the claims of charges that need no lookup, now and after each replacement of the limits. */
+    ChargedClaims following(List<Charge> charges) {
+        return new ChargedClaims(this, charges);
     }
 
     /** Returns the claims of charges that need no lookup. */
     List<Claim> of(List<Charge> charges) {
-        return CountClaim.of(store, limiter, prefixes, charges);
+        return CountClaim.of(store, limiter, current.prefixes, charges);
     }
 
     /**
@@ -95,10 +127,10 @@ final class Claims {
     private Mono<Map<String, LimitLookup.FoundLimits>> find(LimitLookup by, Set<String> keys) {
         if (keys.size() == 1) {
             String key = keys.iterator().next();
-            return by.find(key, limits).map(found -> Map.of(key, found));
+            return by.find(key, this::limits).map(found -> Map.of(key, found));
         }
         return Flux.fromIterable(keys)
-                .flatMap(key -> by.find(key, limits).map(found -> Map.entry(key, found)))
+                .flatMap(key -> by.find(key, this::limits).map(found -> Map.entry(key, found)))
                 .collectMap(Map.Entry::getKey, Map.Entry::getValue);
     }
 
@@ -115,6 +147,53 @@ final class Claims {
         }
         return limited;
     }
+
+    /** The limits of a limiter, with the prefixes of their identities. Compared by reference. */
+    static final class LimitSet {
+
+        private final List<Limit> limits;
+        private final List<Prefix> prefixes;
+
+        private LimitSet(List<Limit> limits, List<Prefix> prefixes) {
+            this.limits = limits;
+            this.prefixes = prefixes;
+        }
+    }
+
+    /** The claims of charges under the current limits. Thread-safe. */
+    static final class ChargedClaims {
+
+        private final Claims claims;
+        private final List<Charge> charges;
+        private volatile ClaimsUnderLimits latest;
+
+        private ChargedClaims(Claims claims, List<Charge> charges) {
+            this.claims = claims;
+            this.charges = charges;
+            this.latest = create(claims.current);
+        }
+
+        /**
+         * Returns the claims; the same list until the limits are replaced.
+         *
+         * @throws IllegalArgumentException if the charges cannot be combined under the limits
+         */
+        List<Claim> current() {
+            ClaimsUnderLimits known = latest;
+            LimitSet under = claims.current;
+            if (known.under != under) {
+                known = create(under);
+                latest = known;
+            }
+            return known.claims;
+        }
+
+        private ClaimsUnderLimits create(LimitSet under) {
+            return new ClaimsUnderLimits(under, CountClaim.of(claims.store, claims.limiter, under.prefixes, charges));
+        }
+    }
+
+    private record ClaimsUnderLimits(LimitSet under, List<Claim> claims) {}
 
     /** The result of a lookup for several charges. Without claims, all charges are denied, or none has a limit. */
     record FoundClaims(List<Claim> claims, boolean isDenied) {

@@ -7,6 +7,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 import reactor.core.Fuseable;
@@ -140,7 +141,7 @@ public final class LimitLookup {
     }
 
     /** Looks up the key: emits its limits, or that it is allowed or denied without any. */
-    Mono<FoundLimits> find(String key, List<Limit> limitsOfLimiter) {
+    Mono<FoundLimits> find(String key, Supplier<List<Limit>> limitsOfLimiter) {
         return Mono.defer(() -> {
             Mono<? extends Collection<Limit>> answer;
             try {
@@ -266,9 +267,9 @@ public final class LimitLookup {
             return new Otherwise(OtherwiseKind.FAIL, List.of());
         }
 
-        private Mono<FoundLimits> find(String what, @Nullable Throwable cause, List<Limit> limitsOfLimiter) {
+        private Mono<FoundLimits> find(String what, @Nullable Throwable cause, Supplier<List<Limit>> limitsOfLimiter) {
             return switch (kind) {
-                case LIMITER -> Mono.just(new FoundLimits(limitsOfLimiter));
+                case LIMITER -> Mono.just(new FoundLimits(limitsOfLimiter.get()));
                 case LIMITS -> Mono.just(new FoundLimits(limits));
                 case ALLOW -> Mono.just(FoundLimits.ALLOWED);
                 case DENY -> Mono.just(FoundLimits.DENIED);

@@ -1,6 +1,8 @@
 package io.github.spillgate;
 
+import io.github.spillgate.Claims.ChargedClaims;
 import io.github.spillgate.Claims.FoundClaims;
+import io.github.spillgate.Claims.LimitSet;
 import io.github.spillgate.failover.ResilientStore;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Names;
@@ -41,8 +43,8 @@ import reactor.core.scheduler.Schedulers;
  *         .flatMap(decision -> decision.isAllowed() ? answer() : tooManyRequests(decision.retryAfter()));
  * }</pre>
  *
- * <p>A limiter is immutable and thread-safe. Create one for each set of limits and share it; do not create one per
- * request.
+ * <p>A limiter is thread-safe. Create one for each set of limits and share it; do not create one per request. Only its
+ * limits can change, by {@link #replaceLimits(Collection)}.
  *
  * <h2>Contract of all methods</h2>
  *
@@ -79,7 +81,6 @@ public final class RateLimiter implements AutoCloseable {
     private final String name;
     private final LimitStore store;
     private final @Nullable ResilientStore ownStore;
-    private final List<Limit> limits;
     private final InstantSource clock;
     private final Claims claims;
     private final WaitQueues queues;
@@ -89,11 +90,10 @@ public final class RateLimiter implements AutoCloseable {
 
     private RateLimiter(Builder builder, LimitStore store) {
         this.name = builder.name;
-        this.limits = Charge.distinct(builder.limits);
         this.ownStore = builder.resilient(store);
         this.store = ownStore == null ? store : ownStore;
         this.clock = builder.clock;
-        this.claims = new Claims(this.store, name, limits, builder.lookup);
+        this.claims = new Claims(this.store, name, Charge.distinct(builder.limits), builder.lookup);
         this.settlements = new Settlements(builder.debt);
         this.queues = new WaitQueues(this.store, clock, builder.maxPerQueue, builder.maxInTotal);
         this.listeners = DecisionListeners.of(name, builder.listeners);
@@ -153,7 +153,11 @@ public final class RateLimiter implements AutoCloseable {
      */
     public Mono<Decision> tryAcquire(Collection<Charge> charges) {
         List<Charge> given = allPresent(charges);
-        return claims.needLookup(given) ? reported(decideLookedUp(given, this::takeClaims)) : take(claims.of(given));
+        if (claims.needLookup(given)) {
+            return reported(decideLookedUp(given, this::takeClaims));
+        }
+        ChargedClaims known = claims.following(given);
+        return reported(Mono.defer(() -> takeClaims(known.current())));
     }
 
     /**
@@ -340,11 +344,7 @@ public final class RateLimiter implements AutoCloseable {
      */
     public Mono<Decision> peek(String key) {
         Charge charge = Charge.one(key);
-        if (claims.areLookedUp()) {
-            return peek(List.of(charge));
-        }
-        List<Claim> known = claims.of(charge);
-        return Mono.defer(() -> peekClaims(known));
+        return peek(List.of(charge));
     }
 
     /**
@@ -369,8 +369,8 @@ public final class RateLimiter implements AutoCloseable {
         if (claims.needLookup(given)) {
             return decideLookedUp(given, this::peekClaims);
         }
-        List<Claim> known = claims.of(given);
-        return Mono.defer(() -> peekClaims(known));
+        ChargedClaims known = claims.following(given);
+        return Mono.defer(() -> peekClaims(known.current()));
     }
 
     /**
@@ -573,7 +573,33 @@ public final class RateLimiter implements AutoCloseable {
      * @return the limits; may be empty
      */
     public List<Limit> limits() {
-        return limits;
+        return claims.limits();
+    }
+
+    /**
+     * Replaces the limits of this limiter while it decides, all at once. If one of the new limits cannot be used, none
+     * is replaced.
+     *
+     * <p>Each subscription from now on is decided under the new limits, also if its {@code Mono} was created before.
+     * Waiters of {@code acquire} and {@code throttle} keep their order and their longest wait, and wait under the new
+     * limits. Decisions that were requested before may still be made under the old ones.
+     *
+     * <p>Usage is kept for each limit with the same name, window and algorithm: permits and bursts are not part of the
+     * count's identity. The usage of a limit that is no longer there expires. Limits of charges and of a {@linkplain
+     * Builder#lookup(LimitLookup) lookup} are not affected, and other processes keep their limits until they replace
+     * them too.
+     *
+     * @param limits the new limits, at least one
+     * @throws IllegalArgumentException if there is none, or two of them would share a count
+     */
+    public void replaceLimits(Collection<Limit> limits) {
+        List<Limit> distinct = Charge.distinct(limits);
+        if (distinct.isEmpty()) {
+            throw new IllegalArgumentException("no limit was given to replace those of limiter " + name
+                    + ": expected at least one, for example List.of(Limit.perMinute(120))");
+        }
+        claims.replace(distinct);
+        queues.renew();
     }
 
     /**
@@ -644,27 +670,24 @@ public final class RateLimiter implements AutoCloseable {
 
     /** Takes for one charge. Most decisions come through here, so it creates no list of charges. */
     private Mono<Decision> tryAcquireOne(Charge charge) {
-        return claims.areLookedUp() ? tryAcquire(List.of(charge)) : take(claims.of(charge));
+        if (claims.areLookedUp()) {
+            return tryAcquire(List.of(charge));
+        }
+        LimitSet under = claims.limitSet();
+        List<Claim> known = claims.of(charge);
+        return reported(Mono.defer(() -> takeClaims(claims.renewed(known, under, charge))));
     }
 
     private Mono<Decision> acquire(Charge charge, long longestWait) {
-        if (claims.areLookedUp()) {
-            return acquire(List.of(charge), longestWait);
-        }
-        List<Claim> known = claims.of(charge);
-        return Mono.defer(() -> acquireClaims(known, longestWait));
+        return acquire(List.of(charge), longestWait);
     }
 
     private Mono<Decision> acquire(List<Charge> charges, long longestWait) {
         if (claims.needLookup(charges)) {
-            return decideLookedUp(charges, found -> acquireClaims(found, longestWait));
+            return decideLookedUp(charges, found -> acquireClaims(found, () -> found, longestWait));
         }
-        List<Claim> known = claims.of(charges);
-        return Mono.defer(() -> acquireClaims(known, longestWait));
-    }
-
-    private Mono<Decision> take(List<Claim> known) {
-        return reported(Mono.defer(() -> takeClaims(known)));
+        ChargedClaims known = claims.following(charges);
+        return Mono.defer(() -> acquireClaims(known.current(), known::current, longestWait));
     }
 
     private Mono<Decision> reported(Mono<Decision> decision) {
@@ -688,9 +711,9 @@ public final class RateLimiter implements AutoCloseable {
         return (Mono<Decision>) (Mono<?>) made;
     }
 
-    private Mono<Decision> acquireClaims(List<Claim> claims, long longestWait) {
+    private Mono<Decision> acquireClaims(List<Claim> claims, Supplier<List<Claim>> currentClaims, long longestWait) {
         Mono<Decision> answer = answerWithoutStore(claims);
-        return answer == null ? queues.acquire(claims, longestWait) : answer;
+        return answer == null ? queues.acquire(claims, currentClaims, longestWait) : answer;
     }
 
     private Mono<Void> refundClaims(List<Claim> claims) {
@@ -728,8 +751,8 @@ public final class RateLimiter implements AutoCloseable {
                     charges,
                     found -> found.isDenied() || found.isUnlimited() ? Mono.empty() : change.apply(found.claims()));
         }
-        List<Claim> known = claims.of(charges);
-        return unlessClosed(() -> change.apply(known));
+        ChargedClaims known = claims.following(charges);
+        return unlessClosed(() -> change.apply(known.current()));
     }
 
     /** Looks up limits first. The time of the lookup is part of the deadline of what follows. */
@@ -762,7 +785,7 @@ public final class RateLimiter implements AutoCloseable {
     /** Returns the limiter for log messages. */
     @Override
     public String toString() {
-        return "RateLimiter[" + name + ", limits=" + limits + ", store=" + store + "]";
+        return "RateLimiter[" + name + ", limits=" + limits() + ", store=" + store + "]";
     }
 
     /** Builder of a {@link RateLimiter}. Not thread-safe. */

@@ -41,6 +41,10 @@ final class WaitQueue {
     // from the sending of the first one, and no waiter that is already in the queue is denied for that reason, because
     // only the replies show whether permits remain.
     //
+    // Replaced limits. The waiters get new claims, in their order. Attempts in flight have the old claims, so their
+    // grants serve no waiter and are refunded, and their denials are ignored. Waiters whose counts have other names
+    // join another queue.
+    //
     // Locking. The monitor guards the state of this class, and no foreign code runs under it. Consequences of a state
     // change are added to "tasks", and the thread that made the change runs them after it has released the monitor. A
     // store may reply before its "subscribe" returns. The sending thread then runs the tasks after it has sent all
@@ -138,6 +142,50 @@ final class WaitQueue {
             }
         }
         drain();
+    }
+
+    /**
+     * Gives all waiters their claims under the current limits, in their order, and retries: the last denial was made
+     * under other limits.
+     *
+     * @return the waiters for other counts, which have left this queue
+     */
+    List<Waiter> renew() {
+        List<Waiter> moved = new ArrayList<>();
+        synchronized (this) {
+            wakes++;
+            lastGrant = null;
+            long now = now();
+            for (Waiter one : waiters.clear()) {
+                renew(one, now, moved);
+            }
+            if (denial != null) {
+                clearDenial();
+            }
+            releasePlaces();
+        }
+        drain();
+        return moved;
+    }
+
+    private void renew(Waiter waiter, long now, List<Waiter> moved) {
+        try {
+            waiter.claims = waiter.renewedClaims();
+        } catch (IllegalArgumentException e) {
+            tasks.add(() -> waiter.fail(e));
+            return;
+        }
+        List<Limit> tooSmall = Claims.limitsBelowCost(waiter.claims);
+        if (!tooSmall.isEmpty()) {
+            Decision denied = LimiterDecisions.neverFits(queues.clock().millis(), tooSmall);
+            tasks.add(() -> waiter.deny(denied));
+        } else if (WaitQueues.name(waiter.claims).equals(name)) {
+            waiters.append(waiter);
+        } else {
+            waiter.longestWait =
+                    waiter.longestWait == Waiter.FOREVER ? Waiter.FOREVER : Math.max(0, waiter.deadline - now);
+            moved.add(waiter);
+        }
     }
 
     /** Fails all waiters. */

@@ -56,11 +56,13 @@ final class WaitQueues {
     /**
      * Takes the claims, waiting if necessary.
      *
+     * @param claims the claims
+     * @param currentClaims returns the same list until the limits are replaced
      * @param longestWait the longest wait, in nanoseconds
      */
-    Mono<Decision> acquire(List<Claim> claims, long longestWait) {
+    Mono<Decision> acquire(List<Claim> claims, Supplier<List<Claim>> currentClaims, long longestWait) {
         // The deadline of the store applies to each attempt, and starts when the attempt is sent.
-        return new AcquireMono(this, claims, longestWait)
+        return new AcquireMono(this, claims, currentClaims, longestWait)
                 .contextWrite(context -> context.delete(LimitStore.WAITING_SINCE));
     }
 
@@ -78,6 +80,10 @@ final class WaitQueues {
             return queue;
         });
         joined.drain();
+        if (waiter.isOutdated()) {
+            // The limits were replaced, and "renew" may have visited all queues before this waiter joined.
+            renew(joined);
+        }
         // A second check: if the queue was added after "close" had visited all queues, nothing else fails its waiters.
         Supplier<? extends RuntimeException> reason = closed;
         if (reason != null) {
@@ -90,6 +96,23 @@ final class WaitQueues {
         WaitQueue queue = queues.isEmpty() ? null : queues.get(name(claims));
         if (queue != null) {
             queue.wake();
+        }
+    }
+
+    /** Lets all waiters wait for their permits under the limits that have replaced others. */
+    void renew() {
+        for (WaitQueue queue : queues.values()) {
+            renew(queue);
+        }
+    }
+
+    private void renew(WaitQueue queue) {
+        for (Waiter moved : queue.renew()) {
+            join(moved);
+            if (moved.isEnded()) {
+                // It may have been cancelled while it was in no queue, when "leave" had no effect.
+                moved.leave();
+            }
         }
     }
 
@@ -180,7 +203,7 @@ final class WaitQueues {
         return places.get();
     }
 
-    private static String name(List<Claim> claims) {
+    static String name(List<Claim> claims) {
         if (claims.size() == 1) {
             return claims.get(0).identity();
         }

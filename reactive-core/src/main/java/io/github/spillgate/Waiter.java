@@ -2,6 +2,7 @@ package io.github.spillgate;
 
 import io.github.spillgate.spi.Claim;
 import java.util.List;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.util.context.Context;
 
@@ -11,10 +12,13 @@ abstract class Waiter {
     /** A longest wait without a bound. */
     static final long FOREVER = Long.MAX_VALUE;
 
-    final List<Claim> claims;
+    private final Supplier<List<Claim>> currentClaims;
 
-    /** The longest wait, in nanoseconds. */
-    final long longestWait;
+    /** Owned by the queue, like the fields below, and changed if the limits are replaced. */
+    List<Claim> claims;
+
+    /** The longest wait from the time of joining a queue, in nanoseconds. */
+    long longestWait;
 
     /** The context that the store sees if it is asked on behalf of this waiter. */
     final Context context;
@@ -32,8 +36,17 @@ abstract class Waiter {
     boolean isListed;
     long deadline;
 
-    Waiter(List<Claim> claims, long longestWait, Context context) {
+    /**
+     * Creates a waiter.
+     *
+     * @param claims the claims
+     * @param currentClaims returns the same list until the limits are replaced
+     * @param longestWait the longest wait, in nanoseconds
+     * @param context the context that the store sees
+     */
+    Waiter(List<Claim> claims, Supplier<List<Claim>> currentClaims, long longestWait, Context context) {
         this.claims = claims;
+        this.currentClaims = currentClaims;
         this.longestWait = longestWait;
         this.context = context;
     }
@@ -46,6 +59,27 @@ abstract class Waiter {
 
     /** Fails: no decision can be made. */
     abstract void fail(Throwable error);
+
+    /** Returns whether the waiter is cancelled, or has its decision. */
+    abstract boolean isEnded();
+
+    /** Returns whether the limits were replaced since the claims were created. */
+    final boolean isOutdated() {
+        try {
+            return claims != currentClaims.get();
+        } catch (IllegalArgumentException e) {
+            return true;
+        }
+    }
+
+    /**
+     * Returns the claims under the current limits.
+     *
+     * @throws IllegalArgumentException if there are none, because the charges cannot be combined under these limits
+     */
+    final List<Claim> renewedClaims() {
+        return currentClaims.get();
+    }
 
     /** Removes this waiter from its queue, if it is in one. */
     final void leave() {

@@ -1,0 +1,154 @@
+package io.github.spillgate;
+
+import static io.github.spillgate.WaiterAssertions.assertNoWaiterIsLeft;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.failover.Fallback;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.RedisForTests;
+import java.time.Duration;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Flux;
+import reactor.core.scheduler.Schedulers;
+
+/** Limits that are replaced while a real Redis decides. */
+class ReplacedLimitsOnRedisTest {
+
+    private static final Duration LONG = Duration.ofSeconds(60);
+    private static final AtomicInteger NAMES = new AtomicInteger();
+
+    private static RedisStore store;
+
+    private final String name = "replaced-" + NAMES.incrementAndGet() + "-" + System.nanoTime();
+
+    @BeforeAll
+    static void connect() {
+        store = RedisStore.create(RedisForTests.first().uri());
+    }
+
+    @AfterAll
+    static void disconnect() {
+        store.close();
+    }
+
+    @Test
+    void cachedDenialsDoNotOutliveARaisedLimit() {
+        try (RateLimiter limiter = limiter(Limit.perDay(2), Limit.perHour(3).burst(3))) {
+            for (int i = 0; i < 4; i++) {
+                limiter.tryAcquire("a").block(LONG);
+            }
+            assertThat(limiter.tryAcquire("a").block(LONG).source()).isEqualTo(Source.CACHED_DENIAL);
+            limiter.replaceLimits(List.of(Limit.perDay(3), Limit.perHour(3).burst(3)));
+            Decision raised = limiter.tryAcquire("a").block(LONG);
+            assertThat(raised.isAllowed()).isTrue();
+            assertThat(raised.source()).isEqualTo(Source.REDIS);
+            assertThat(raised.limits().get(0).used()).isEqualTo(3);
+            assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isFalse();
+            limiter.replaceLimits(List.of(Limit.perDay(4), Limit.perHour(3).burst(4)));
+            assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
+        }
+    }
+
+    @Test
+    void waitersAndStreamsContinueAtOnceUnderARaisedLimit() {
+        try (RateLimiter limiter = limiter(Limit.perDay(1))) {
+            limiter.tryAcquire("a").block(LONG);
+            Queue<Integer> served = new ConcurrentLinkedQueue<>();
+            for (int i = 0; i < 5; i++) {
+                int waiter = i;
+                limiter.acquire("a", Duration.ofDays(400))
+                        .filter(Decision::isAllowed)
+                        .subscribe(any -> served.add(waiter));
+            }
+            Flux.range(5, 5).transform(limiter.throttle("a")).subscribe(served::add);
+            limiter.replaceLimits(List.of(Limit.perDay(4)));
+            await().atMost(LONG).until(() -> served.size() == 3);
+            limiter.replaceLimits(List.of(Limit.perHour(20), Limit.perDay(20)));
+            await().atMost(LONG).until(() -> served.size() == 10);
+            assertThat(served)
+                    .containsExactlyElementsOf(IntStream.range(0, 10).boxed().toList());
+            await().atMost(LONG).untilAsserted(() -> assertNoWaiterIsLeft(limiter));
+        }
+    }
+
+    @Test
+    void anotherInstanceKeepsItsLimitOnTheSameCount() {
+        try (RateLimiter one = limiter(Limit.perDay(2));
+                RateLimiter other = limiter(Limit.perDay(2))) {
+            one.replaceLimits(List.of(Limit.perDay(5)));
+            for (int i = 0; i < 5; i++) {
+                assertThat(one.tryAcquire("a").block(LONG).isAllowed()).isTrue();
+            }
+            Decision denied = other.tryAcquire("a").block(LONG);
+            assertThat(denied.isAllowed()).isFalse();
+            assertThat(denied.limits().get(0).used()).isEqualTo(5);
+        }
+    }
+
+    /** Callers wait and cancel while limits with the same and with other counts replace each other. */
+    @Test
+    void underContentionNoWaiterIsLostAndNoLimitExceeded() throws InterruptedException {
+        List<List<Limit>> limits = List.of(
+                List.of(Limit.perDay(100)),
+                List.of(Limit.perDay(150)),
+                List.of(Limit.perDay(200), Limit.perHour(200)),
+                List.of(Limit.perDay(250).named("day"), Limit.perDay(300)));
+        try (RateLimiter limiter = limiter(Limit.perDay(100))) {
+            int callers = 400;
+            CountDownLatch ended = new CountDownLatch(callers);
+            AtomicInteger allowed = new AtomicInteger();
+            AtomicInteger denied = new AtomicInteger();
+            for (int i = 0; i < callers; i++) {
+                boolean cancels = i % 4 == 0;
+                Schedulers.parallel()
+                        .schedule(() -> limiter.acquire("a", Duration.ofDays(1_000))
+                                .transform(decision -> cancels ? decision.timeout(Duration.ofMillis(5)) : decision)
+                                .doFinally(end -> ended.countDown())
+                                .subscribe(
+                                        decision -> (decision.isAllowed() ? allowed : denied).incrementAndGet(),
+                                        error -> {}));
+            }
+            for (int i = 0; i < 40; i++) {
+                limiter.replaceLimits(limits.get(i % limits.size()));
+            }
+            limiter.replaceLimits(List.of(Limit.perDay(1_000)));
+            assertThat(ended.await(LONG.toSeconds(), TimeUnit.SECONDS))
+                    .as("every caller ends")
+                    .isTrue();
+            assertThat(denied).hasValue(0);
+            await().atMost(LONG).untilAsserted(() -> assertNoWaiterIsLeft(limiter));
+            await().atMost(LONG)
+                    .untilAsserted(() -> assertThat(limiter.peek("a")
+                                    .block(LONG)
+                                    .limits()
+                                    .get(0)
+                                    .used())
+                            .as("permits in use are those that callers have got, or whose callers were cancelled late")
+                            .isGreaterThanOrEqualTo(allowed.get())
+                            .isLessThanOrEqualTo(callers));
+        }
+    }
+
+    private RateLimiter limiter(Limit... limits) {
+        RateLimiter.Builder builder = RateLimiter.builder(name)
+                .store(store)
+                .fallback(Fallback.error())
+                .deadline(Duration.ofSeconds(30));
+        for (Limit limit : limits) {
+            builder.limit(limit);
+        }
+        RateLimiter limiter = builder.build();
+        limiter.ready().block(LONG);
+        return limiter;
+    }
+}
