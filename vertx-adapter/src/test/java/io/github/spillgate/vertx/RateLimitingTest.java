@@ -84,6 +84,42 @@ class RateLimitingTest {
     }
 
     @Test
+    void aTokenBucketInJsonAllowsItsBurst() throws Exception {
+        try (RedisForTests redis = RedisForTests.startOwn()) {
+            RateLimiting limiting = RateLimiting.of(
+                            vertx, new RateLimitOptions(new JsonObject("""
+                                    {"name": "bucket", "deadline": "500ms", "redis": {"uri": "redis://%s"}, "rules": [
+                                      {"name": "hello", "paths": "/hello", "limits": "6/1h burst=3"},
+                                      {"name": "shown", "paths": "/hello", "limits": "10/s burst=50"}]}
+                                    """.formatted(place(redis.uri())))))
+                    .start();
+            awaitRedis(limiting);
+            Router router = Router.router(vertx);
+            router.route().handler(limiting.handler());
+            router.get("/hello").handler(ctx -> {
+                Future<Void> unused = ctx.end("hello");
+            });
+            HttpServer server =
+                    done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
+            for (int i = 2; i >= 0; i--) {
+                HttpResponse<String> allowed = get(server);
+                assertThat(allowed.statusCode()).isEqualTo(200);
+                assertThat(allowed.headers().firstValue("RateLimit-Policy"))
+                        .hasValue("\"hello-1h\";q=3;w=1800, \"shown-1s\";q=50;w=5");
+                assertThat(allowed.headers().firstValue("RateLimit").orElseThrow())
+                        .startsWith("\"hello-1h\";r=" + i + ";t=");
+            }
+            HttpResponse<String> denied = get(server);
+            assertThat(denied.statusCode()).isEqualTo(429);
+            assertThat(denied.body()).contains("[\"hello-1h\"]");
+            assertThat(Integer.parseInt(
+                            denied.headers().firstValue("Retry-After").orElseThrow()))
+                    .isBetween(540, 600);
+            done(limiting.close());
+        }
+    }
+
+    @Test
     void listenersGetTheDecisionsForRulesAndThoseInCode() throws Exception {
         SimpleMeterRegistry meters = new SimpleMeterRegistry();
         RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("""

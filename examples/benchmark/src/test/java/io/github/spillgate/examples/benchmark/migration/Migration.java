@@ -7,6 +7,7 @@ import io.github.bucket4j.BucketConfiguration;
 import io.github.bucket4j.distributed.ExpirationAfterWriteStrategy;
 import io.github.bucket4j.distributed.proxy.AsyncProxyManager;
 import io.github.bucket4j.redis.lettuce.Bucket4jLettuce;
+import io.github.resilience4j.ratelimiter.RateLimiterConfig;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
@@ -19,6 +20,7 @@ import java.time.Duration;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.BiConsumer;
+import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import reactor.core.publisher.Mono;
 
@@ -46,6 +48,17 @@ final class Migration {
                 .getInstanceReactive(
                         Set.of(RequestLimitRule.of(Duration.ofHours(1), 10).withPrecision(Duration.ofMinutes(1))));
         return key -> limiter.overLimitWhenIncrementedReactive(key).map(over -> !over);
+    }
+
+    static BooleanSupplier withResilience4j() {
+        var tenAnHour = io.github.resilience4j.ratelimiter.RateLimiter.of(
+                "api",
+                RateLimiterConfig.custom()
+                        .limitForPeriod(10)
+                        .limitRefreshPeriod(Duration.ofHours(1))
+                        .timeoutDuration(Duration.ZERO)
+                        .build());
+        return tenAnHour::acquirePermission;
     }
 
     static RateLimiter withSpillgate(RedisClient client) {

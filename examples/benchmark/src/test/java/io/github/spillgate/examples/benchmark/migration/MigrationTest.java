@@ -5,14 +5,18 @@ import static org.assertj.core.api.Assertions.assertThat;
 import es.moki.ratelimitj.core.limiter.request.RequestLimitRule;
 import es.moki.ratelimitj.core.time.TimeSupplier;
 import es.moki.ratelimitj.redis.request.RedisSlidingWindowRequestRateLimiter;
+import io.github.bucket4j.Bucket;
 import io.github.bucket4j.BucketConfiguration;
+import io.github.bucket4j.TimeMeter;
 import io.github.bucket4j.distributed.AsyncBucketProxy;
 import io.github.bucket4j.redis.lettuce.Bucket4jLettuce;
+import io.github.resilience4j.ratelimiter.RateLimiterConfig;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.examples.benchmark.measure.RedisServer;
+import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.api.StatefulRedisConnection;
@@ -21,6 +25,7 @@ import io.lettuce.core.codec.RedisCodec;
 import io.lettuce.core.codec.StringCodec;
 import java.io.IOException;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -32,6 +37,8 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import reactor.core.publisher.Mono;
 
 /** The statements of docs/migration.md about other limiters and ours, on a real Redis. */
@@ -58,6 +65,7 @@ final class MigrationTest {
     void allLimitersAdmitTenOfFifteen() {
         var bucket4j = Migration.withBucket4j(client);
         var rateLimitJ = Migration.withRateLimitJ(client);
+        var resilience4j = Migration.withResilience4j();
         try (RateLimiter limiter = Migration.withSpillgate(client)) {
             var spillgate = Migration.asked(limiter);
             settle(limiter);
@@ -67,6 +75,7 @@ final class MigrationTest {
                             .filter(i -> rateLimitJ.apply("old").block())
                             .count())
                     .isEqualTo(10);
+            assertThat(allowedOf(15, key -> resilience4j.getAsBoolean())).isEqualTo(10);
             assertThat(allowedOf(15, key -> spillgate.apply(key).block())).isEqualTo(10);
         }
     }
@@ -118,6 +127,71 @@ final class MigrationTest {
         } finally {
             store.close();
         }
+    }
+
+    /** Takes the whole bucket, and then one permit whenever one has returned. A window denies a part of these. */
+    @ParameterizedTest
+    @CsvSource({"10, 10", "10, 20", "3, 5", "7, 30"})
+    void aSteadyClientOfBucket4jKeepsAllItsRequests(long rate, long capacity) {
+        AtomicLong nanos = new AtomicLong();
+        TimeMeter meter = new TimeMeter() {
+            @Override
+            public long currentTimeNanos() {
+                return nanos.get();
+            }
+
+            @Override
+            public boolean isWallClockBased() {
+                return false;
+            }
+        };
+        Bucket bucket = Bucket.builder()
+                .withCustomTimePrecision(meter)
+                .addLimit(limit -> limit.capacity(capacity).refillGreedy(rate, Duration.ofSeconds(1)))
+                .build();
+        LocalStore store = LocalStore.bounded(16, () -> Instant.ofEpochMilli(nanos.get() / 1_000_000));
+        try (RateLimiter ours = limiter(store, Limit.perSecond(rate).burst(capacity));
+                RateLimiter window = limiter(store, Limit.perSecond(rate))) {
+            for (int i = 0; i < capacity; i++) {
+                assertThat(bucket.tryConsume(1)).isTrue();
+                assertThat(ours.tryAcquire(KEY).block().isAllowed()).isTrue();
+                window.tryAcquire(KEY).block();
+            }
+            int theirs = 0;
+            int kept = 0;
+            int keptByWindow = 0;
+            for (int i = 0; i < 60; i++) {
+                // In whole milliseconds, rounded up: the time at which a permit has returned.
+                nanos.set((((i + 1) * 1_000L + rate - 1) / rate) * 1_000_000);
+                theirs += bucket.tryConsume(1) ? 1 : 0;
+                kept += ours.tryAcquire(KEY).block().isAllowed() ? 1 : 0;
+                keptByWindow += window.tryAcquire(KEY).block().isAllowed() ? 1 : 0;
+            }
+            assertThat(theirs).isEqualTo(60);
+            assertThat(kept).isEqualTo(60);
+            assertThat(keptByWindow).isLessThan(60);
+        }
+    }
+
+    private static RateLimiter limiter(LocalStore store, Limit limit) {
+        return RateLimiter.builder("steady").store(store).limit(limit).build();
+    }
+
+    /** Permits of a cycle that has ended are lost, and those of the next one are all there at its start. */
+    @Test
+    void aCycleOfResilience4jStartsWithAllItsPermits() {
+        var limiter = io.github.resilience4j.ratelimiter.RateLimiter.of(
+                "api",
+                RateLimiterConfig.custom()
+                        .limitForPeriod(10)
+                        .limitRefreshPeriod(Duration.ofSeconds(5))
+                        .timeoutDuration(Duration.ZERO)
+                        .build());
+        assertThat(allowedOf(15, any -> limiter.acquirePermission())).isEqualTo(10);
+        while (!limiter.acquirePermission()) {
+            Mono.delay(Duration.ofMillis(10)).block();
+        }
+        assertThat(allowedOf(15, any -> limiter.acquirePermission())).isEqualTo(9);
     }
 
     @Test

@@ -1,0 +1,130 @@
+package io.github.spillgate.webflux.autoconfigure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.webflux.RateLimited;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.time.Duration;
+import java.util.UUID;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.springframework.boot.SpringBootConfiguration;
+import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.boot.builder.SpringApplicationBuilder;
+import org.springframework.context.ConfigurableApplicationContext;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Import;
+import org.springframework.http.client.ReactorResourceFactory;
+import org.springframework.security.config.web.server.ServerHttpSecurity;
+import org.springframework.security.web.server.SecurityWebFilterChain;
+import org.springframework.web.bind.annotation.GetMapping;
+import org.springframework.web.bind.annotation.RestController;
+import reactor.core.publisher.Mono;
+
+/** Token buckets in YAML and in annotations, on a real server and a real Redis. */
+class BootLimitsTest {
+
+    private static ConfigurableApplicationContext context;
+
+    private final HttpClient client = HttpClient.newHttpClient();
+
+    @BeforeAll
+    static void start() {
+        context = new SpringApplicationBuilder(Application.class)
+                .properties("server.port=0", "server.address=127.0.0.1", "spring.config.name=bucket-service")
+                .run(
+                        "--spring.data.redis.url=" + RedisForTests.first().uri().toURI(),
+                        "--spillgate.name=bucket-"
+                                + UUID.randomUUID().toString().substring(0, 8));
+        await().until(() -> context.getBean(RateLimiter.class)
+                        .tryAcquire(Charge.of("warm-up", Limit.perSecond(1_000)))
+                        .block()
+                        .source()
+                == Source.REDIS);
+    }
+
+    @AfterAll
+    static void close() {
+        context.close();
+    }
+
+    @ParameterizedTest
+    @CsvSource({"/listed, listed-1h", "/annotated, BootLimitsTest.Handlers.annotated-1h"})
+    void theBurstPassesAndThenPermitsReturnOneByOne(String path, String limit) throws Exception {
+        for (int i = 2; i >= 0; i--) {
+            HttpResponse<String> allowed = get(path);
+            assertThat(allowed.statusCode()).isEqualTo(200);
+            assertThat(field(allowed, "RateLimit-Policy")).isEqualTo("\"" + limit + "\";q=3;w=1800");
+            assertThat(field(allowed, "RateLimit")).startsWith("\"" + limit + "\";r=" + i + ";t=");
+        }
+        HttpResponse<String> denied = get(path);
+        assertThat(denied.statusCode()).isEqualTo(429);
+        assertThat(denied.body()).contains("[\"" + limit + "\"]");
+        assertThat(Integer.parseInt(field(denied, "Retry-After"))).isBetween(540, 600);
+    }
+
+    @Test
+    void thePolicyIsTheBurstAndTheTimeToFillIt() throws Exception {
+        assertThat(field(get("/shown"), "RateLimit-Policy")).isEqualTo("\"shown-1s\";q=50;w=5");
+    }
+
+    private static String field(HttpResponse<String> response, String name) {
+        return response.headers().firstValue(name).orElseThrow();
+    }
+
+    private HttpResponse<String> get(String path) throws Exception {
+        String port = context.getEnvironment().getProperty("local.server.port");
+        return client.send(
+                HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path))
+                        .timeout(Duration.ofSeconds(30))
+                        .build(),
+                HttpResponse.BodyHandlers.ofString());
+    }
+
+    @SpringBootConfiguration
+    @EnableAutoConfiguration
+    @Import(Handlers.class)
+    static class Application {
+
+        /** The global event loops end with the first application that is closed. */
+        @Bean
+        ReactorResourceFactory loops() {
+            ReactorResourceFactory loops = new ReactorResourceFactory();
+            loops.setUseGlobalResources(false);
+            return loops;
+        }
+
+        @Bean
+        SecurityWebFilterChain all(ServerHttpSecurity http) {
+            return http.authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
+                    .build();
+        }
+    }
+
+    @RestController
+    static class Handlers {
+
+        @GetMapping({"/listed", "/shown"})
+        Mono<String> listed() {
+            return Mono.just("listed");
+        }
+
+        @RateLimited("6/1h burst=3")
+        @GetMapping("/annotated")
+        Mono<String> annotated() {
+            return Mono.just("annotated");
+        }
+    }
+}
