@@ -69,6 +69,11 @@ final class ShadowDecision {
         return decision.next().flatMap(limiter::refund);
     }
 
+    /** Settles the real cost, as soon as the rule is decided. */
+    Mono<Void> settle(long actual) {
+        return decision.next().flatMap(made -> limiter.settle(made, actual));
+    }
+
     private Mono<Decision> decide(DecisionEvents events) {
         long start = RuleDecision.now();
         return ChargeResolver.resolve(match, longestLookup, start)

@@ -3,11 +3,14 @@ package io.github.spillgate.http;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
@@ -24,6 +27,7 @@ public final class Verdict {
     private final List<RuleCharge> charged;
     private final List<ShadowDecision> shadows;
     private final AtomicBoolean completed = new AtomicBoolean();
+    private final AtomicBoolean settled = new AtomicBoolean();
 
     private Verdict(
             @Nullable RateLimiter limiter,
@@ -87,6 +91,16 @@ public final class Verdict {
     }
 
     /**
+     * Returns whether the response matters to this verdict: it reports the decision, its status may refund permits, or
+     * its end settles the real cost.
+     *
+     * @return true if {@link Verdicts#note(Verdict)} should record this verdict
+     */
+    public boolean dependsOnResponse() {
+        return decision != null || dependsOnStatus() || isCharged();
+    }
+
+    /**
      * Returns whether {@link #completed(int)} may refund permits.
      *
      * @return true if the status of the response matters to a rule
@@ -127,6 +141,44 @@ public final class Verdict {
             }
         }
         return limiter.refund(decision, usage -> refunded.contains(usage.limit()));
+    }
+
+    /** Returns whether there is a charge whose real cost may be settled. */
+    boolean isCharged() {
+        return (decision != null && decision.isCharged()) || !shadows.isEmpty();
+    }
+
+    /**
+     * Settles the real costs of rules, once. What was refunded for the status of the response is not settled.
+     *
+     * @param costs returns the real cost of a rule; null if it is the one that was charged
+     */
+    Mono<Void> settle(Function<Rule, @Nullable Long> costs) {
+        return Mono.defer(() -> {
+            if (!isCharged() || !settled.compareAndSet(false, true)) {
+                return Mono.empty();
+            }
+            for (ShadowDecision shadow : shadows) {
+                Long actual = costs.apply(shadow.rule());
+                if (actual != null) {
+                    shadow.settle(actual).subscribe(null, e -> {});
+                }
+            }
+            return settleEnforced(costs);
+        });
+    }
+
+    private Mono<Void> settleEnforced(Function<Rule, @Nullable Long> costs) {
+        Map<Limit, Long> actual = new HashMap<>();
+        for (RuleCharge charge : charged) {
+            Long cost = costs.apply(charge.rule());
+            if (cost != null) {
+                charge.requireCharge().limits().forEach(limit -> actual.put(limit, cost));
+            }
+        }
+        return limiter == null || decision == null || actual.isEmpty()
+                ? Mono.empty()
+                : limiter.settle(decision, usage -> actual.getOrDefault(usage.limit(), usage.cost()));
     }
 
     private static boolean refunds(Rule rule, int status) {

@@ -1,6 +1,7 @@
 package io.github.spillgate.http;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
 import java.util.ArrayList;
 import java.util.List;
@@ -9,6 +10,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.util.Logger;
@@ -28,6 +30,13 @@ public final class Verdicts {
     private final Map<Rule, Verdict> denials = new ConcurrentHashMap<>(0);
     private final List<Decision> decisions = new ArrayList<>(2);
     private final List<Verdict> dependOnStatus = new ArrayList<>(0);
+    private final List<Verdict> charged = new CopyOnWriteArrayList<>();
+
+    /** The real costs that the service has set, by the name of the rule. */
+    private final Map<String, Long> costs = new ConcurrentHashMap<>(0);
+
+    /** The real cost of all rules without one of their own; null if the service has not set it. */
+    private volatile @Nullable Long cost;
 
     /** Creates an empty object. */
     public Verdicts() {}
@@ -73,6 +82,9 @@ public final class Verdicts {
         verdict.decision().filter(made -> !decisions.contains(made)).ifPresent(decisions::add);
         if (verdict.dependsOnStatus()) {
             dependOnStatus.add(verdict);
+        }
+        if (verdict.isCharged()) {
+            charged.add(verdict);
         }
         // From all decisions, so that limits have the same names as in the header fields.
         return verdict.problem().map(problem -> verdict.decision().isPresent() ? Problem.of(decisions) : problem);
@@ -125,6 +137,63 @@ public final class Verdicts {
             names.stream().filter(exposed::add).forEach(all::add);
             response.set(EXPOSE, String.join(", ", all));
         }
+    }
+
+    /**
+     * Sets the real cost of the request. It replaces the cost that the rules have charged when the response ends.
+     *
+     * @param actual the real cost, 0 or more, for each rule without a cost {@linkplain #cost(String, long) of its own}
+     * @throws IllegalArgumentException if the cost is negative
+     */
+    public void cost(long actual) {
+        cost = checkCost(actual);
+    }
+
+    /**
+     * Sets the real cost of the request under one rule, like {@link #cost(long)}. It has no effect if the rule has
+     * charged nothing.
+     *
+     * @param rule the name of the rule
+     * @param actual the real cost, 0 or more; a later one replaces it
+     * @throws IllegalArgumentException if the cost is negative
+     */
+    public void cost(String rule, long actual) {
+        costs.put(Checks.present(rule, "rule", "\"tokens\""), checkCost(actual));
+    }
+
+    private static long checkCost(long actual) {
+        if (actual < 0) {
+            throw new IllegalArgumentException(
+                    "cost " + actual + " cannot be settled: expected 0 or more, for example 0");
+        }
+        return actual;
+    }
+
+    /**
+     * Returns whether a real cost was set.
+     *
+     * @return true if {@link #ended()} may have something to settle
+     */
+    public boolean hasCosts() {
+        return (cost != null || !costs.isEmpty()) && !charged.isEmpty();
+    }
+
+    /**
+     * Settles the real costs that were set so far. For an allowed request, when its response has ended, however it
+     * ended, and after {@link #completed(int)}: what that refunds is not settled. Each verdict is settled once.
+     *
+     * @return completes when the costs are settled, or at the deadline; never an error, because errors are logged
+     */
+    public Mono<Void> ended() {
+        return Mono.defer(() -> !hasCosts()
+                ? Mono.empty()
+                : Mono.whenDelayError(charged.stream()
+                                .map(verdict -> verdict.settle(rule -> costs.getOrDefault(rule.name(), cost)))
+                                .toList())
+                        .onErrorResume(e -> {
+                            LOG.warn("Settling the real cost of a request failed: {}", Text.quote(e.toString()));
+                            return Mono.empty();
+                        }));
     }
 
     /**

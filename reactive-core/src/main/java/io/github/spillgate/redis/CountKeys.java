@@ -18,7 +18,7 @@ final class CountKeys {
      */
     private static final String FORMAT = "2";
 
-    /** The separator between the key of a count and the id of a reconciliation or settlement, or nothing. Neither contains it. */
+    /** The separator between the key of a count and the id of a mark, or nothing. Neither contains it. */
     private static final String MARK = "!";
 
     private final String prefix;

@@ -55,6 +55,19 @@ public final class ClientForTests {
         return URI.create("http://127.0.0.1:" + port + path);
     }
 
+    /** Reads this many bytes of a response, disconnects, and returns the status; with HTTP/2 it resets the stream. */
+    public int readAndDisconnect(String path, int bytes) {
+        HttpResponse<InputStream> response = client.sendAsync(
+                        request(path).GET().build(), BodyHandlers.ofInputStream())
+                .join();
+        try (InputStream body = response.body()) {
+            body.readNBytes(bytes);
+            return response.statusCode();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
     /** A request, to be sent with {@link #send}; header fields are a name and a value each. */
     public HttpRequest.Builder request(String path, String... headers) {
         HttpRequest.Builder request = HttpRequest.newBuilder(uri(path)).timeout(LONG);

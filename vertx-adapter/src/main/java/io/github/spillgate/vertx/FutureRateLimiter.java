@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.Collection;
 import java.util.Objects;
 import java.util.function.Predicate;
+import java.util.function.ToLongFunction;
 import reactor.core.publisher.Mono;
 
 /**
@@ -203,6 +204,30 @@ public final class FutureRateLimiter {
      */
     public Future<Void> refund(Decision decision, Predicate<? super Decision.Usage> given) {
         return future(limiter.refund(decision, given));
+    }
+
+    /**
+     * Replaces the cost of a decision by the real one.
+     *
+     * @param decision a decision of this limiter
+     * @param actual the real cost, 0 or more
+     * @return completes when the cost is settled, or at the deadline
+     * @see RateLimiter#settle(Decision, long)
+     */
+    public Future<Void> settle(Decision decision, long actual) {
+        return future(limiter.settle(decision, actual));
+    }
+
+    /**
+     * Replaces the costs of a decision by the real ones.
+     *
+     * @param decision a decision of this limiter
+     * @param actual returns the real cost under each limit
+     * @return completes when the costs are settled, or at the deadline
+     * @see RateLimiter#settle(Decision, ToLongFunction)
+     */
+    public Future<Void> settle(Decision decision, ToLongFunction<? super Decision.Usage> actual) {
+        return future(limiter.settle(decision, actual));
     }
 
     /**

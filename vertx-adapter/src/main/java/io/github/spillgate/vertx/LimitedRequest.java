@@ -59,13 +59,14 @@ final class LimitedRequest {
         if (response.ended()) {
             Optional<Problem> unused = limited.verdicts.note(verdict);
             limited.refund(response);
+            limited.verdicts.ended().subscribe();
         } else if (!response.closed()) {
             Optional<Problem> unused = limited.keep(ctx, verdict, headers);
         }
     }
 
     private Optional<Problem> keep(RoutingContext ctx, Verdict verdict, RateLimitHeaders fields) {
-        if (verdict.decision().isEmpty() && !verdict.dependsOnStatus()) {
+        if (!verdict.dependsOnResponse()) {
             return verdict.problem();
         }
         if (headers == null) {
@@ -76,6 +77,8 @@ final class LimitedRequest {
                 if (sent.succeeded()) {
                     refund(ctx.response());
                 }
+                // Also if the client has disconnected.
+                verdicts.ended().subscribe();
             });
         }
         return verdicts.note(verdict);

@@ -98,4 +98,30 @@ public sealed interface RateLimitHandler extends Handler<RoutingContext> permits
     static List<Decision> decisions(RoutingContext ctx) {
         return LimitedRequest.decisions(ctx);
     }
+
+    /**
+     * Sets the real cost of a request, for use in a handler. It replaces the cost that the rules have charged when the
+     * response ends, or the client disconnects; see {@code RateLimiter.settle}. It may be set several times, for
+     * example for each part of a stream: the last one counts.
+     *
+     * @param ctx the request
+     * @param actual the real cost, 0 or more, for each rule that has charged the request
+     * @throws IllegalArgumentException if the cost is negative
+     */
+    static void cost(RoutingContext ctx, long actual) {
+        LimitedRequest.verdicts(ctx).cost(actual);
+    }
+
+    /**
+     * Sets the real cost of a request under one rule, like {@link #cost(RoutingContext, long)}. It has no effect if the
+     * rule has charged nothing.
+     *
+     * @param ctx the request
+     * @param rule the name of the rule
+     * @param actual the real cost, 0 or more
+     * @throws IllegalArgumentException if the cost is negative
+     */
+    static void cost(RoutingContext ctx, String rule, long actual) {
+        LimitedRequest.verdicts(ctx).cost(rule, actual);
+    }
 }

@@ -84,6 +84,10 @@ class FutureRateLimiterTest {
                 .isFalse();
         done(limits.reset(Charge.of("a"), Charge.of("b")));
         assertThat(done(limits.peek("b")).remaining()).isEqualTo(3);
+        done(limits.settle(done(limits.tryAcquire("a")), 2));
+        done(limits.settle(done(limits.tryAcquire("b", 2)), usage -> usage.cost() - 1));
+        assertThat(done(limits.peek("a")).remaining()).isEqualTo(1);
+        assertThat(done(limits.peek("b")).remaining()).isEqualTo(2);
     }
 
     @Test

@@ -95,6 +95,9 @@ final class Service implements HttpAdapter.Server {
             router.get("/items/:id").handler(ctx -> answer(ctx, "item " + ctx.pathParam("id")));
             router.get("/own").handler(this::own);
             router.get("/open").handler(ctx -> answer(ctx, "open"));
+            router.get("/cost/:cost").handler(this::cost);
+            router.get("/stream/:parts").handler(this::stream);
+            router.get("/failing").handler(this::failing);
             router.get("/decisions").handler(ctx -> answer(ctx, HttpAdapter.text(RateLimitHandler.decisions(ctx))));
             return router;
         }
@@ -125,6 +128,33 @@ final class Service implements HttpAdapter.Server {
         private void own(RoutingContext ctx) {
             ctx.response().putHeader("X-RateLimit-Limit", HttpAdapter.OWN);
             answer(ctx, "own");
+        }
+
+        private void cost(RoutingContext ctx) {
+            RateLimitHandler.cost(ctx, Long.parseLong(ctx.pathParam("cost")));
+            answer(ctx, "costs " + ctx.pathParam("cost"));
+        }
+
+        private void stream(RoutingContext ctx) {
+            setup.handled().run();
+            int parts = Integer.parseInt(ctx.pathParam("parts"));
+            AtomicInteger sent = new AtomicInteger();
+            ctx.response().setChunked(true);
+            vertx.setPeriodic(1, timer -> {
+                if (ctx.response().closed() || sent.get() == parts) {
+                    vertx.cancelTimer(timer);
+                    ctx.response().end();
+                    return;
+                }
+                RateLimitHandler.cost(ctx, "parts", sent.incrementAndGet());
+                ctx.response().write(HttpAdapter.PART);
+            });
+        }
+
+        private void failing(RoutingContext ctx) {
+            setup.handled().run();
+            RateLimitHandler.cost(ctx, 3);
+            ctx.fail(new IllegalStateException("told to fail"));
         }
 
         private void answer(RoutingContext ctx, String text) {

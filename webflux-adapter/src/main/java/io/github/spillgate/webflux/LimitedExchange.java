@@ -23,6 +23,7 @@ final class LimitedExchange {
 
     private final Verdicts verdicts = new Verdicts();
     private boolean isReported;
+    private boolean isSettledAtEnd;
 
     private LimitedExchange() {}
 
@@ -60,7 +61,7 @@ final class LimitedExchange {
 
     /** Records a verdict, which is reported when the response is committed, and returns why it denies the request. */
     private static Optional<Problem> record(ServerWebExchange exchange, Verdict verdict, RateLimitResponses responses) {
-        if (verdict.decision().isEmpty() && !verdict.dependsOnStatus()) {
+        if (!verdict.dependsOnResponse()) {
             return verdict.problem();
         }
         LimitedExchange limited = of(exchange);
@@ -74,6 +75,47 @@ final class LimitedExchange {
             });
         }
         return limited.verdicts.note(verdict);
+    }
+
+    /** Settles the real costs when the response has ended, with an error, or because the client has disconnected. */
+    static Mono<Void> settleAtEnd(ServerWebExchange exchange, Mono<Void> response) {
+        LimitedExchange limited = of(exchange);
+        limited.isSettledAtEnd = true;
+        // Now, because the request has no channel any more when its response has ended.
+        Mono<Void> settle = limited.settle(ExchangeThread.of(exchange));
+        return response.onErrorResume(error -> {
+                    Mono<Void> failed = Mono.error(error);
+                    if (exchange.getResponse().isCommitted()) {
+                        return settle.then(failed);
+                    }
+                    // After the refund for the status of the response to this error.
+                    exchange.getResponse().beforeCommit(() -> settle);
+                    return failed;
+                })
+                .then(settle)
+                .doOnCancel(settle::subscribe);
+    }
+
+    /** Settles on the thread of the exchange, on which the response ends. */
+    private Mono<Void> settle(ExchangeThread thread) {
+        return Mono.defer(() ->
+                verdicts.hasCosts() ? verdicts.ended().then(Mono.defer(() -> thread.run(Mono::empty))) : Mono.empty());
+    }
+
+    /**
+     * Settles the real costs of a handler, of whose response no filter will see the end. With another server than
+     * Reactor Netty, they are settled when the response begins.
+     */
+    static void settleAfterHandler(ServerWebExchange exchange) {
+        LimitedExchange limited = of(exchange);
+        if (!limited.isSettledAtEnd) {
+            limited.isSettledAtEnd = true;
+            Verdicts verdicts = limited.verdicts;
+            if (!NettyConnection.onEnd(
+                    exchange.getRequest(), () -> verdicts.ended().subscribe())) {
+                exchange.getResponse().beforeCommit(verdicts::ended);
+            }
+        }
     }
 
     private static LimitedExchange of(ServerWebExchange exchange) {

@@ -40,6 +40,11 @@ final class NettyConnection {
         return quicPeer == null ? channel.remoteAddress() : quicPeer;
     }
 
+    /** Runs an action when the response to a request has ended, or returns false if another server serves it. */
+    static boolean onEnd(ServerHttpRequest request, Runnable action) {
+        return REACTOR_NETTY && ReactorNettyAccess.onEnd(request, action);
+    }
+
     /** A class of its own, so that it is loaded only if Reactor Netty is on the class path. */
     private static final class ReactorNettyAccess {
 
@@ -54,6 +59,17 @@ final class NettyConnection {
             Channel[] found = new Channel[1];
             if (nativeOf(request) instanceof NettyInbound inbound) {
                 inbound.withConnection(connection -> found[0] = connection.channel());
+            }
+            return found[0];
+        }
+
+        static boolean onEnd(ServerHttpRequest request, Runnable action) {
+            boolean[] found = new boolean[1];
+            if (nativeOf(request) instanceof NettyInbound inbound) {
+                inbound.withConnection(operations -> {
+                    found[0] = true;
+                    operations.onTerminate().subscribe(null, error -> action.run(), action);
+                });
             }
             return found[0];
         }

@@ -53,6 +53,9 @@ public final class RateLimitHandlerFilter implements HandlerFilterFunction<Serve
                 rules.decide(ExchangeRequest.of(request.exchange())),
                 problem -> ServerResponse.status(problem.status())
                         .build((exchange, context) -> responses.deny(exchange, problem)),
-                () -> next.handle(request));
+                () -> {
+                    LimitedExchange.settleAfterHandler(request.exchange());
+                    return next.handle(request);
+                });
     }
 }

@@ -98,6 +98,32 @@ public final class RateLimitResponses {
         return LimitedExchange.decisions(exchange);
     }
 
+    /**
+     * Sets the real cost of a request, for use in a handler. It replaces the cost that the rules have charged when the
+     * response ends, or the client disconnects; see {@code RateLimiter.settle}. It may be set several times, for
+     * example for each part of a stream: the last one counts.
+     *
+     * @param exchange the exchange
+     * @param actual the real cost, 0 or more, for each rule that has charged the request
+     * @throws IllegalArgumentException if the cost is negative
+     */
+    public static void cost(ServerWebExchange exchange, long actual) {
+        LimitedExchange.verdicts(exchange).cost(actual);
+    }
+
+    /**
+     * Sets the real cost of a request under one rule, like {@link #cost(ServerWebExchange, long)}. It has no effect if
+     * the rule has charged nothing.
+     *
+     * @param exchange the exchange
+     * @param rule the name of the rule
+     * @param actual the real cost, 0 or more
+     * @throws IllegalArgumentException if the cost is negative
+     */
+    public static void cost(ServerWebExchange exchange, String rule, long actual) {
+        LimitedExchange.verdicts(exchange).cost(rule, actual);
+    }
+
     RateLimitHeaders headers() {
         return headers;
     }

@@ -115,6 +115,6 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
                 responses,
                 verdict,
                 problem -> responses.deny(exchange, problem),
-                () -> chain.filter(exchange));
+                () -> LimitedExchange.settleAtEnd(exchange, chain.filter(exchange)));
     }
 }

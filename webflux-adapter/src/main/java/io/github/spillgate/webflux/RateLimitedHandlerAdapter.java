@@ -118,7 +118,10 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
                 responses,
                 rulesOf((HandlerMethod) handler).decide(ExchangeRequest.of(exchange)),
                 problem -> responses.deny(exchange, problem).then(Mono.empty()),
-                () -> next.handle(exchange, handler));
+                () -> {
+                    LimitedExchange.settleAfterHandler(exchange);
+                    return next.handle(exchange, handler);
+                });
     }
 
     private Rules rulesOf(HandlerMethod method) {

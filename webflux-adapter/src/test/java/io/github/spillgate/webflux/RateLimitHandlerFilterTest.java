@@ -2,11 +2,13 @@ package io.github.spillgate.webflux;
 
 import static io.github.spillgate.webflux.Limiters.address;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import java.net.http.HttpResponse;
+import java.time.Duration;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.web.reactive.function.server.RouterFunction;
@@ -43,6 +45,14 @@ class RateLimitHandlerFilterTest {
         assertThat(service.get("/users/2").statusCode()).isEqualTo(200);
     }
 
+    @Test
+    void theRealCostOfARouteIsSettledWhenItsResponseEnds() {
+        for (int i = 0; i < 4; i++) {
+            await().atMost(Duration.ofSeconds(60))
+                    .until(() -> service.get("/cost").statusCode() == 200);
+        }
+    }
+
     private RouterFunction<ServerResponse> routes() {
         RateLimitHandlerFilter limited =
                 RateLimitHandlerFilter.of(limiters.rules(address("route", 1)), RateLimitResponses.standard());
@@ -60,6 +70,14 @@ class RateLimitHandlerFilterTest {
                 .and(RouterFunctions.route()
                         .GET("/users/{id}", request -> ServerResponse.ok().bodyValue("user"))
                         .filter(byUser)
+                        .build())
+                .and(RouterFunctions.route()
+                        .GET("/cost", request -> {
+                            RateLimitResponses.cost(request.exchange(), "cost", 0);
+                            return ServerResponse.ok().bodyValue("cost");
+                        })
+                        .filter(RateLimitHandlerFilter.of(
+                                limiters.rules(address("cost", 1)), RateLimitResponses.standard()))
                         .build())
                 .and(free);
     }

@@ -2,21 +2,27 @@ package io.github.spillgate.webflux;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.RuleInstrumentation;
+import io.github.spillgate.testkit.ClientForTests;
 import io.github.spillgate.webflux.first.Reports;
 import java.net.http.HttpResponse;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
+import org.springframework.context.annotation.AnnotationConfigApplicationContext;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.PostMapping;
 import org.springframework.web.bind.annotation.RequestBody;
@@ -24,6 +30,7 @@ import org.springframework.web.bind.annotation.RequestMapping;
 import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.method.HandlerMethod;
 import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerAdapter;
+import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
@@ -34,12 +41,14 @@ class RateLimitedTest {
             .beans(name -> name.equals("tenantKey")
                     ? Optional.of(match -> Mono.just("tenant-" + match.request().headers("X-Tenant")))
                     : Optional.<KeySource>empty());
-    private final Service service = Service.start(context -> {
+    private final Service service = Service.start(this::beans);
+
+    private void beans(AnnotationConfigApplicationContext context) {
         context.registerBean(
                 RateLimitedHandlerAdapter.class, () -> adapter(context.getBean(RequestMappingHandlerAdapter.class)));
         context.registerBean(Free.class);
         context.registerBean(Limited.class);
-    });
+    }
 
     @AfterEach
     void close() {
@@ -80,6 +89,28 @@ class RateLimitedTest {
         assertThat(service.get("/free/items/7").statusCode()).isEqualTo(429);
         assertThat(service.get("/free/items/8").statusCode()).isEqualTo(200);
         assertThat(service.get("/free/key").statusCode()).isEqualTo(429);
+    }
+
+    @Test
+    void theRealCostOfAMethodIsSettledWhenItsResponseEnds() {
+        for (int i = 0; i < 4; i++) {
+            await().atMost(Duration.ofSeconds(60))
+                    .until(() -> service.get("/free/cost").statusCode() == 200);
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void theRealCostOfAStreamIsSettledWhenTheClientDisconnects(boolean isHttp2) {
+        Service served = isHttp2 ? Service.startWithHttp2(this::beans) : service;
+        ClientForTests client = isHttp2 ? ClientForTests.ofHttp2(served.port()) : ClientForTests.of(served.port());
+        client.get("/free/unlimited");
+        for (int i = 0; i < 3; i++) {
+            await().atMost(Duration.ofSeconds(60)).until(() -> client.readAndDisconnect("/free/endless", 5_000) == 200);
+        }
+        if (isHttp2) {
+            served.close();
+        }
     }
 
     @Test
@@ -153,6 +184,22 @@ class RateLimitedTest {
         @GetMapping("/one")
         Mono<String> one() {
             return Mono.just("one");
+        }
+
+        @RateLimited(value = "3/1m", cost = 2)
+        @GetMapping("/cost")
+        Mono<String> cost(ServerWebExchange exchange) {
+            RateLimitResponses.cost(exchange, 0);
+            return Mono.just("cost");
+        }
+
+        @RateLimited(value = "1/1m")
+        @GetMapping(path = "/endless", produces = "text/event-stream")
+        Flux<String> endless(ServerWebExchange exchange) {
+            return Flux.interval(Duration.ofMillis(1))
+                    .onBackpressureDrop()
+                    .doOnNext(part -> RateLimitResponses.cost(exchange, 0))
+                    .map(part -> "part ".repeat(100));
         }
 
         @RateLimited(value = "5/1m", key = "bean:tenantKey", cost = 3)

@@ -3,10 +3,13 @@ package io.github.spillgate.webflux;
 import io.github.spillgate.Decision;
 import io.github.spillgate.http.PathSyntax;
 import io.github.spillgate.testkit.HttpAdapter;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.List;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
 import org.springframework.core.annotation.Order;
 import org.springframework.core.io.buffer.DataBuffer;
+import org.springframework.core.io.buffer.DataBufferFactory;
 import org.springframework.core.io.buffer.DataBufferUtils;
 import org.springframework.http.HttpStatusCode;
 import org.springframework.http.ResponseEntity;
@@ -130,6 +133,31 @@ final class WebFluxHttpAdapter implements HttpAdapter {
         Mono<String> open() {
             handled.run();
             return Mono.just("open");
+        }
+
+        @GetMapping("/cost/{cost}")
+        Mono<String> cost(@PathVariable long cost, ServerWebExchange exchange) {
+            handled.run();
+            RateLimitResponses.cost(exchange, cost);
+            return Mono.just("costs " + cost);
+        }
+
+        @GetMapping(path = "/stream/{parts}", produces = "text/plain")
+        Mono<Void> stream(@PathVariable int parts, ServerWebExchange exchange) {
+            handled.run();
+            DataBufferFactory buffers = exchange.getResponse().bufferFactory();
+            return exchange.getResponse()
+                    .writeAndFlushWith(Flux.range(1, parts)
+                            .delayElements(Duration.ofMillis(1))
+                            .doOnNext(part -> RateLimitResponses.cost(exchange, "parts", part))
+                            .map(part -> Mono.just(buffers.wrap(PART.getBytes(StandardCharsets.US_ASCII)))));
+        }
+
+        @GetMapping("/failing")
+        Mono<String> failing(ServerWebExchange exchange) {
+            handled.run();
+            RateLimitResponses.cost(exchange, 3);
+            return Mono.error(new IllegalStateException("told to fail"));
         }
 
         @GetMapping("/decisions")
