@@ -1,17 +1,20 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.failover.LocalFallback.DiscardedGrants;
 import io.github.spillgate.failover.StoreCall.Operation;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.LongFunction;
 import java.util.function.Supplier;
@@ -22,7 +25,7 @@ import reactor.core.scheduler.Schedulers;
 import reactor.util.context.ContextView;
 
 /**
- * Refunds, settles and resets in the primary store and in the fallback.
+ * Refunds, settlements and resets, and releases and renewals of holds, in the primary store and in the fallback.
  *
  * <p>A local fallback is changed before the primary store is asked: replies until then still include the permits; a
  * later reply may not, and subtracting them from that one would count a refund twice.
@@ -55,7 +58,53 @@ final class CountChanges {
 
     Mono<Void> refund(StoreDecision decision) {
         List<Claim> claims = decision.claims();
-        return denials.freeing(claims, refund(decision, claims));
+        List<Claim> holds = LocalGrants.holdsIn(claims);
+        if (holds.isEmpty()) {
+            return denials.freeing(claims, refund(decision, claims));
+        }
+        StoreDecision rest = decision.only(usage -> usage.claim().holdId() == null);
+        return rest.usages().isEmpty()
+                ? release(holds)
+                : Mono.whenDelayError(release(holds), denials.freeing(claims, refund(rest, rest.claims())));
+    }
+
+    /**
+     * Releases holds. If the primary store cannot be told, it is told later: the result is the same, because a hold has
+     * an id.
+     */
+    Mono<Void> release(List<Claim> holds) {
+        Mono<Void> onPrimary = failover.call(
+                        holds,
+                        Operation.change(
+                                deadline -> primary.release(holds), store -> Mono.defer(() -> releaseLater(holds))))
+                .onErrorResume(LimitStoreException.class, error -> releaseLater(holds));
+        return Mono.defer(() -> {
+            if (local != null) {
+                local.releaseHolds(holds);
+            }
+            return onPrimary;
+        });
+    }
+
+    private Mono<Void> releaseLater(List<Claim> holds) {
+        grants.releases().add(holds);
+        // A fallback of the user's own may hold them.
+        return local != null
+                ? Mono.empty()
+                : Mono.defer(() -> fallback.release(holds)).onErrorComplete();
+    }
+
+    /**
+     * Renews holds. During an outage a local fallback renews them: they are in use and count there, and the primary
+     * store is told later.
+     */
+    Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+        LocalFallback ledgers = local;
+        Consumer<List<HoldRenewal>> onPrimary = ledgers == null ? renewals -> {} : ledgers::renewedInPrimary;
+        return failover.call(holds, Operation.renewal(onPrimary, renewals -> grants.renewed(holds)))
+                .onErrorResume(
+                        LimitStoreRefusedException.class,
+                        refused -> fallback.renew(holds).doOnNext(renewals -> grants.renewed(holds)));
     }
 
     private Mono<Void> refund(StoreDecision decision, List<Claim> claims) {

@@ -36,6 +36,9 @@ final class DenialCache {
     // the time of the reply at some moment between sending and reply; at the sending, it may have been at any point
     // before the end of that millisecond. So one millisecond less than the wait, counted from the sending, is certain.
     //
+    // A denial of a concurrency limit is not cached, because a holder of any instance may release its permits at any
+    // time.
+    //
     // A refund or reset takes effect at once: a denial whose request was sent before the refund ended does not hold.
     // For that, the time of the last refund is stored.
     //
@@ -116,6 +119,9 @@ final class DenialCache {
         long repliedAt = Deadlines.now();
         long at = decision.at().toEpochMilli();
         for (StoreUsage usage : decision.usages()) {
+            if (usage.limit().algorithm() == Algorithm.CONCURRENT) {
+                continue;
+            }
             long fitsAt = usage.fitsAt().toEpochMilli();
             long held = Math.min(longest, TimeUnit.MILLISECONDS.toNanos(fitsAt - at) - GRAIN);
             boolean denies = usage.isViolated() && held > 0;

@@ -4,6 +4,7 @@ import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
@@ -127,6 +128,20 @@ public final class Fallback {
 
         @Override
         public Mono<Void> refund(List<Claim> claims) {
+            return change;
+        }
+
+        /** If every request is allowed, work goes on. */
+        @Override
+        public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+            return decision.filter(StoreDecision::isAllowed)
+                    .map(allowed -> holds.stream()
+                            .map(claim -> new HoldRenewal(claim, HoldRenewal.Outcome.RENEWED))
+                            .toList());
+        }
+
+        @Override
+        public Mono<Void> release(List<Claim> holds) {
             return change;
         }
 

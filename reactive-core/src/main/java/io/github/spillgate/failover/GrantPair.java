@@ -21,6 +21,8 @@ import org.jspecify.annotations.Nullable;
  * <tr><td>denied</td><td>allowed</td>
  *     <td>the caller gets the decision of the primary store if it does not have that of the fallback yet; otherwise the
  *     charge is refunded in the primary store</td></tr>
+ * <tr><td>denied</td><td>no reply</td>
+ *     <td>permits of concurrency limits are released, by their id; others stay charged if they were</td></tr>
  * </table>
  *
  * <p>Until both are known, nothing is reconciled on these counts.
@@ -92,6 +94,8 @@ final class GrantPair {
         }
         if (granted != null) {
             grants.granted(granted);
+        } else if (!open && primaryError instanceof LimitStoreUnansweredException) {
+            grants.releaseUnused(claims);
         }
         return passedOn;
     }
@@ -130,6 +134,8 @@ final class GrantPair {
             }
         } else if (remote == NO_REPLY && allowed != null && allowed.isCharged()) {
             grants.grantedWithUnknownCharge(allowed);
+        } else if (remote == NO_REPLY && allowed == null) {
+            grants.releaseUnused(claims);
         }
         return null;
     }

@@ -11,6 +11,7 @@ import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
+import java.time.InstantSource;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -18,7 +19,7 @@ import org.jspecify.annotations.Nullable;
  * The ledger of one count while the primary store may be down: what the primary store has confirmed, what this instance
  * has granted itself, and which of these grants are being reconciled.
  */
-final class Ledger extends Count {
+class Ledger extends Count {
     // Design notes.
     //
     // Four numbers:
@@ -125,12 +126,33 @@ final class Ledger extends Count {
             OutageShare share,
             Instances.@Nullable Group instances,
             LossListener losses) {
+        this(
+                claim,
+                queue,
+                share,
+                instances,
+                losses,
+                claim.limit().algorithm() == Algorithm.BUCKET ? new BucketGrants() : Count.of(claim.limit()));
+    }
+
+    /**
+     * Creates an empty ledger.
+     *
+     * @param granted the count of what this instance grants
+     */
+    Ledger(
+            Claim claim,
+            ReconciliationQueue queue,
+            OutageShare share,
+            Instances.@Nullable Group instances,
+            LossListener losses,
+            Count granted) {
         this.claim = claim;
         this.losses = losses;
         this.queue = queue;
         this.share = share;
         this.instances = instances;
-        this.granted = claim.limit().algorithm() == Algorithm.BUCKET ? new BucketGrants() : Count.of(claim.limit());
+        this.granted = granted;
         this.confirmed = new ConfirmedUsage(claim.limit());
     }
 
@@ -157,11 +179,16 @@ final class Ledger extends Count {
 
     /** Returns the share of the limit that this instance may grant, for the decision that begins now. */
     double share() {
-        localShare = share.of(
-                claim.limit(),
-                instances == null ? 1 : instances.number(),
-                confirmed.reportedOwn(),
-                confirmed.reported());
+        return share(confirmed.reportedOwn(), confirmed.reported());
+    }
+
+    /** Returns the share of this instance, which has that part of the permits in use. */
+    final double share(long own, long all) {
+        localShare = share.of(claim.limit(), instances == null ? 1 : instances.number(), own, all);
+        return localShare;
+    }
+
+    final double localShare() {
         return localShare;
     }
 
@@ -185,7 +212,7 @@ final class Ledger extends Count {
         addToReconcile(Math.max(0, granted.recorded() - before));
     }
 
-    private void addToReconcile(long permits) {
+    final void addToReconcile(long permits) {
         if (!queue.isOpen()) {
             return;
         }
@@ -440,7 +467,7 @@ final class Ledger extends Count {
         return refunded;
     }
 
-    private void removeToReconcile(long permits) {
+    final void removeToReconcile(long permits) {
         long less = Math.min(toReconcile, permits);
         if (less > 0) {
             toReconcile -= less;
@@ -539,10 +566,21 @@ final class Ledger extends Count {
                 Math.max(reconciliation.firstMillis(), handedOverAt),
                 granted().wholeAt());
         handedOverAt = now;
-        toReconcile = 0;
         refundedUnnamed = 0;
         granted.clear();
+        handedOver();
+    }
+
+    final void handedOver() {
+        toReconcile = 0;
         queue.remove(this);
+    }
+
+    /** Returns the grants to hand over; null if none of them counts any more. */
+    @Nullable
+    Reconciliation reconciliation(String id, InstantSource clock) {
+        List<Grants> grants = grants();
+        return grants.isEmpty() ? null : Reconciliation.of(id, claim, grants, clock);
     }
 
     /**

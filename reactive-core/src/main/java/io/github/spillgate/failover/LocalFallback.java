@@ -1,11 +1,13 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTable;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
@@ -22,6 +24,7 @@ import java.util.OptionalDouble;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
 import java.util.function.DoubleSupplier;
+import java.util.function.Function;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
@@ -63,7 +66,10 @@ public final class LocalFallback implements LimitStore {
 
     private Ledger newLedger(Claim claim) {
         Instances counted = instances.get();
-        return new Ledger(claim, queue, share, counted == null ? null : counted.of(claim.limiter()), this::restore);
+        Instances.Group group = counted == null ? null : counted.of(claim.limiter());
+        return claim.limit().algorithm() == Algorithm.CONCURRENT
+                ? new HoldLedger(claim, queue, share, group, this::restore)
+                : new Ledger(claim, queue, share, group, this::restore);
     }
 
     private void restore(LostPermits permits, ConfirmedUsage missing) {
@@ -144,6 +150,23 @@ public final class LocalFallback implements LimitStore {
         return Mono.fromRunnable(() -> settlements.stream()
                 .filter(one -> one.decision().source() == Source.LOCAL)
                 .forEach(this::settleGrant));
+    }
+
+    @Override
+    public Mono<Void> release(List<Claim> holds) {
+        return Mono.fromRunnable(() -> releaseHolds(holds));
+    }
+
+    /** Renews holds, of which the primary store will be told. */
+    @Override
+    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+        return Mono.fromCallable(() -> holds.stream()
+                .map(claim -> new HoldRenewal(claim, Objects.requireNonNull(ofHold(claim, HoldLedger::renew))))
+                .toList());
+    }
+
+    private <T> @Nullable T ofHold(Claim claim, Function<HoldLedger, T> change) {
+        return ledgers.apply(claim, true, ledger -> change.apply((HoldLedger) ledger));
     }
 
     @Override
@@ -413,6 +436,28 @@ public final class LocalFallback implements LimitStore {
     void notCharged(Reconciliation reconciliation) {
         queue.reconciled(reconciliation, false);
         ledgers.update(reconciliation.claim(), ledger -> ledger.notCharged(reconciliation));
+    }
+
+    /** Releases holds here. Call this before the primary store is asked. */
+    void releaseHolds(List<Claim> holds) {
+        for (Claim claim : holds) {
+            ofHold(claim, ledger -> {
+                ledger.release();
+                return true;
+            });
+        }
+    }
+
+    /** Notes that the primary store has renewed holds, so that it knows them. */
+    void renewedInPrimary(List<HoldRenewal> renewals) {
+        for (HoldRenewal renewal : renewals) {
+            if (renewal.outcome() == HoldRenewal.Outcome.RENEWED || renewal.outcome() == HoldRenewal.Outcome.RESTORED) {
+                ofHold(renewal.claim(), ledger -> {
+                    ledger.renewedInPrimary();
+                    return true;
+                });
+            }
+        }
     }
 
     /** Notes that a decision of the primary store is refunded there. Call this before that is asked. */

@@ -6,16 +6,21 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
+import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.LongAdder;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 
 /**
  * What the fallback has granted in place of the primary store, and its reconciliation. If the fallback is no {@link
  * LocalFallback}, its grants are only counted, as lost to the primary store.
  */
 final class LocalGrants {
+
+    private static final Duration LAST_ATTEMPT = Duration.ofSeconds(1);
 
     private final LimitStore primary;
     private final @Nullable LocalFallback fallback;
@@ -29,6 +34,7 @@ final class LocalGrants {
     /** The counts that are being reset. */
     private final UnansweredCalls unfinishedResets = new UnansweredCalls();
 
+    private final ReleaseQueue releases;
     private final LongAdder unknown = new LongAdder();
     private final LongAdder lost = new LongAdder();
 
@@ -36,6 +42,7 @@ final class LocalGrants {
         this.primary = primary;
         this.gates = gates;
         this.denials = denials;
+        this.releases = new ReleaseQueue(primary, gates);
         if (fallback instanceof LocalFallback local) {
             this.instances = local.bindTo(primary);
             this.fallback = local;
@@ -71,7 +78,7 @@ final class LocalGrants {
     /** Notes a grant of the fallback that has to be charged in the primary store. */
     void granted(StoreDecision decision) {
         if (reconcilers != null) {
-            reconcilers.start(decision);
+            reconcilers.start(decision.claims());
         } else {
             lost.add(permits(decision));
         }
@@ -179,7 +186,46 @@ final class LocalGrants {
         if (fallback != null && fits) {
             fallback.refundedInPrimary(charged);
         }
-        denials.freeing(claims, Mono.defer(() -> primary.refund(charged))).subscribe(null, error -> {});
+        releaseUnused(claims);
+        StoreDecision rest = charged.only(usage -> usage.claim().holdId() == null);
+        if (!rest.usages().isEmpty()) {
+            denials.freeing(claims, Mono.defer(() -> primary.refund(rest))).subscribe(null, error -> {});
+        }
+    }
+
+    /** Returns the releases of which the primary store could not be told yet. */
+    ReleaseQueue releases() {
+        return releases;
+    }
+
+    /** Releases holds that no request uses. */
+    void releaseUnused(List<Claim> claims) {
+        List<Claim> holds = holdsIn(claims);
+        if (!holds.isEmpty()) {
+            if (fallback != null) {
+                fallback.releaseHolds(holds);
+            }
+            Mono.defer(() -> primary.release(holds)).subscribe(null, error -> releases.add(holds));
+        }
+    }
+
+    /** Returns the claims that hold permits of concurrency limits. */
+    static List<Claim> holdsIn(List<Claim> claims) {
+        List<Claim> holds = List.of();
+        for (Claim claim : claims) {
+            if (claim.holdId() != null) {
+                holds = holds.isEmpty() ? new ArrayList<>() : holds;
+                holds.add(claim);
+            }
+        }
+        return holds;
+    }
+
+    /** Notes that the fallback has renewed holds of which the primary store has to be told. */
+    void renewed(List<Claim> holds) {
+        if (reconcilers != null) {
+            reconcilers.start(holds);
+        }
     }
 
     /** Notes that the oldest permits are about to be refunded in the primary store. */
@@ -213,9 +259,14 @@ final class LocalGrants {
 
     /** Makes a last attempt to reconcile, and ends. */
     Mono<Void> end() {
-        return reconcilers == null || instances == null
+        Mono<Void> released = releases.size() == 0
                 ? Mono.empty()
-                : Mono.when(reconcilers.end(), instances.end(gates.isAnyDeciding()));
+                : releases.releaseAll()
+                        .timeout(LAST_ATTEMPT, Schedulers.parallel())
+                        .onErrorComplete();
+        return reconcilers == null || instances == null
+                ? released
+                : Mono.when(reconcilers.end(), instances.end(gates.isAnyDeciding()), released);
     }
 
     private static long permits(StoreDecision decision) {

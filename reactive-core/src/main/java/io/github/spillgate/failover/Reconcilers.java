@@ -3,8 +3,6 @@ package io.github.spillgate.failover;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
@@ -86,9 +84,9 @@ final class Reconcilers {
     }
 
     /** Starts the reconcilers of a grant. */
-    void start(StoreDecision granted) {
-        for (StoreUsage usage : granted.usages()) {
-            of(usage.claim()).start();
+    void start(List<Claim> granted) {
+        for (Claim claim : granted) {
+            of(claim).start();
         }
     }
 

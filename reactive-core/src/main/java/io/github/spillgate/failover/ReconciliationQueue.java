@@ -5,7 +5,6 @@ import io.github.spillgate.StoreState;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Reconciliation.Grants;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.Iterator;
@@ -122,13 +121,11 @@ final class ReconciliationQueue {
         }
         ledger.advanceTo(clock.millis());
         long before = ledger.toReconcile();
-        List<Grants> grants = ledger.grants();
-        if (grants.isEmpty()) {
+        Reconciliation reconciliation = ledger.reconciliation(process + "-" + handedOver.incrementAndGet(), clock);
+        if (reconciliation == null) {
             ledger.forgetGrants();
             return null;
         }
-        Reconciliation reconciliation =
-                Reconciliation.of(process + "-" + handedOver.incrementAndGet(), claim, grants, clock);
         toReconcile.addAndGet(reconciliation.permits() - before);
         ledger.handOver(reconciliation);
         return reconciliation;

@@ -5,6 +5,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
@@ -149,6 +150,18 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
     @Override
     public Mono<StoreDecision> settle(List<Settlement> settlements) {
         return changes.settle(settlements);
+    }
+
+    /** {@inheritDoc} During an outage the primary store is told later. */
+    @Override
+    public Mono<Void> release(List<Claim> holds) {
+        return changes.release(holds);
+    }
+
+    /** {@inheritDoc} During an outage the fallback renews. */
+    @Override
+    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+        return changes.renew(holds);
     }
 
     @Override

@@ -8,6 +8,7 @@ import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.RemoteSubscription;
 import io.github.spillgate.spi.StoreDecision;
@@ -15,6 +16,7 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import java.util.function.BiFunction;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.LongFunction;
 import org.jspecify.annotations.Nullable;
@@ -526,7 +528,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             /** Only reads. */
             PEEK,
 
-            /** Refunds or resets. There is no result. */
+            /** Refunds, resets, or changes holds. */
             CHANGE
         }
 
@@ -550,6 +552,15 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                     Kind.CHANGE,
                     (store, claims, deadline) -> onPrimary.apply(deadline),
                     (store, claims) -> onFallback.apply(store));
+        }
+
+        /** Returns an operation that renews holds, and tells when the primary store has done so, or the fallback. */
+        static Operation<List<HoldRenewal>> renewal(
+                Consumer<List<HoldRenewal>> onPrimary, Consumer<List<HoldRenewal>> onFallback) {
+            return new Operation<>(
+                    Kind.CHANGE,
+                    (store, claims, deadline) -> store.renew(claims).doOnNext(onPrimary),
+                    (store, claims) -> store.renew(claims).doOnNext(onFallback));
         }
 
         /** Returns a cached result; null if a store has to be asked. */

@@ -100,12 +100,13 @@ public final class HoldCount extends Count {
     }
 
     /**
-     * Returns whether the permits of the claim are held.
+     * Returns whether permits are held under an id.
      *
+     * @param holdId the id
      * @return whether they are held now
      */
-    public boolean isHeld() {
-        Hold hold = hold();
+    public boolean isHeld(UUID holdId) {
+        Hold hold = holds.get(holdId);
         return hold != null && !hold.isTombstone();
     }
 

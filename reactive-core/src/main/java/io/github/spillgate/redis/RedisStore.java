@@ -24,7 +24,9 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
@@ -491,6 +493,57 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     private Mono<StoreDecision> reconcile(int slot, List<Reconciliation> reconciliations) {
+        List<Reconciliation> ofHolds =
+                reconciliations.stream().filter(one -> isHold(one.claim())).toList();
+        if (ofHolds.isEmpty()) {
+            return reconcileGrants(slot, reconciliations);
+        }
+        List<Reconciliation> others =
+                reconciliations.stream().filter(one -> !isHold(one.claim())).toList();
+        Mono<StoreDecision> held = reconcileHolds(slot, ofHolds);
+        return others.isEmpty()
+                ? held
+                : reconcileGrants(slot, others)
+                        .zipWith(
+                                held,
+                                (granted, renewed) -> StoreDecision.ofParts(
+                                        reconciliations.stream()
+                                                .map(Reconciliation::claim)
+                                                .toList(),
+                                        List.of(granted, renewed)));
+    }
+
+    /** Holds permits again that another store has granted or renewed. */
+    private Mono<StoreDecision> reconcileHolds(int slot, List<Reconciliation> reconciliations) {
+        List<Claim> holds =
+                reconciliations.stream().flatMap(one -> one.holds().stream()).toList();
+        if (holds.isEmpty()) {
+            return Mono.just(StoreDecision.ofPeek(
+                    Source.REDIS,
+                    0,
+                    reconciliations.stream()
+                            .map(one -> StoreUsage.ofHolds(one.claim(), 0, false, 0, 0))
+                            .toList()));
+        }
+        return changeHolds(slot, true, holds).map(reply -> {
+            Map<Object, StoreUsage> usages = new LinkedHashMap<>();
+            for (Reconciliation one : reconciliations) {
+                // Released since, so that there is nothing to hold.
+                usages.put(one.claim().handle(), StoreUsage.ofHolds(one.claim(), 0, false, reply.millis(), 0));
+            }
+            for (int i = 0; i < holds.size(); i++) {
+                Claim claim = holds.get(i);
+                if (reply.status(i) == ScriptReply.Status.FOREIGN) {
+                    usages.remove(claim.handle());
+                } else {
+                    usages.put(claim.handle(), reply.usage(i, claim.asking(0)));
+                }
+            }
+            return StoreDecision.ofPeek(Source.REDIS, reply.millis(), reply.micros(), List.copyOf(usages.values()));
+        });
+    }
+
+    private Mono<StoreDecision> reconcileGrants(int slot, List<Reconciliation> reconciliations) {
         byte[][] names = keys.countsAndReconciliationMarks(reconciliations);
         return router.send(
                         slot,

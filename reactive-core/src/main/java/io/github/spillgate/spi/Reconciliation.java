@@ -5,6 +5,8 @@ import io.github.spillgate.internal.Text;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
 
 /**
  * The permits that one store granted under one identity on behalf of another, to be charged there once.
@@ -18,12 +20,14 @@ public final class Reconciliation {
     private final Claim claim;
     private final List<Grants> grants;
     private final InstantSource clock;
+    private final List<Claim> holds;
 
-    private Reconciliation(String id, Claim claim, List<Grants> grants, InstantSource clock) {
+    private Reconciliation(String id, Claim claim, List<Grants> grants, InstantSource clock, List<Claim> holds) {
         this.id = id;
         this.claim = claim;
         this.grants = grants;
         this.clock = clock;
+        this.holds = holds;
     }
 
     /**
@@ -42,7 +46,49 @@ public final class Reconciliation {
                     + " has no grants: expected at least one, for example new Grants(1790000000000, 1790000000000, 3)");
         }
         return new Reconciliation(
-                Names.check("reconciliation id", id, "\"k3x9-17\""), claim, List.copyOf(grants), clock);
+                Names.check("reconciliation id", id, "\"k3x9-17\""), claim, List.copyOf(grants), clock, List.of());
+    }
+
+    /**
+     * Creates a reconciliation of permits of a concurrency limit. For store implementations.
+     *
+     * @param id the id, as in {@link #of}
+     * @param claim a claim on the count; its cost is ignored
+     * @param holds the claims that hold the permits, at least one
+     * @param clock the clock of the store that granted them
+     * @return the reconciliation, to be made with {@link LimitStore#renew}
+     */
+    public static Reconciliation ofHolds(String id, Claim claim, List<Claim> holds, InstantSource clock) {
+        if (holds.isEmpty()) {
+            throw new IllegalArgumentException("reconciliation " + Text.quote(id)
+                    + " has no holds: expected at least one, for example a claim with an id");
+        }
+        long now = clock.millis();
+        long permits = holds.stream().mapToLong(Claim::permits).sum();
+        return new Reconciliation(
+                Names.check("reconciliation id", id, "\"k3x9-17\""),
+                claim,
+                List.of(new Grants(now, now, permits)),
+                clock,
+                new CopyOnWriteArrayList<>(holds));
+    }
+
+    /**
+     * Returns the claims that hold permits of a concurrency limit, without those that were released.
+     *
+     * @return the claims; empty for other limits
+     */
+    public List<Claim> holds() {
+        return holds;
+    }
+
+    /**
+     * Removes a hold, because it was released.
+     *
+     * @param holdId the id of the hold
+     */
+    public void dropHold(UUID holdId) {
+        holds.removeIf(claim -> holdId.equals(claim.holdId()));
     }
 
     /**

@@ -52,7 +52,7 @@ final class FailoverHistory {
             case LOG -> log;
             case COUNTER -> log.counter();
             case BUCKET -> Limit.bucket(1, Duration.ofDays(10), log.permits());
-            case CONCURRENT -> Limit.concurrent(log.permits());
+            case CONCURRENT -> throw new IllegalArgumentException("holds have a test of their own");
         };
     }
 

@@ -67,7 +67,7 @@ class ReconcilersTest {
             assertThat(local.state().toReconcile()).isEqualTo(KEYS);
             CountDownLatch halfway = new CountDownLatch(KEYS / 2);
             Thread waking = new Thread(() -> granted.forEach(decision -> {
-                reconcilers.start(decision);
+                reconcilers.start(decision.claims());
                 halfway.countDown();
             }));
             waking.start();

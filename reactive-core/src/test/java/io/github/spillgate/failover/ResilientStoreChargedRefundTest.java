@@ -204,7 +204,7 @@ class ResilientStoreChargedRefundTest {
     }
 
     @ParameterizedTest
-    @EnumSource(Algorithm.class)
+    @EnumSource(value = Algorithm.class, mode = EnumSource.Mode.EXCLUDE, names = "CONCURRENT")
     void aResetThatAReplyHasShown(Algorithm algorithm) {
         FailoverHistory history = history(Limit.perHour(4), algorithm);
         Instance first = history.instance(0);

@@ -1,0 +1,331 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.local.HoldCount;
+import io.github.spillgate.spi.ChargedPermits;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
+import java.time.InstantSource;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+
+/** The ledger of a concurrency limit: what this instance holds, whichever store has granted it. */
+final class HoldLedger extends Ledger {
+    // Design notes.
+    //
+    // A hold has the same id in both stores. So a request that both of them have granted holds its permits once, and
+    // nothing has to be cancelled.
+    //
+    //   own         what this instance holds. It expires here a little later than in the primary store
+    //   untold      those of them that the fallback has granted or renewed, so that the primary store may not know them
+    //   in flight   those that the primary store is being told
+    //   others      what other instances hold, as of the last reply of the primary store
+    //
+    // The fallback grants permits as long as what this instance holds stays within its share, and at least one. Holds
+    // that
+    // the primary store knows count in full: they are still in use. If the share is 1, there are no other instances,
+    // and
+    // what others held until they ended counts until it expires.
+    //
+    // While there are untold holds, the fallback decides (StoreCall). A reply of the primary store that arrives in
+    // spite of that is without them, so they are added to it.
+
+    private final HoldCount own;
+    private final Map<UUID, Claim> untold = new LinkedHashMap<>();
+    private @Nullable Reconciliation inFlight;
+
+    private Claim current;
+    private long now;
+
+    // As of the newest reply.
+
+    private long repliedAt;
+    private long reported;
+    private long reportedOwn;
+    private long othersUntil;
+
+    HoldLedger(
+            Claim claim,
+            ReconciliationQueue queue,
+            OutageShare share,
+            Instances.@Nullable Group instances,
+            LossListener losses) {
+        this(claim, queue, share, instances, losses, new HoldCount());
+    }
+
+    private HoldLedger(
+            Claim claim,
+            ReconciliationQueue queue,
+            OutageShare share,
+            Instances.@Nullable Group instances,
+            LossListener losses,
+            HoldCount own) {
+        super(claim, queue, share, instances, losses, own);
+        this.own = own;
+        this.current = claim;
+    }
+
+    @Override
+    public void advance(Claim claim, long now) {
+        super.advance(claim, now);
+        this.current = claim;
+        this.now = now;
+        othersUntil = Math.min(othersUntil, now + Limit.LONGEST_HOLD.toMillis());
+    }
+
+    @Override
+    double share() {
+        return share(reportedOwn, reported);
+    }
+
+    // The decision of the fallback.
+
+    @Override
+    public boolean fits(Limit limit, long cost) {
+        return own.fits(limit, cost + others());
+    }
+
+    private long others() {
+        return localShare() < 1 || now >= othersUntil ? 0 : Math.max(0, reported - reportedOwn);
+    }
+
+    @Override
+    public long fitsAt(Limit limit, long cost) {
+        return own.fitsAt(limit, cost + others());
+    }
+
+    @Override
+    public long used() {
+        return own.used() + others();
+    }
+
+    @Override
+    public long wholeAt() {
+        return others() > 0 ? Math.max(own.wholeAt(), othersUntil) : own.wholeAt();
+    }
+
+    @Override
+    public void take(long cost) {
+        UUID id = current.holdId();
+        if (id != null && !own.isHeld(id)) {
+            own.take(cost);
+            addUntold(id, cost);
+        }
+    }
+
+    private void addUntold(UUID id, long permits) {
+        if (!untold.containsKey(id) && !isInFlight(id)) {
+            untold.put(id, current.asking(permits));
+            addToReconcile(permits);
+        }
+    }
+
+    private boolean isInFlight(UUID id) {
+        return inFlight != null && inFlight.holds().stream().anyMatch(claim -> id.equals(claim.holdId()));
+    }
+
+    private void told(UUID id) {
+        Claim claim = untold.remove(id);
+        if (claim != null) {
+            removeToReconcile(claim.permits());
+        }
+    }
+
+    // Holds.
+
+    /** Releases the hold of the claim. */
+    void release() {
+        UUID id = current.holdId();
+        if (id != null) {
+            own.release();
+            told(id);
+            if (inFlight != null) {
+                inFlight.dropHold(id);
+            }
+        }
+    }
+
+    /** Renews the hold of the claim, which the primary store cannot. */
+    HoldRenewal.Outcome renew() {
+        UUID id = current.holdId();
+        HoldRenewal.Outcome outcome = own.renew(current.permits());
+        if (id != null && outcome != HoldRenewal.Outcome.RELEASED) {
+            addUntold(id, current.permits());
+        }
+        return outcome;
+    }
+
+    /** Notes that the primary store has renewed the hold of the claim. */
+    void renewedInPrimary() {
+        UUID id = current.holdId();
+        if (id != null) {
+            own.renew(current.permits());
+            told(id);
+        }
+    }
+
+    // The replies of the primary store.
+
+    @Override
+    Fit confirm(StoreUsage usage, StoreDecision decision, boolean isReconciliation, boolean isOnly) {
+        Claim claim = usage.claim();
+        UUID id = decision.isCharged() && claim.permits() > 0 ? claim.holdId() : null;
+        Fit fit = id == null ? Fit.YES : fit(usage, id);
+        if (!isReconciliation) {
+            boolean isNew = id != null && fit == Fit.YES && !own.isHeld(id);
+            report(usage, decision.at().toEpochMilli(), isNew ? claim.permits() : 0);
+        }
+        if (id != null && fit == Fit.YES && isOnly) {
+            own.take(claim.permits());
+        }
+        return fit;
+    }
+
+    private void report(StoreUsage usage, long at, long added) {
+        if (at >= repliedAt || repliedAt - at >= ConfirmedUsage.OUT_OF_ORDER) {
+            repliedAt = at;
+            reported = usage.used();
+            reportedOwn = own.used() - heldOf(untold.values()) + added;
+            othersUntil = now + Math.max(0, usage.wholeAt().toEpochMilli() - at);
+        }
+    }
+
+    /** Returns whether permits that the primary store has granted fit together with what it does not know. */
+    private Fit fit(StoreUsage usage, UUID id) {
+        if (own.isHeld(id)) {
+            return Fit.YES;
+        }
+        long free = usage.limit().permits() - usage.used() - heldOf(untold.values());
+        if (free < 0) {
+            return Fit.NO;
+        }
+        return inFlight == null || free >= heldOf(inFlight.holds()) ? Fit.YES : Fit.IF_RECONCILED;
+    }
+
+    private long heldOf(Iterable<Claim> claims) {
+        long permits = 0;
+        for (Claim claim : claims) {
+            UUID id = claim.holdId();
+            permits += id != null && own.isHeld(id) ? claim.permits() : 0;
+        }
+        return permits;
+    }
+
+    @Override
+    void granted(long permits, long takenAt) {
+        if (current.holdId() != null) {
+            own.take(permits);
+        }
+    }
+
+    /** Both stores have granted it, under one id. */
+    @Override
+    long cancelGrant(long takenAt, long permits) {
+        UUID id = current.holdId();
+        if (id != null) {
+            told(id);
+        }
+        return 0;
+    }
+
+    // Telling the primary store.
+
+    @Override
+    @Nullable
+    Reconciliation reconciliation(String id, InstantSource clock) {
+        List<Claim> holds = untold.entrySet().stream()
+                .filter(hold -> own.isHeld(hold.getKey()))
+                .map(Map.Entry::getValue)
+                .toList();
+        return holds.isEmpty() ? null : Reconciliation.ofHolds(id, claim(), holds, clock);
+    }
+
+    @Override
+    boolean isInFlight() {
+        return inFlight != null;
+    }
+
+    @Override
+    void handOver(Reconciliation reconciliation) {
+        untold.clear();
+        inFlight = reconciliation;
+        handedOver();
+    }
+
+    @Override
+    @Nullable
+    ChargedPermits charged(Reconciliation reconciliation, StoreDecision reply) {
+        notCharged(reconciliation);
+        return null;
+    }
+
+    @Override
+    void notCharged(Reconciliation reconciliation) {
+        if (inFlight == reconciliation) {
+            inFlight = null;
+        }
+    }
+
+    @Override
+    void forgetGrants() {
+        untold.clear();
+        super.forgetGrants();
+    }
+
+    @Override
+    public void clear() {
+        forgetGrants();
+        own.clear();
+        inFlight = null;
+        reported = 0;
+        reportedOwn = 0;
+    }
+
+    @Override
+    public long recorded() {
+        return own.used();
+    }
+
+    @Override
+    public List<Grants> grants() {
+        return own.grants();
+    }
+
+    // A hold is released by its id, and by nothing else.
+
+    @Override
+    public void refund(Limit limit, long takenAt, long permits) {}
+
+    @Override
+    public void refundOldest(long permits) {}
+
+    @Override
+    long refundOldestGranted(long permits) {
+        return 0;
+    }
+
+    @Override
+    void refundConfirmed(long permits, long takenAt) {}
+
+    @Override
+    @Nullable
+    ChargedPermits refundGrant(long takenAt, long permits) {
+        return null;
+    }
+
+    @Override
+    void refundCharged(ChargedPermits permits, long takenAt) {}
+
+    @Override
+    void refundedInPrimary(long permits, long takenAt) {}
+
+    @Override
+    void refundedOldestInPrimary(long permits) {}
+}
