@@ -196,7 +196,8 @@ public final class Limit {
     /**
      * Returns a {@linkplain Algorithm#CONCURRENT concurrency limit} of at most this many permits at the same time, over
      * all instances. Each request holds its permits until they are released, and at most for the {@linkplain
-     * #hold(Duration) hold time}, 60 s by default, unless they are renewed.
+     * #hold(Duration) hold time}, 60 s by default, unless they are renewed. {@link
+     * RateLimiter#whileHolding(String, reactor.core.publisher.Mono) whileHolding} takes, renews and releases them.
      *
      * @param permits the permits, from 1 to {@link #MOST_CONCURRENT_PERMITS}
      * @return the limit, named {@code concurrent}

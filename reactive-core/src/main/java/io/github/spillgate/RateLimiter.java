@@ -19,6 +19,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.LongFunction;
 import java.util.function.Predicate;
@@ -26,6 +27,8 @@ import java.util.function.Supplier;
 import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Publisher;
+import reactor.core.Disposable;
+import reactor.core.Disposables;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
@@ -67,7 +70,8 @@ import reactor.core.scheduler.Schedulers;
  *
  * Use {@link #tryAcquire(String) tryAcquire} to deny at once, {@link #limited(String) limited} to fail, {@link
  * #acquire(Collection, Duration) acquire} to wait in a queue, and {@link #throttle(String, ToLongFunction) throttle} to
- * slow down a stream. The last two document where they differ from this contract.
+ * slow down a stream, and {@link #whileHolding(String, Mono) whileHolding} to limit what runs at the same time. The
+ * last three document where they differ from this contract.
  */
 public final class RateLimiter implements AutoCloseable {
 
@@ -86,6 +90,7 @@ public final class RateLimiter implements AutoCloseable {
     private final WaitQueues queues;
     private final @Nullable DecisionListeners listeners;
     private final Settlements settlements;
+    private final Holds holds;
     private volatile boolean closed;
 
     private RateLimiter(Builder builder, LimitStore store) {
@@ -97,6 +102,7 @@ public final class RateLimiter implements AutoCloseable {
         this.settlements = new Settlements(builder.debt);
         this.queues = new WaitQueues(this.store, clock, builder.maxPerQueue, builder.maxInTotal);
         this.listeners = DecisionListeners.of(name, builder.listeners);
+        this.holds = new Holds(this.store, builder.longestHold, queues::wake);
         this.store.use(name);
     }
 
@@ -113,7 +119,9 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Takes one permit for the key if all limits allow it.
+     * Takes one permit for the key if all limits allow it. Permits of {@linkplain Limit#concurrent(long) concurrency
+     * limits} are held until the decision is {@linkplain #release(Decision) released}, and at most for the hold time:
+     * they are not renewed. {@link #whileHolding(String, Mono) whileHolding} is safer.
      *
      * @param key the key that is charged
      * @return the decision
@@ -222,6 +230,11 @@ public final class RateLimiter implements AutoCloseable {
      * keep the continuation short or use {@code publishOn}. The store sees the Reactor Context of the waiter that was
      * first when it was asked.
      *
+     * <p><b>Concurrency limits.</b> The first waiter is served as soon as this limiter releases permits. For those that
+     * other instances release, it asks again once a second, give or take a quarter. The decision holds its permits
+     * until they are {@linkplain #release(Decision) released}, or for the hold time; {@link #keepHolding(Decision,
+     * Consumer) keepHolding} renews them.
+     *
      * <p><b>Limits that count denied requests.</b> A waiting request is not recorded as denied: the limiter peeks until
      * the charges fit, and then takes them. Only if another request comes first is that attempt denied and recorded.
      *
@@ -282,13 +295,16 @@ public final class RateLimiter implements AutoCloseable {
      * @param permits the cost of an element; 0 passes it without a decision
      * @param <T> the type of the elements
      * @return a function for {@link Flux#transform(Function)}
+     * @throws IllegalStateException if this limiter has a concurrency limit: use {@link #whileHolding(String, Mono)}
      */
     public <T> Function<Flux<T>, Flux<T>> throttle(String key, ToLongFunction<? super T> permits) {
         Checks.present(permits, "permits", "order -> order.lines()");
         Charge one = Charge.of(key);
-        Mono<Decision> onePermit = acquire(one, Waiter.FOREVER);
-        LongFunction<Mono<Decision>> acquire =
-                cost -> cost == 1 ? onePermit : acquire(one.permits(cost), Waiter.FOREVER);
+        if (!claims.areLookedUp() && HoldIds.isAnyHold(claims.of(one))) {
+            throw noThrottle();
+        }
+        Mono<Decision> onePermit = acquireToThrottle(one);
+        LongFunction<Mono<Decision>> acquire = cost -> cost == 1 ? onePermit : acquireToThrottle(one.permits(cost));
         // With a lookup only one at a time: concurrent lookups could end in any order, and so change that of the queue.
         int maxWaiting = claims.areLookedUp() ? 1 : Throttle.MAX_WAITING;
         return source -> Throttle.of(
@@ -298,6 +314,26 @@ public final class RateLimiter implements AutoCloseable {
                 queues,
                 maxWaiting,
                 listeners);
+    }
+
+    /** Waits for the permits of an element. Only a lookup can find a concurrency limit. */
+    private Mono<Decision> acquireToThrottle(Charge charge) {
+        Mono<Decision> acquired = acquire(charge, Waiter.FOREVER);
+        return !claims.areLookedUp()
+                ? acquired
+                : acquired.flatMap(decision -> decision.isCharged() && holdsPermits(decision)
+                        ? refund(decision).then(Mono.error(this::noThrottle))
+                        : Mono.just(decision));
+    }
+
+    private static boolean holdsPermits(Decision decision) {
+        return decision instanceof StoreDecision made && HoldIds.isAnyHold(made.claims());
+    }
+
+    private IllegalStateException noThrottle() {
+        return new IllegalStateException("limiter " + name + " has a concurrency limit, and a throttled stream does not"
+                + " say when the work on an element has ended: expected limits with a window, for example"
+                + " Limit.perSecond(10), and around the work limiter.whileHolding(key, work)");
     }
 
     /**
@@ -333,6 +369,129 @@ public final class RateLimiter implements AutoCloseable {
             return decision;
         });
         return work -> work instanceof Mono<T> one ? taken.flatMap(any -> one) : taken.flatMapMany(any -> work);
+    }
+
+    /**
+     * Runs work while it holds one permit for the key: for {@linkplain Limit#concurrent(long) concurrency limits}.
+     *
+     * <p>Each subscription takes the permit, together with those of other limits, like {@link #tryAcquire(String)}. If
+     * it is granted, the work is subscribed to; otherwise the result is a {@link RateLimitedException}. The permit is
+     * released once, when the work completes, fails or is cancelled; also if that happens before the decision is known.
+     * Other limits stay charged.
+     *
+     * <pre>{@code
+     * Mono<Report> report = limiter.whileHolding("tenant:7", renderReport());
+     * }</pre>
+     *
+     * <p><b>Long work.</b> The permit is renewed after each third of the {@linkplain Limit#hold(Duration) hold time},
+     * in one command for all work of this limiter, up to the {@linkplain Builder#longestHold(Duration) longest hold}.
+     * If it could not be renewed in time, other requests may get it. So shortly before that, the work is cancelled, and
+     * the result is a {@link HoldExpiredException}. Then as well, no more work runs than the limit allows, unless work
+     * continues after it was cancelled.
+     *
+     * <p><b>Threads.</b> The work is subscribed to on the thread of the decision. The result does not wait for the
+     * release.
+     *
+     * @param key the key that is charged
+     * @param work the work
+     * @param <T> the type of the result
+     * @return the result of the work
+     */
+    public <T> Mono<T> whileHolding(String key, Mono<T> work) {
+        return whileHolding(Charge.of(key), work);
+    }
+
+    /**
+     * Runs work while it holds the permits of a charge; see {@link #whileHolding(String, Mono)}.
+     *
+     * @param charge the charge; without limits of its own it falls under the limits of this limiter
+     * @param work the work
+     * @param <T> the type of the result
+     * @return the result of the work
+     */
+    public <T> Mono<T> whileHolding(Charge charge, Mono<T> work) {
+        return whileHolding(List.of(Checks.present(charge, "charge", CHARGE)), work);
+    }
+
+    /**
+     * Runs work while it holds the permits of all charges; see {@link #whileHolding(String, Mono)}.
+     *
+     * @param charges one or more; a charge without limits falls under the limits of this limiter
+     * @param work the work
+     * @param <T> the type of the result
+     * @return the result of the work
+     */
+    public <T> Mono<T> whileHolding(Collection<Charge> charges, Mono<T> work) {
+        return Mono.fromDirect(
+                new WhileHolding<>(tryAcquire(charges), Checks.present(work, "work", "Mono.just(1)"), holds));
+    }
+
+    /**
+     * Runs work while it holds one permit for the key, until the stream ends; see {@link #whileHolding(String, Mono)}.
+     *
+     * @param key the key that is charged
+     * @param work the work
+     * @param <T> the type of the elements
+     * @return the elements of the work
+     */
+    public <T> Flux<T> whileHolding(String key, Flux<T> work) {
+        return whileHolding(Charge.of(key), work);
+    }
+
+    /**
+     * Runs work while it holds the permits of a charge, until the stream ends; see {@link #whileHolding(String, Mono)}.
+     *
+     * @param charge the charge; without limits of its own it falls under the limits of this limiter
+     * @param work the work
+     * @param <T> the type of the elements
+     * @return the elements of the work
+     */
+    public <T> Flux<T> whileHolding(Charge charge, Flux<T> work) {
+        return whileHolding(List.of(Checks.present(charge, "charge", CHARGE)), work);
+    }
+
+    /**
+     * Runs work while it holds the permits of all charges, until the stream ends; see {@link #whileHolding(String,
+     * Mono)}.
+     *
+     * @param charges one or more; a charge without limits falls under the limits of this limiter
+     * @param work the work
+     * @param <T> the type of the elements
+     * @return the elements of the work
+     */
+    public <T> Flux<T> whileHolding(Collection<Charge> charges, Flux<T> work) {
+        return new WhileHolding<>(tryAcquire(charges), Checks.present(work, "work", "Flux.just(1)"), holds);
+    }
+
+    /**
+     * Keeps the permits of {@linkplain Limit#concurrent(long) concurrency limits} that this decision holds: renews them
+     * like {@link #whileHolding(String, Mono)}, until the result is disposed of, which releases them. For work that is
+     * not a publisher, such as an HTTP exchange, and for decisions of {@link #acquire(String, Duration) acquire}. Call
+     * it as soon as the decision is known.
+     *
+     * @param decision a decision of this limiter
+     * @param onExpired called if the permits are lost before that, and other requests may get them; it must end the
+     *     work, and not block
+     * @return releases the permits once when it is disposed of; it is disposed of already if the decision holds none
+     * @throws IllegalArgumentException if another store made the decision
+     */
+    public Disposable keepHolding(Decision decision, Consumer<HoldExpiredException> onExpired) {
+        Checks.present(onExpired, "onExpired", "expired -> work.cancel()");
+        StoreDecision made = checkOurs(decision);
+        if (!made.isCharged() || HoldIds.holdsIn(made.claims()).isEmpty()) {
+            return Disposables.disposed();
+        }
+        return holds.add(made.claims(), Holds.now() - deadline().toNanos(), onExpired);
+    }
+
+    /**
+     * Returns how much work of this limiter holds permits: of {@link #whileHolding(String, Mono) whileHolding} and
+     * {@link #keepHolding(Decision, Consumer) keepHolding}.
+     *
+     * @return the number of running subscriptions and kept decisions
+     */
+    public int holders() {
+        return holds.size();
     }
 
     /**
@@ -488,7 +647,8 @@ public final class RateLimiter implements AutoCloseable {
      * limits stay charged; {@link #refund(Decision)} returns both. Idempotent. A decision without such permits has
      * nothing to release. Waiters of this limiter for the same charges are woken.
      *
-     * <p>Without a release, the permits are held for the {@linkplain Limit#hold(Duration) hold time}.
+     * <p>Without a release, the permits are held for the {@linkplain Limit#hold(Duration) hold time}. {@link
+     * #whileHolding(String, Mono) whileHolding} renews and releases them by itself.
      *
      * @param decision a decision of this limiter
      * @return completes when the permits are released
@@ -696,9 +856,13 @@ public final class RateLimiter implements AutoCloseable {
 
     private Mono<Decision> takeClaims(List<Claim> claims) {
         Mono<Decision> answer = answerWithoutStore(claims);
-        return answer == null
-                ? decision(Objects.requireNonNull(store.take(HoldIds.assign(claims)), NO_ANSWER))
-                : answer;
+        return answer == null ? decision(takeAttempt(claims)) : answer;
+    }
+
+    private Mono<StoreDecision> takeAttempt(List<Claim> claims) {
+        List<Claim> sent = HoldIds.assign(claims);
+        Mono<StoreDecision> made = Objects.requireNonNull(store.take(sent), NO_ANSWER);
+        return sent == claims ? made : new TakeHoldsMono(made, sent, holds);
     }
 
     private Mono<Decision> peekClaims(List<Claim> claims) {
@@ -802,6 +966,7 @@ public final class RateLimiter implements AutoCloseable {
         private int maxInTotal = 10_000;
         private final List<DecisionListener> listeners = new ArrayList<>();
         private double debt = 1;
+        private Duration longestHold = Duration.ofHours(1);
         private @Nullable LimitStore fallback;
         private @Nullable Duration deadline;
         private @Nullable Duration cacheDenials;
@@ -936,6 +1101,27 @@ public final class RateLimiter implements AutoCloseable {
          */
         public Builder debt(double limits) {
             debt = Settlements.checkDebt(limits);
+            return this;
+        }
+
+        /**
+         * Sets the longest time for which work holds permits of a {@linkplain Limit#concurrent(long) concurrency
+         * limit}, 1 hour by default. After it the permits are not renewed any more: they expire within the limit's
+         * {@linkplain Limit#hold(Duration) hold time}, and the work is cancelled. So work that hangs does not hold
+         * permits for ever.
+         *
+         * @param longest more than zero, and at most 366 days
+         * @return this builder
+         * @throws IllegalArgumentException if the time is out of range
+         */
+        public Builder longestHold(Duration longest) {
+            Duration given = Checks.present(longest, "longestHold", "Duration.ofHours(1)");
+            if (given.isNegative() || given.isZero() || given.compareTo(Limit.LONGEST_WINDOW) > 0) {
+                throw new IllegalArgumentException("longestHold " + given
+                        + " is out of range: expected more than zero and at most " + Limit.LONGEST_WINDOW.toDays()
+                        + " days, for example Duration.ofHours(1)");
+            }
+            longestHold = given;
             return this;
         }
 

@@ -9,6 +9,7 @@ import java.util.Deque;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Disposable;
@@ -45,6 +46,10 @@ final class WaitQueue {
     // grants serve no waiter and are refunded, and their denials are ignored. Waiters whose counts have other names
     // join another queue.
     //
+    // Concurrency limits. It is not known when a holder will release its permits, so a denial has no lower bound. A
+    // release by this limiter wakes the queue; for those of other instances the head asks again at times. The timer
+    // also ends the waits that are over before that.
+    //
     // Locking. The monitor guards the state of this class, and no foreign code runs under it. Consequences of a state
     // change are added to "tasks", and the thread that made the change runs them after it has released the monitor. A
     // store may reply before its "subscribe" returns. The sending thread then runs the tasks after it has sent all
@@ -63,6 +68,9 @@ final class WaitQueue {
 
     /** The maximum number of nested calls of {@link #drain()} by one thread. */
     private static final int MAX_DEPTH = 8;
+
+    /** By which part of the time an attempt for permits of a concurrency limit is earlier or later. */
+    private static final double SPREAD = 0.25;
 
     private static final long MILLISECOND = TimeUnit.MILLISECONDS.toNanos(1);
 
@@ -85,6 +93,10 @@ final class WaitQueue {
     private @Nullable Decision lastGrant;
     private @Nullable HeadDenial denial;
     private @Nullable Disposable timer;
+    private long timerAt;
+
+    /** How many timers were set. */
+    private int timers;
 
     /** How often {@link #wake()} was called. A denial of a request that was sent before the last call is ignored. */
     private int wakes;
@@ -114,6 +126,10 @@ final class WaitQueue {
             return;
         }
         waiters.append(waiter);
+        HeadDenial denied = denial;
+        if (denied != null && denied.isPoll() && waiter.deadline < timerAt) {
+            tasks.add(() -> setTimer(denied));
+        }
     }
 
     /** Removes the waiter. The next waiter is served on another thread, not on that of the cancelling subscriber. */
@@ -392,9 +408,7 @@ final class WaitQueue {
             tasks.add(() -> head.deny(decision));
             return;
         }
-        long retryAfter =
-                Math.max(MILLISECOND, TimeUnit.MILLISECONDS.toNanos(wait.get().toMillis()));
-        HeadDenial denied = new HeadDenial(request, decision, retryAfter, now());
+        HeadDenial denied = new HeadDenial(request, decision, wait.get(), now());
         denial = denied;
         lastGrant = null;
         // Before tasks that call subscribers, which may take long.
@@ -409,12 +423,12 @@ final class WaitQueue {
         if (inFlight > 0) {
             return firstSentAt;
         }
-        return denial == null ? now : Math.max(now, denial.retryAt);
+        return denial == null ? now : Math.max(now, denial.fitsAt);
     }
 
     /** Denies all waiters that, by this denial, cannot be served within their longest wait. */
     private void denyTooLongWaits(HeadDenial denied) {
-        long retryAt = Math.max(denied.receivedAt, denied.retryAt);
+        long retryAt = Math.max(denied.receivedAt, denied.fitsAt);
         if (waiters.canAllWait(retryAt)) {
             return;
         }
@@ -432,10 +446,30 @@ final class WaitQueue {
             } else if (waiters.isEmpty() && one.requestsSameAs(denied.claims)) {
                 tasks.add(() -> one.deny(denied.decision));
             } else {
-                deny(one, denied.receivedAt, earliest);
+                deny(one, denied.receivedAt, denied.isPoll() ? Math.max(earliest, denied.retryAt) : earliest);
             }
         }
         onHeadChange();
+    }
+
+    /** Denies the waiters whose longest wait has passed. */
+    private void denyOverdue(HeadDenial denied, long now) {
+        Waiter next;
+        for (Waiter one = waiters.first(); one != null; one = next) {
+            next = one.next;
+            Waiter overdue = one;
+            if (one.deadline > now) {
+                continue;
+            }
+            if (one == waiters.first() && one.requestsSameAs(denied.claims)) {
+                tasks.add(() -> overdue.deny(denied.decision));
+            } else {
+                deny(one, now, Math.max(now, denied.retryAt));
+            }
+            waiters.remove(one);
+        }
+        onHeadChange();
+        releasePlaces();
     }
 
     private void deny(Waiter waiter, long now, long earliest) {
@@ -462,11 +496,16 @@ final class WaitQueue {
 
     private void setTimer(HeadDenial denied) {
         long delay;
+        int number;
         synchronized (this) {
             if (denial != denied) {
                 return;
             }
-            delay = Math.max(0, Math.min(denied.retryAfter, denied.retryAt - now()));
+            long now = now();
+            timerAt = denied.isPoll() ? Math.min(denied.retryAt, waiters.earliestDeadline()) : denied.retryAt;
+            delay = Math.max(0, Math.min(denied.retryAfter, timerAt - now));
+            timers++;
+            number = timers;
         }
         Disposable set;
         try {
@@ -475,20 +514,32 @@ final class WaitQueue {
             fail(e);
             return;
         }
+        Disposable unused = set;
         synchronized (this) {
-            if (denial == denied) {
+            // It may have run already, and another one may be set.
+            if (denial == denied && timers == number) {
+                unused = timer;
                 timer = set;
-                return;
             }
         }
-        set.dispose();
+        if (unused != null) {
+            unused.dispose();
+        }
     }
 
     private void onTimer(HeadDenial denied) {
         synchronized (this) {
             if (denial == denied) {
-                timer = null;
-                clearDenial();
+                long now = now();
+                if (!denied.isPoll() || now >= denied.retryAt) {
+                    timer = null;
+                    clearDenial();
+                } else {
+                    denyOverdue(denied, now);
+                    if (denial == denied) {
+                        tasks.add(() -> setTimer(denied));
+                    }
+                }
             }
         }
         drain();
@@ -569,14 +620,41 @@ final class WaitQueue {
         final long retryAfter;
         final long retryAt;
 
-        HeadDenial(HeadRequest request, Decision decision, long retryAfter, long now) {
+        /** The time before which the claims do not fit. Of a concurrency limit it is not known. */
+        final long fitsAt;
+
+        HeadDenial(HeadRequest request, Decision decision, Duration wait, long now) {
             this.decision = decision;
             this.claims = request.claims;
             this.receivedAt = now;
-            this.retryAfter = retryAfter;
+            long nanos = Math.max(MILLISECOND, TimeUnit.MILLISECONDS.toNanos(wait.toMillis()));
+            boolean isHeld = decision.violated().stream().anyMatch(limit -> limit.algorithm() == Algorithm.CONCURRENT);
+            long shortest = isHeld ? TimeUnit.MILLISECONDS.toNanos(waitForWindows(decision)) : nanos;
+            this.retryAfter = isHeld ? Math.max(shortest, spread(nanos)) : nanos;
             // Measured from the time of sending, so that the next attempt reaches the store when the permit is free. An
             // instance with a slow network would otherwise always come second.
             this.retryAt = sum(request.sentAt, retryAfter);
+            this.fitsAt = sum(request.sentAt, shortest);
+        }
+
+        /** Returns whether the claims may fit before the next attempt, so that a waiter may wait for less than that. */
+        boolean isPoll() {
+            return fitsAt < retryAt;
+        }
+
+        private static long waitForWindows(Decision decision) {
+            return decision.limits().stream()
+                    .filter(usage -> usage.limit().algorithm() != Algorithm.CONCURRENT)
+                    .mapToLong(usage ->
+                            Duration.between(decision.at(), usage.fitsAt()).toMillis())
+                    .max()
+                    .orElse(0);
+        }
+
+        /** Several instances must not ask at the same time. */
+        private static long spread(long nanos) {
+            return (long)
+                    (nanos * (1 + SPREAD * (2 * ThreadLocalRandom.current().nextDouble() - 1)));
         }
     }
 

@@ -89,6 +89,15 @@ final class WaiterList {
         waiter.isListed = false;
     }
 
+    /** Returns the earliest time at which a longest wait has passed. */
+    long earliestDeadline() {
+        long earliest = Long.MAX_VALUE;
+        for (Waiter one = first; one != null; one = one.next) {
+            earliest = Math.min(earliest, one.deadline);
+        }
+        return earliest;
+    }
+
     /**
      * Returns whether no waiter's lower bound exceeds its longest wait if the head is served at that time. False may
      * also mean that this is not known.

@@ -2,6 +2,7 @@ package io.github.spillgate;
 
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
@@ -85,6 +86,17 @@ final class HeldStore implements LimitStore {
     @Override
     public Mono<Void> refundCharged(List<ChargedPermits> permits) {
         return Mono.defer(() -> hold(store.refundCharged(permits)));
+    }
+
+    /** At once, because no caller waits for it. */
+    @Override
+    public Mono<Void> release(List<Claim> holds) {
+        return store.release(holds);
+    }
+
+    @Override
+    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+        return store.renew(holds);
     }
 
     @Override

@@ -1,0 +1,28 @@
+package io.github.spillgate;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.stream.Collectors;
+
+/**
+ * Work has lost the permits of a {@linkplain Limit#concurrent(long) concurrency limit} before its end, and was
+ * cancelled: other requests may hold them now. {@link RateLimiter#whileHolding(String,
+ * reactor.core.publisher.Mono) whileHolding} signals it.
+ */
+public class HoldExpiredException extends RuntimeException {
+
+    private static final long serialVersionUID = 1L;
+
+    /**
+     * Creates the exception.
+     *
+     * @param limits the limits whose permits were held
+     * @param held for how long the permits were held
+     * @param reason why they are not held any longer
+     */
+    public HoldExpiredException(List<Limit> limits, Duration held, String reason) {
+        // Without the key, which is the input of a user.
+        super("the permits of " + limits.stream().map(Limit::toString).collect(Collectors.joining(", "))
+                + " are lost after " + held.toMillis() + " ms: " + reason);
+    }
+}

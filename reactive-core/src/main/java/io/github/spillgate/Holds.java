@@ -1,0 +1,320 @@
+package io.github.spillgate;
+
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
+import io.github.spillgate.spi.LimitStore;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+import reactor.core.Disposable;
+import reactor.core.Exceptions;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Operators;
+import reactor.core.scheduler.Schedulers;
+import reactor.util.context.Context;
+
+/**
+ * The permits that running work of one limiter holds. Renews them in batches, releases them once, and ends those that
+ * could not be renewed. Thread-safe.
+ */
+final class Holds {
+    // Design notes.
+    //
+    // A hold is renewed after a third of its hold time, so that two attempts can fail. All that are nearly due are
+    // renewed together. One timer serves all holds, and is set only while there are any.
+    //
+    // The owner of a hold must stop before the store gives the permits to another request. The store counts from the
+    // execution of the last command, which is later than its sending. So the owner counts from the sending, on a clock
+    // that never jumps. It stops a little earlier than necessary, because the two clocks may run at different speeds
+    // and
+    // a timer may be late. A process that was suspended stops its work when it runs again.
+    //
+    // A release must not overtake a renewal, which would take the permits again. So it waits for the reply.
+
+    /** The part of the hold time after which a hold is renewed. */
+    private static final int RENEWAL = 3;
+
+    /** The part of the hold time by which a renewal may be earlier than necessary, to share a command with others. */
+    private static final int TOGETHER = 12;
+
+    /** The part of the hold time by which the owner stops early. */
+    private static final int MARGIN = 20;
+
+    private static final long SHORTEST_PAUSE = TimeUnit.MILLISECONDS.toNanos(10);
+    private static final int BATCH = 128;
+
+    private final LimitStore store;
+    private final long longest;
+    private final Consumer<List<Claim>> onRelease;
+    private final Set<Hold> active = ConcurrentHashMap.newKeySet();
+
+    // Guarded by this.
+    private @Nullable Disposable timer;
+    private long timerAt;
+
+    /**
+     * Creates an empty set of holds.
+     *
+     * @param longest the longest time for which work holds permits
+     * @param onRelease gets all claims of a decision whose permits were released
+     */
+    Holds(LimitStore store, Duration longest, Consumer<List<Claim>> onRelease) {
+        this.store = store;
+        this.longest = longest.toNanos();
+        this.onRelease = onRelease;
+    }
+
+    /** Returns the time in nanoseconds. The scheduler is looked up on each use, so that tests can set the time. */
+    static long now() {
+        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
+    }
+
+    /** Returns how many holds there are. */
+    int size() {
+        return active.size();
+    }
+
+    /**
+     * Holds the permits of a decision until the result is disposed of, or they are lost.
+     *
+     * @param claims the claims of the decision
+     * @param sentAt when the request was sent, or earlier, by {@link #now()}
+     * @param onExpired called if the permits are lost
+     */
+    Hold add(List<Claim> claims, long sentAt, Consumer<HoldExpiredException> onExpired) {
+        Hold hold = new Hold(claims, HoldIds.holdsIn(claims), sentAt, onExpired);
+        if (!hold.permits.isEmpty()) {
+            active.add(hold);
+            setTimer(hold.nextAt());
+            if (hold.isOver()) {
+                // It ended before it was added.
+                active.remove(hold);
+            }
+        }
+        return hold;
+    }
+
+    /** Releases permits, without waiting for that. */
+    void release(List<Claim> claims) {
+        List<Claim> permits = HoldIds.holdsIn(claims);
+        if (!permits.isEmpty()) {
+            Mono.defer(() -> store.release(permits))
+                    .doFinally(end -> onRelease.accept(claims))
+                    .subscribe(null, error -> {});
+        }
+    }
+
+    private void setTimer(long at) {
+        synchronized (this) {
+            if (timer != null && timerAt - at <= 0) {
+                return;
+            }
+            if (timer != null) {
+                timer.dispose();
+            }
+            timerAt = at;
+            timer = Schedulers.parallel()
+                    .schedule(this::run, Math.max(SHORTEST_PAUSE, at - now()), TimeUnit.NANOSECONDS);
+        }
+    }
+
+    private void run() {
+        synchronized (this) {
+            timer = null;
+        }
+        long now = now();
+        List<Hold> due = new ArrayList<>();
+        for (Hold hold : active) {
+            if (now - hold.expiresAt >= 0) {
+                hold.expire(hold.isRenewable(now) ? "they could not be renewed" : "the longest hold time has passed");
+            } else if (hold.beginRenewal(now)) {
+                due.add(hold);
+            }
+        }
+        for (int from = 0; from < due.size(); from += BATCH) {
+            renew(due.subList(from, Math.min(due.size(), from + BATCH)), now);
+        }
+        setTimerForNext();
+    }
+
+    private void setTimerForNext() {
+        long now = now();
+        boolean isAny = false;
+        long next = 0;
+        for (Hold hold : active) {
+            long at = hold.nextAt();
+            next = isAny && next - at <= 0 ? next : at;
+            isAny = true;
+        }
+        if (isAny) {
+            setTimer(Math.max(next, now));
+        }
+    }
+
+    private void renew(List<Hold> holds, long sentAt) {
+        List<Claim> claims =
+                holds.stream().flatMap(hold -> hold.permits.stream()).toList();
+        long shortest = holds.stream().mapToLong(hold -> hold.life).min().orElse(longest);
+        AtomicBoolean isDone = new AtomicBoolean();
+        Mono.defer(() -> store.renew(claims))
+                .timeout(Duration.ofNanos(shortest / RENEWAL), Schedulers.parallel())
+                .subscribe(
+                        renewals -> {
+                            isDone.set(true);
+                            renewed(holds, renewals, sentAt);
+                        },
+                        error -> holds.forEach(Hold::notRenewed),
+                        () -> {
+                            if (!isDone.get()) {
+                                holds.forEach(Hold::notRenewed);
+                            }
+                        });
+    }
+
+    private void renewed(List<Hold> holds, List<HoldRenewal> renewals, long sentAt) {
+        Map<UUID, HoldRenewal.Outcome> lost = new HashMap<>();
+        for (HoldRenewal renewal : renewals) {
+            UUID id = renewal.claim().holdId();
+            if (id != null
+                    && (renewal.outcome() == HoldRenewal.Outcome.RELEASED
+                            || renewal.outcome() == HoldRenewal.Outcome.FOREIGN)) {
+                lost.put(id, renewal.outcome());
+            }
+        }
+        for (Hold hold : holds) {
+            HoldRenewal.Outcome outcome = lost.get(hold.permits.get(0).holdId());
+            hold.renewed(sentAt);
+            if (outcome != null) {
+                hold.expire("the store does not hold them: " + outcome);
+            }
+        }
+        setTimerForNext();
+    }
+
+    /** The permits of one decision. Disposing of it releases them. */
+    final class Hold implements Disposable {
+
+        private final List<Claim> claims;
+        private final List<Claim> permits;
+        private final long heldSince;
+        private final Consumer<HoldExpiredException> onExpired;
+
+        /** The shortest hold time of its limits. */
+        private final long life;
+
+        private volatile long renewAt;
+        private volatile long expiresAt;
+
+        // Guarded by this.
+        private boolean isRenewing;
+        private boolean isOver;
+
+        private Hold(List<Claim> claims, List<Claim> permits, long sentAt, Consumer<HoldExpiredException> onExpired) {
+            this.claims = claims;
+            this.permits = permits;
+            this.heldSince = sentAt;
+            this.onExpired = onExpired;
+            this.life = permits.stream()
+                    .mapToLong(claim -> claim.limit().window().toNanos())
+                    .min()
+                    .orElse(0);
+            extend(sentAt);
+        }
+
+        private void extend(long sentAt) {
+            renewAt = sentAt + life / RENEWAL;
+            expiresAt = sentAt + life - life / MARGIN;
+        }
+
+        private boolean isRenewable(long now) {
+            return now - heldSince < longest;
+        }
+
+        /** Returns when something is to be done. */
+        private synchronized long nextAt() {
+            return isRenewing || !isRenewable(renewAt) ? expiresAt : Math.min(renewAt, expiresAt);
+        }
+
+        private synchronized boolean isOver() {
+            return isOver;
+        }
+
+        private synchronized boolean beginRenewal(long now) {
+            boolean begins = !isOver && !isRenewing && isRenewable(now) && now - renewAt >= -life / TOGETHER;
+            isRenewing |= begins;
+            return begins;
+        }
+
+        private void renewed(long sentAt) {
+            extend(sentAt);
+            endRenewal();
+        }
+
+        /** Tries again soon. */
+        private void notRenewed() {
+            renewAt = now() + life / TOGETHER;
+            endRenewal();
+            setTimer(nextAt());
+        }
+
+        private void endRenewal() {
+            boolean releases;
+            synchronized (this) {
+                isRenewing = false;
+                releases = isOver;
+            }
+            if (releases) {
+                release(claims);
+            }
+        }
+
+        private void expire(String reason) {
+            if (!end()) {
+                return;
+            }
+            List<Limit> limits = permits.stream().map(Claim::limit).toList();
+            try {
+                onExpired.accept(new HoldExpiredException(limits, Duration.ofNanos(now() - heldSince), reason));
+            } catch (Throwable e) {
+                Exceptions.throwIfFatal(e);
+                Operators.onErrorDropped(e, Context.empty());
+            }
+        }
+
+        @Override
+        public void dispose() {
+            end();
+        }
+
+        @Override
+        public boolean isDisposed() {
+            return isOver();
+        }
+
+        /** Ends the hold, and returns whether this call did. */
+        private boolean end() {
+            boolean releases;
+            synchronized (this) {
+                if (isOver) {
+                    return false;
+                }
+                isOver = true;
+                releases = !isRenewing;
+            }
+            active.remove(this);
+            if (releases) {
+                release(claims);
+            }
+            return true;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+package io.github.spillgate;
+
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.jspecify.annotations.Nullable;
+import org.reactivestreams.Subscription;
+import reactor.core.CoreSubscriber;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Operators;
+import reactor.util.context.Context;
+
+/**
+ * A decision on claims that hold permits. If its subscriber cancels before it is emitted, the permits are released: by
+ * their id, even if the decision is never known.
+ */
+final class TakeHoldsMono extends Mono<StoreDecision> {
+
+    private final Mono<StoreDecision> decision;
+    private final List<Claim> claims;
+    private final Holds holds;
+
+    TakeHoldsMono(Mono<StoreDecision> decision, List<Claim> claims, Holds holds) {
+        this.decision = decision;
+        this.claims = claims;
+        this.holds = holds;
+    }
+
+    @Override
+    public void subscribe(CoreSubscriber<? super StoreDecision> actual) {
+        decision.subscribe(new TakingSubscriber(actual));
+    }
+
+    private final class TakingSubscriber implements CoreSubscriber<StoreDecision>, Subscription {
+
+        private final CoreSubscriber<? super StoreDecision> actual;
+        private final AtomicBoolean isOver = new AtomicBoolean();
+        private final AtomicBoolean isRequested = new AtomicBoolean();
+        private @Nullable Subscription upstream;
+
+        TakingSubscriber(CoreSubscriber<? super StoreDecision> actual) {
+            this.actual = actual;
+        }
+
+        @Override
+        public Context currentContext() {
+            return actual.currentContext();
+        }
+
+        @Override
+        public void onSubscribe(Subscription s) {
+            if (Operators.validate(upstream, s)) {
+                upstream = s;
+                actual.onSubscribe(this);
+            }
+        }
+
+        @Override
+        public void request(long n) {
+            Subscription asked = upstream;
+            if (asked != null) {
+                isRequested.set(true);
+                asked.request(n);
+            }
+        }
+
+        @Override
+        public void cancel() {
+            Subscription asked = upstream;
+            if (asked != null) {
+                asked.cancel();
+            }
+            if (isOver.compareAndSet(false, true) && isRequested.get()) {
+                holds.release(claims);
+            }
+        }
+
+        @Override
+        public void onNext(StoreDecision made) {
+            if (isOver.compareAndSet(false, true)) {
+                actual.onNext(made);
+                actual.onComplete();
+            }
+        }
+
+        @Override
+        public void onError(Throwable error) {
+            if (isOver.compareAndSet(false, true)) {
+                if (error instanceof LimitStoreUnansweredException) {
+                    holds.release(claims); // they may be held
+                }
+                actual.onError(error);
+            } else {
+                Operators.onErrorDropped(error, actual.currentContext());
+            }
+        }
+
+        @Override
+        public void onComplete() {
+            if (isOver.compareAndSet(false, true)) {
+                actual.onComplete();
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+package io.github.spillgate;
+
+import io.github.spillgate.spi.StoreDecision;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.jspecify.annotations.Nullable;
+import org.reactivestreams.Publisher;
+import org.reactivestreams.Subscription;
+import reactor.core.CoreSubscriber;
+import reactor.core.Exceptions;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Operators;
+import reactor.util.context.Context;
+
+/**
+ * Work that runs while it holds permits. Takes them on subscription, and releases them once, when the work completes,
+ * fails or is cancelled.
+ *
+ * @param <T> the type of the elements
+ */
+final class WhileHolding<T> extends Flux<T> {
+
+    private final Mono<Decision> take;
+    private final Publisher<T> work;
+    private final Holds holds;
+
+    WhileHolding(Mono<Decision> take, Publisher<T> work, Holds holds) {
+        this.take = take;
+        this.work = work;
+        this.holds = holds;
+    }
+
+    @Override
+    public void subscribe(CoreSubscriber<? super T> actual) {
+        // Serialized, because the permits may be lost while the work emits.
+        WorkSubscriber<T> subscriber = new WorkSubscriber<>(work, holds, Operators.serialize(actual));
+        actual.onSubscribe(subscriber);
+        take.subscribe(subscriber.taking);
+    }
+
+    private static final class WorkSubscriber<T> implements CoreSubscriber<T>, Subscription {
+
+        private static final int TAKING = 0;
+        private static final int RUNNING = 1;
+        private static final int OVER = 2;
+
+        private final Publisher<T> work;
+        private final Holds holds;
+        private final CoreSubscriber<? super T> actual;
+        private final TakingSubscriber taking = new TakingSubscriber();
+        private final Operators.DeferredSubscription running = new Operators.DeferredSubscription();
+        private final AtomicInteger state = new AtomicInteger(TAKING);
+
+        /** Written before the work runs. */
+        private volatile Holds.@Nullable Hold hold;
+
+        WorkSubscriber(Publisher<T> work, Holds holds, CoreSubscriber<? super T> actual) {
+            this.work = work;
+            this.holds = holds;
+            this.actual = actual;
+        }
+
+        @Override
+        public Context currentContext() {
+            return actual.currentContext();
+        }
+
+        // The subscriber.
+
+        @Override
+        public void request(long n) {
+            running.request(n);
+        }
+
+        @Override
+        public void cancel() {
+            if (state.getAndSet(OVER) == TAKING) {
+                taking.cancel();
+            } else {
+                running.cancel();
+                release();
+            }
+        }
+
+        private void release() {
+            Holds.Hold held = hold;
+            if (held != null) {
+                held.dispose();
+            }
+        }
+
+        private void lost(HoldExpiredException error) {
+            if (state.compareAndSet(RUNNING, OVER)) {
+                running.cancel();
+                actual.onError(error);
+            }
+        }
+
+        // The work.
+
+        @Override
+        public void onSubscribe(Subscription s) {
+            running.set(s);
+        }
+
+        @Override
+        public void onNext(T element) {
+            if (state.get() == RUNNING) {
+                actual.onNext(element);
+            } else {
+                Operators.onDiscard(element, currentContext());
+            }
+        }
+
+        @Override
+        public void onError(Throwable error) {
+            if (state.compareAndSet(RUNNING, OVER)) {
+                release();
+                actual.onError(error);
+            } else {
+                Operators.onErrorDropped(error, currentContext());
+            }
+        }
+
+        @Override
+        public void onComplete() {
+            if (state.compareAndSet(RUNNING, OVER)) {
+                release();
+                actual.onComplete();
+            }
+        }
+
+        /** Gets the decision, and then starts the work. */
+        private final class TakingSubscriber implements CoreSubscriber<Decision> {
+
+            private final Operators.DeferredSubscription upstream = new Operators.DeferredSubscription();
+            private final long sentAt = Holds.now();
+
+            @Override
+            public Context currentContext() {
+                return actual.currentContext();
+            }
+
+            void cancel() {
+                upstream.cancel();
+            }
+
+            @Override
+            public void onSubscribe(Subscription s) {
+                upstream.set(s);
+                upstream.request(1);
+            }
+
+            @Override
+            public void onNext(Decision decision) {
+                if (!decision.isAllowed()) {
+                    fail(new RateLimitedException(decision));
+                    return;
+                }
+                boolean holdsPermits = decision instanceof StoreDecision made && made.isCharged();
+                Holds.Hold held = holdsPermits
+                        ? holds.add(((StoreDecision) decision).claims(), sentAt, WorkSubscriber.this::lost)
+                        : null;
+                hold = held;
+                if (!state.compareAndSet(TAKING, RUNNING)) {
+                    release();
+                    return;
+                }
+                try {
+                    work.subscribe(WorkSubscriber.this);
+                } catch (Throwable e) {
+                    Exceptions.throwIfFatal(e);
+                    WorkSubscriber.this.onError(e);
+                }
+            }
+
+            @Override
+            public void onError(Throwable error) {
+                fail(error);
+            }
+
+            private void fail(Throwable error) {
+                if (state.compareAndSet(TAKING, OVER)) {
+                    actual.onError(error);
+                }
+            }
+
+            @Override
+            public void onComplete() {
+                fail(new LimitStoreException("the store has given no decision", null));
+            }
+        }
+    }
+}

@@ -1,0 +1,419 @@
+package io.github.spillgate;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
+
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.reactivestreams.Publisher;
+import reactor.core.Disposable;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+import reactor.test.StepVerifier;
+
+/** Work that holds permits of a concurrency limit: when it gets them, how long it has them, and when they return. */
+class WhileHoldingTest {
+
+    private static final Limit TWO = Limit.concurrent(2);
+
+    private final VirtualTime time = new VirtualTime();
+    private final CountingStore store = new CountingStore(LocalStore.bounded(100, time));
+    private final HeldStore held = new HeldStore(store);
+    private final RateLimiter limiter =
+            RateLimiter.builder("test").store(store).limit(TWO).build();
+    private final List<String> events = new ArrayList<>();
+
+    @AfterEach
+    void restoreRealTime() {
+        time.close();
+    }
+
+    @Test
+    void permitsAreReleasedWhenTheWorkCompletes() {
+        Sinks.One<String> first = Sinks.one();
+        Sinks.One<String> second = Sinks.one();
+        run(limiter.whileHolding("a", first.asMono()));
+        run(limiter.whileHolding("a", second.asMono()));
+        assertThat(used(limiter)).isEqualTo(2);
+        assertThat(limiter.holders()).isEqualTo(2);
+        run(limiter.whileHolding("a", Mono.just("third")));
+        assertThat(events).containsExactly("RateLimitedException");
+
+        first.tryEmitValue("first");
+        assertThat(used(limiter)).isEqualTo(1);
+        second.tryEmitEmpty();
+        assertThat(used(limiter)).isZero();
+        assertThat(limiter.holders()).isZero();
+        assertThat(events).containsExactly("RateLimitedException", "first", "done", "done");
+        assertThat(store.releases).isEqualTo(2);
+    }
+
+    @Test
+    void permitsAreReleasedWhenTheWorkFailsOrIsCancelled() {
+        run(limiter.whileHolding("a", Mono.error(new IllegalStateException("x"))));
+        assertThat(events).containsExactly("IllegalStateException");
+        run(limiter.whileHolding("a", Mono.<String>defer(() -> {
+            throw new UnsupportedOperationException();
+        })));
+        assertThat(events).containsExactly("IllegalStateException", "UnsupportedOperationException");
+        Disposable running = run(limiter.whileHolding("a", Mono.never()));
+        assertThat(used(limiter)).isEqualTo(1);
+        running.dispose();
+        running.dispose();
+        assertThat(used(limiter)).isZero();
+        assertThat(store.releases).isEqualTo(3);
+    }
+
+    @Test
+    void aStreamHoldsItsPermitUntilItEnds() {
+        Sinks.Many<String> stream = Sinks.many().unicast().onBackpressureBuffer();
+        StepVerifier.create(limiter.whileHolding("a", stream.asFlux()), 1)
+                .then(() -> stream.tryEmitNext("1"))
+                .expectNext("1")
+                .then(() -> assertThat(used(limiter)).isEqualTo(1))
+                .thenRequest(5)
+                .then(() -> stream.tryEmitNext("2"))
+                .expectNext("2")
+                .then(stream::tryEmitComplete)
+                .verifyComplete();
+        assertThat(used(limiter)).isZero();
+        StepVerifier.create(limiter.whileHolding(Charge.of("a").permits(2), Flux.just("1", "2"))
+                        .take(1))
+                .expectNext("1")
+                .verifyComplete();
+        assertThat(used(limiter)).isZero();
+    }
+
+    @Test
+    void deniedWorkIsNotSubscribedTo() {
+        AtomicInteger subscriptions = new AtomicInteger();
+        run(limiter.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        StepVerifier.create(limiter.whileHolding("a", Mono.fromSupplier(subscriptions::incrementAndGet)))
+                .verifyErrorSatisfies(error -> assertThat(error)
+                        .isInstanceOfSatisfying(
+                                RateLimitedException.class,
+                                denied -> assertThat(denied.retryAfter()).contains(Duration.ofSeconds(1))));
+        assertThat(subscriptions).hasValue(0);
+    }
+
+    @Test
+    void eachSubscriptionHoldsItsOwnPermit() {
+        Mono<String> work = limiter.whileHolding("a", Mono.never());
+        assertThat(used(limiter)).isZero();
+        run(work);
+        run(work);
+        assertThat(used(limiter)).isEqualTo(2);
+    }
+
+    @Test
+    void ratesStayCharged() {
+        RateLimiter both = RateLimiter.builder("both")
+                .store(store)
+                .limit(TWO)
+                .limit(Limit.perHour(3))
+                .build();
+        for (int i = 0; i < 3; i++) {
+            run(both.whileHolding("a", Mono.just("ok")));
+        }
+        run(both.whileHolding("a", Mono.just("ok")));
+        assertThat(events).containsExactly("ok", "done", "ok", "done", "ok", "done", "RateLimitedException");
+        assertThat(both.peek("a").block().limits())
+                .extracting(Decision.Usage::used)
+                .containsExactly(0L, 3L);
+    }
+
+    /** The decision is made and its reply is on its way. */
+    @Test
+    void aGrantThatArrivesAfterTheCancellationIsReleased() {
+        RateLimiter slow = RateLimiter.builder("test").store(held).limit(TWO).build();
+        for (Supplier<Publisher<?>> work : List.<Supplier<Publisher<?>>>of(
+                () -> slow.whileHolding("a", Mono.never()), () -> slow.tryAcquire("a"))) {
+            Disposable running = Flux.from(work.get()).subscribe();
+            assertThat(used(limiter)).isEqualTo(1);
+            running.dispose();
+            assertThat(used(limiter)).isZero();
+            held.answerAll();
+            assertThat(used(limiter)).isZero();
+        }
+    }
+
+    /** The store decides only after the release has arrived. */
+    @Test
+    void aRequestThatTheStoreGetsAfterTheCancellationTakesNothing() {
+        held.decidesEarly(false);
+        RateLimiter slow = RateLimiter.builder("test").store(held).limit(TWO).build();
+        Disposable running = slow.whileHolding("a", Mono.never()).subscribe();
+        running.dispose();
+        held.answerAll();
+        assertThat(used(limiter)).isZero();
+    }
+
+    @Test
+    void longWorkIsRenewedInBatches() {
+        RateLimiter many = RateLimiter.builder("many")
+                .store(store)
+                .limit(Limit.concurrent(1_000).hold(Duration.ofSeconds(30)))
+                .build();
+        List<Disposable> running = IntStream.range(0, 300)
+                .mapToObj(i -> run(many.whileHolding("a", Mono.never())))
+                .toList();
+        time.pass(Duration.ofMinutes(5));
+        assertThat(used(many)).isEqualTo(300);
+        assertThat(events).isEmpty();
+        // Three commands every 10 s.
+        assertThat(store.renewals).isBetween(60, 120);
+        running.forEach(Disposable::dispose);
+        assertThat(used(many)).isZero();
+        int renewals = store.renewals;
+        time.pass(Duration.ofMinutes(5));
+        assertThat(store.renewals).isEqualTo(renewals);
+    }
+
+    @Test
+    void workThatCouldNotBeRenewedEndsBeforeOthersGetItsPermit() {
+        Disposable first = run(limiter.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        time.pass(Duration.ofSeconds(25));
+        store.failsRenewals = true;
+        time.pass(Duration.ofSeconds(51));
+        assertThat(events).isEmpty();
+        assertThat(used(limiter)).isEqualTo(2);
+        // It was renewed at 20 s, so it is held until 80 s.
+        time.pass(Duration.ofSeconds(3));
+        assertThat(events).containsExactly("HoldExpiredException");
+        assertThat(first.isDisposed()).isTrue();
+        assertThat(used(limiter)).isZero();
+        assertThat(limiter.holders()).isZero();
+    }
+
+    /** Two attempts can fail. */
+    @Test
+    void aFailedRenewalIsRepeated() {
+        run(limiter.whileHolding("a", Mono.never()));
+        store.failsRenewals = true;
+        time.pass(Duration.ofSeconds(50));
+        store.failsRenewals = false;
+        time.pass(Duration.ofMinutes(2));
+        assertThat(events).isEmpty();
+        assertThat(used(limiter)).isEqualTo(1);
+    }
+
+    @Test
+    void aStoreThatHangsDoesNotKeepTheWorkAlive() {
+        run(limiter.whileHolding("a", Mono.never()));
+        store.hangsRenewals = true;
+        time.pass(Duration.ofSeconds(58));
+        assertThat(events).containsExactly("HoldExpiredException");
+    }
+
+    @Test
+    void permitsThatTheStoreHasLostAreHeldAgain() {
+        run(limiter.whileHolding("a", Mono.never()));
+        limiter.reset("a").block();
+        assertThat(used(limiter)).isZero();
+        time.pass(Duration.ofSeconds(21));
+        assertThat(used(limiter)).isEqualTo(1);
+        assertThat(events).isEmpty();
+    }
+
+    @Test
+    void workEndsAfterTheLongestHold() {
+        RateLimiter brief = RateLimiter.builder("test")
+                .store(store)
+                .limit(TWO)
+                .longestHold(Duration.ofMinutes(10))
+                .build();
+        run(brief.whileHolding("a", Mono.never()));
+        time.pass(Duration.ofMinutes(9));
+        assertThat(events).isEmpty();
+        time.pass(Duration.ofMinutes(2));
+        assertThat(events).containsExactly("HoldExpiredException");
+        assertThat(used(limiter)).isZero();
+    }
+
+    @Test
+    void theErrorOfLostWorkSaysWhy() {
+        store.failsRenewals = true;
+        Sinks.One<Throwable> failure = Sinks.one();
+        limiter.whileHolding("secret", Mono.never()).subscribe(null, failure::tryEmitValue);
+        time.pass(Duration.ofMinutes(1));
+        assertThat(failure.asMono().block())
+                .hasMessage("the permits of 2 concurrent are lost after 57000 ms: they could not be renewed");
+    }
+
+    @Test
+    void aKeptDecisionIsRenewedUntilItIsDisposedOf() {
+        List<HoldExpiredException> expired = new ArrayList<>();
+        Disposable kept = limiter.keepHolding(limiter.tryAcquire("a").block(), expired::add);
+        time.pass(Duration.ofMinutes(5));
+        assertThat(used(limiter)).isEqualTo(1);
+        kept.dispose();
+        kept.dispose();
+        assertThat(kept.isDisposed()).isTrue();
+        assertThat(used(limiter)).isZero();
+        assertThat(store.releases).isEqualTo(1);
+        assertThat(expired).isEmpty();
+
+        store.failsRenewals = true;
+        limiter.keepHolding(limiter.tryAcquire("a").block(), expired::add);
+        time.pass(Duration.ofMinutes(1));
+        assertThat(expired).hasSize(1);
+        assertThat(limiter.keepHolding(limiter.tryAcquire("a", 3).block(), expired::add)
+                        .isDisposed())
+                .isTrue();
+    }
+
+    /** An unrenewed decision ends with its hold time. */
+    @Test
+    void aDecisionThatIsNotKeptLosesItsPermitAfterTheHoldTime() {
+        limiter.tryAcquire("a").block();
+        time.pass(Duration.ofSeconds(59));
+        assertThat(used(limiter)).isEqualTo(1);
+        time.pass(Duration.ofSeconds(1));
+        assertThat(used(limiter)).isZero();
+    }
+
+    // Waiting
+
+    @Test
+    void waitersAreServedInOrderWhenPermitsAreReleased() {
+        Sinks.One<String> work = Sinks.one();
+        run(limiter.whileHolding(Charge.of("a").permits(2), work.asMono()));
+        for (String name : List.of("1", "2", "3")) {
+            limiter.acquire("a", Duration.ofHours(1)).subscribe(decision -> events.add(name));
+        }
+        assertThat(events).isEmpty();
+        work.tryEmitEmpty();
+        assertThat(events).containsExactly("1", "2", "done");
+        assertThat(used(limiter)).isEqualTo(2);
+    }
+
+    @Test
+    void aWaiterAsksAgainForPermitsThatOtherInstancesRelease() {
+        RateLimiter other = RateLimiter.builder("test").store(store).limit(TWO).build();
+        Disposable running = run(other.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        limiter.acquire("a", Duration.ofHours(1)).subscribe(decision -> events.add("served"));
+        int takes = store.takes;
+        time.pass(Duration.ofSeconds(100));
+        assertThat(store.takes - takes).isBetween(80, 134);
+        running.dispose();
+        assertThat(events).isEmpty();
+        time.passMillis(1_250);
+        assertThat(events).containsExactly("served");
+    }
+
+    @Test
+    void aWaiterIsDeniedAfterItsLongestWait() {
+        run(limiter.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        limiter.acquire("a", Duration.ofMillis(2_600))
+                .subscribe(decision -> events.add("first " + decision.isAllowed()));
+        limiter.acquire("a", Duration.ofMillis(300))
+                .subscribe(decision -> events.add("second " + decision.isAllowed()));
+        limiter.acquire("a", Duration.ZERO).subscribe(decision -> events.add("third " + decision.isAllowed()));
+        time.passMillis(1);
+        assertThat(events).containsExactly("third false");
+        time.passMillis(298);
+        assertThat(events).hasSize(1);
+        time.passMillis(2);
+        assertThat(events).containsExactly("third false", "second false");
+        time.passMillis(2_300);
+        assertThat(events).containsExactly("third false", "second false", "first false");
+        assertThat(limiter.queues().size()).isZero();
+        assertThat(limiter.queues().reserved()).isZero();
+    }
+
+    @Test
+    void aRateBoundsTheWaitBesideAConcurrencyLimit() {
+        RateLimiter both = RateLimiter.builder("both")
+                .store(store)
+                .limit(TWO)
+                .limit(Limit.of(2, Duration.ofMinutes(1)))
+                .build();
+        run(both.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        both.acquire("a", Duration.ofSeconds(30)).subscribe(decision -> events.add("" + decision.isAllowed()));
+        assertThat(events).containsExactly("false");
+    }
+
+    // Misuse
+
+    @Test
+    void aThrottledStreamHasNoConcurrencyLimit() {
+        assertThatIllegalStateException()
+                .isThrownBy(() -> limiter.throttle("a"))
+                .withMessageContaining("concurrency limit")
+                .withMessageContaining("for example");
+        RateLimiter lookedUp = RateLimiter.builder("test")
+                .store(store)
+                .limit(Limit.perHour(5))
+                .lookup(LimitLookup.of(key -> Mono.just(List.of(TWO))))
+                .build();
+        StepVerifier.create(Flux.just(1).transform(lookedUp.throttle("a"))).verifyError(IllegalStateException.class);
+        assertThat(used(limiter)).isZero();
+    }
+
+    @Test
+    void aLongestHoldIsPositive() {
+        for (Duration longest : List.of(Duration.ZERO, Duration.ofSeconds(-1), Duration.ofDays(367))) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> RateLimiter.builder("test").longestHold(longest))
+                    .withMessageContaining("longestHold " + longest)
+                    .withMessageContaining("for example");
+        }
+    }
+
+    private long used(RateLimiter one) {
+        return one.peek("a").block().limits().get(0).used();
+    }
+
+    private Disposable run(Mono<String> work) {
+        return work.subscribe(
+                events::add, error -> events.add(error.getClass().getSimpleName()), () -> events.add("done"));
+    }
+
+    /** Counts commands, and fails when it is told to. */
+    private static final class CountingStore extends Unprotected {
+
+        private int takes;
+        private int releases;
+        private int renewals;
+        private boolean failsRenewals;
+        private boolean hangsRenewals;
+
+        CountingStore(LocalStore store) {
+            super(store);
+        }
+
+        @Override
+        public Mono<StoreDecision> take(List<Claim> claims) {
+            takes++;
+            return super.take(claims);
+        }
+
+        @Override
+        public Mono<Void> release(List<Claim> holds) {
+            releases++;
+            return super.release(holds);
+        }
+
+        @Override
+        public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+            renewals++;
+            return failsRenewals
+                    ? Mono.error(new LimitStoreUnavailableException("told to fail", null))
+                    : hangsRenewals ? Mono.never() : super.renew(holds);
+        }
+    }
+}
