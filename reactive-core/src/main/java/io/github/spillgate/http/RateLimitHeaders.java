@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import java.util.ArrayList;
@@ -121,14 +122,17 @@ public final class RateLimitHeaders {
     }
 
     /**
-     * Writes the fields of a response. Unknown values are omitted; no value is empty.
+     * Writes the fields of a response. Unknown values are omitted; no value is empty. A concurrency limit has no window,
+     * and these fields describe a quota in a window: it has only {@code Retry-After}, after a denial.
      *
      * @param decisions all decisions on the request, in order; none after an error
      * @param headers the consumer of the name and the value of each field; it gets each name at most once
      */
     public void write(List<Decision> decisions, BiConsumer<String, String> headers) {
         if (rateLimit || xRateLimit) {
-            List<QuotaPolicy> policies = QuotaPolicy.of(decisions);
+            List<QuotaPolicy> policies = QuotaPolicy.of(decisions).stream()
+                    .filter(policy -> policy.limit().algorithm() != Algorithm.CONCURRENT)
+                    .toList();
             if (rateLimit) {
                 writeUnlessEmpty(RateLimitDraft11.POLICY, RateLimitDraft11.policyField(policies), headers);
                 writeUnlessEmpty(RateLimitDraft11.RATE_LIMIT, RateLimitDraft11.rateLimitField(policies), headers);

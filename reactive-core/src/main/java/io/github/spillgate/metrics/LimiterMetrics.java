@@ -25,6 +25,7 @@ import java.util.function.ToDoubleFunction;
  * <tr><td>{@code spillgate.reconciliation.lost}</td><td>permits that will never be charged</td></tr>
  * <tr><td>{@code spillgate.reconciliation.unknown}</td><td>permits that may have been charged twice</td></tr>
  * <tr><td>{@code spillgate.settlements.lost}</td><td>settled costs that could not be delivered</td></tr>
+ * <tr><td>{@code spillgate.holders}</td><td>work of this limiter that holds permits of a concurrency limit</td></tr>
  * </table>
  *
  * Each meter has the tag {@code limiter} with the limiter's name.
@@ -63,6 +64,10 @@ public final class LimiterMetrics implements MeterBinder {
         }
         Gauge.builder("spillgate.reconciliation.pending", limiter, of(StoreState::toReconcile))
                 .description("Permits that the fallback has granted and that wait to be charged in the store")
+                .tags(tags)
+                .register(registry);
+        Gauge.builder("spillgate.holders", limiter, RateLimiter::holders)
+                .description("Work of this limiter that holds permits of a concurrency limit")
                 .tags(tags)
                 .register(registry);
         counter(

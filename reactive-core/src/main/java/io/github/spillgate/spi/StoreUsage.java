@@ -9,7 +9,8 @@ import org.jspecify.annotations.Nullable;
 public final class StoreUsage implements Decision.Usage {
 
     /**
-     * The retry time of a full concurrency limit, in milliseconds. It is not known when a holder will release its permits.
+     * The retry time of a full concurrency limit, in milliseconds: it is not known when a holder will release its
+     * permits.
      */
     public static final long RETRY_OF_HOLDS = 1_000;
 

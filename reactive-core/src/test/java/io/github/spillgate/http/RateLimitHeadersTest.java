@@ -86,6 +86,27 @@ class RateLimitHeadersTest {
                 .isEqualTo("\"b\";q=12");
     }
 
+    /** It has no window, and a client cannot plan with it. */
+    @Test
+    void aConcurrencyLimitHasOnlyRetryAfter() {
+        Limit twenty = Limit.concurrent(20);
+        assertThat(written(ALL, Decisions.of(violated("a", twenty, 20, 1_000))))
+                .containsExactly(entry("Retry-After", "1"));
+        assertThat(written(ALL, Decisions.of(used("a", twenty, 3, 60_000)))).isEmpty();
+        assertThat(written(ALL, Decisions.of(used("a", MINUTE, 20, 60_000), violated("a", twenty, 20, 1_000))))
+                .containsExactly(
+                        entry("RateLimit-Policy", "\"1m\";q=100;w=60"),
+                        entry("RateLimit", "\"1m\";r=80;t=60"),
+                        entry("X-RateLimit-Limit", "100"),
+                        entry("X-RateLimit-Remaining", "80"),
+                        entry("X-RateLimit-Reset", Long.toString(SECOND + 61)),
+                        entry("Retry-After", "1"));
+        assertThat(Problem.of(List.of(Decisions.of(violated("a", twenty, 20, 1_000)))))
+                .hasToString("{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
+                        + "\"title\":\"Request cannot be satisfied as assigned quota has been exceeded\","
+                        + "\"status\":429,\"violated-policies\":[\"concurrent\"],\"retry-after\":1}");
+    }
+
     @Test
     void keysAreNotWritten() {
         assertThat(written(ALL, Decisions.of(violated("secret", MINUTE, 100, 600)))

@@ -2,15 +2,21 @@ package io.github.spillgate.vertx;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
+import io.github.spillgate.HoldExpiredException;
 import io.github.spillgate.RateLimiter;
+import io.vertx.core.Context;
 import io.vertx.core.Future;
 import io.vertx.core.Vertx;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.Objects;
+import java.util.function.Consumer;
 import java.util.function.Predicate;
+import java.util.function.Supplier;
 import java.util.function.ToLongFunction;
+import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.MonoSink;
 
 /**
  * A {@link RateLimiter} with futures, for everything except HTTP, such as consumers of the event bus. The futures
@@ -273,6 +279,70 @@ public final class FutureRateLimiter {
      */
     public Future<Void> reset(String key) {
         return future(limiter.reset(key));
+    }
+
+    /**
+     * Releases the permits of concurrency limits that a decision holds, because its work has ended.
+     *
+     * @param decision a decision of this limiter
+     * @return completes when the permits are released
+     * @see RateLimiter#release(Decision)
+     */
+    public Future<Void> release(Decision decision) {
+        return future(limiter.release(decision));
+    }
+
+    /**
+     * Renews the permits of concurrency limits that a decision holds, until the result is disposed of.
+     *
+     * @param decision a decision of this limiter
+     * @param onExpired called on any thread if the permits are lost before that
+     * @return releases the permits once when it is disposed of
+     * @see RateLimiter#keepHolding(Decision, Consumer)
+     */
+    public Disposable keepHolding(Decision decision, Consumer<HoldExpiredException> onExpired) {
+        return limiter.keepHolding(decision, onExpired);
+    }
+
+    /**
+     * Runs work while it holds one permit for the key: for concurrency limits.
+     *
+     * @param key the key that is charged
+     * @param work starts the work, on the context of the caller
+     * @param <T> the type of the result
+     * @return the result of the work; a {@link io.github.spillgate.RateLimitedException} after a denial
+     * @see #whileHolding(Charge, Supplier)
+     */
+    public <T> Future<T> whileHolding(String key, Supplier<Future<T>> work) {
+        return whileHolding(Charge.of(key), work);
+    }
+
+    /**
+     * Runs work while it holds the permits of a charge: for concurrency limits. A future cannot be cancelled. So if the
+     * permits are lost, the result fails with {@link HoldExpiredException}, and the work goes on without them.
+     *
+     * @param charge the charge
+     * @param work starts the work, on the context of the caller
+     * @param <T> the type of the result
+     * @return the result of the work; a {@link io.github.spillgate.RateLimitedException} after a denial
+     * @see RateLimiter#whileHolding(Charge, Mono)
+     */
+    public <T> Future<T> whileHolding(Charge charge, Supplier<Future<T>> work) {
+        Objects.requireNonNull(work, "work is null: expected some, for example () -> send(message)");
+        Context context = vertx.getOrCreateContext();
+        Mono<T> started = Mono.create(sink -> context.runOnContext(ignored -> start(work, sink)));
+        return future(limiter.whileHolding(charge, started));
+    }
+
+    private static <T> void start(Supplier<Future<T>> work, MonoSink<T> sink) {
+        Future<T> running;
+        try {
+            running = work.get();
+        } catch (Exception e) {
+            sink.error(e);
+            return;
+        }
+        running.onComplete(sink::success, sink::error);
     }
 
     private <T> Future<T> future(Mono<T> result) {

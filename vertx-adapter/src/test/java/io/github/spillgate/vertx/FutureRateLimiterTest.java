@@ -2,11 +2,13 @@ package io.github.spillgate.vertx;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.RateLimitedException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.redis.RedisStore;
@@ -51,6 +53,47 @@ class FutureRateLimiterTest {
         limiter.close();
         store.close();
         redis.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+    }
+
+    @Test
+    void permitsAreHeldWhileAFutureIsPending() throws Exception {
+        Charge charge = Charge.of("a", Limit.concurrent(1));
+        Promise<String> work = Promise.promise();
+        Queue<Context> contexts = new ConcurrentLinkedQueue<>();
+        Promise<Void> started = Promise.promise();
+        Context context = vertx.getOrCreateContext();
+        Promise<Future<String>> result = Promise.promise();
+        context.runOnContext(ignored -> result.complete(limits.whileHolding(charge, () -> {
+            contexts.add(Vertx.currentContext());
+            started.complete();
+            return work.future();
+        })));
+        done(started.future());
+        assertThat(contexts).containsExactly(context);
+        assertThatThrownBy(() -> done(limits.whileHolding(charge, () -> Future.succeededFuture("other"))))
+                .hasCauseInstanceOf(RateLimitedException.class);
+        work.complete("done");
+        assertThat(done(done(result.future()))).isEqualTo("done");
+        untilFree(charge);
+
+        assertThatThrownBy(() -> done(limits.whileHolding(charge, () -> Future.failedFuture("x"))))
+                .hasRootCauseMessage("x");
+        assertThatThrownBy(() -> done(limits.whileHolding(charge, () -> {
+                    throw new IllegalStateException("thrown");
+                })))
+                .hasRootCauseMessage("thrown");
+        untilFree(charge);
+        Decision taken = done(limits.tryAcquire(charge));
+        done(limits.release(taken));
+        untilFree(charge);
+        limits.keepHolding(done(limits.tryAcquire(charge)), expired -> {}).dispose();
+        untilFree(charge);
+    }
+
+    /** A result does not wait for the release. */
+    private void untilFree(Charge charge) {
+        await().untilAsserted(
+                        () -> assertThat(done(limits.peek(charge)).remaining()).isEqualTo(1));
     }
 
     @Test
