@@ -18,7 +18,6 @@ import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.sync.RedisCommands;
 import io.lettuce.core.cluster.RedisClusterClient;
 import java.time.Duration;
-import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -31,7 +30,6 @@ class EvictionPolicyTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
     private static final String WARNING = "may lose counts";
-    private static final Map<String, String> EVICTING = Map.of("maxmemory", "100mb", "maxmemory-policy", "allkeys-lru");
 
     private final RedisForTests redis = RedisForTests.startOwn();
     private final RedisClient administrator = RedisClient.create(redis.uri());
@@ -51,7 +49,7 @@ class EvictionPolicyTest {
 
     @Test
     void eachPolicyThatEvictsCountsIsLoggedOnce() {
-        admin.configSet(EVICTING);
+        configure(admin, "100mb", "allkeys-lru");
         decide();
         assertThat(log.lines(WARNING))
                 .singleElement()
@@ -67,7 +65,7 @@ class EvictionPolicyTest {
     @ParameterizedTest
     @CsvSource({"100mb, noeviction", "0, allkeys-lru"})
     void aRedisThatEvictsNothingIsNotLogged(String memory, String policy) {
-        admin.configSet(Map.of("maxmemory", memory, "maxmemory-policy", policy));
+        configure(admin, memory, policy);
         decide();
         assertThat(proxy.calls("INFO")).isPositive();
         assertThat(log.lines(WARNING)).isEmpty();
@@ -76,7 +74,7 @@ class EvictionPolicyTest {
     @ParameterizedTest
     @ValueSource(strings = {"ERR unknown command 'INFO'", CommandProxy.CLOSE})
     void aServerThatDoesNotTellIsNotAskedAgain(String answer) {
-        admin.configSet(EVICTING);
+        configure(admin, "100mb", "allkeys-lru");
         proxy.answer(command -> command.equals("INFO") ? answer : CommandProxy.PASS);
         decide();
         reconnect();
@@ -98,7 +96,7 @@ class EvictionPolicyTest {
         RedisNode node = cluster.nodes().get(1);
         RedisClusterClient client = RedisClusterClient.create(cluster.uris());
         RedisStore inCluster = RedisStore.create(client);
-        node.commands().configSet(EVICTING);
+        configure(node.commands(), "100mb", "allkeys-lru");
         try {
             inCluster.prepare().block(LONG);
             assertThat(log.lines(WARNING))
@@ -106,7 +104,7 @@ class EvictionPolicyTest {
                     .asString()
                     .contains("127.0.0.1:" + node.uri().getPort() + " evicts them");
         } finally {
-            node.commands().configSet(Map.of("maxmemory", "0", "maxmemory-policy", "noeviction"));
+            configure(node.commands(), "0", "noeviction");
             inCluster.closeLater().block(LONG);
             client.shutdown(0, 1, TimeUnit.SECONDS);
         }
@@ -130,5 +128,11 @@ class EvictionPolicyTest {
         await().atMost(LONG)
                 .ignoreExceptionsInstanceOf(LimitStoreException.class)
                 .until(() -> limiter.tryAcquire("a").block(LONG).isAllowed());
+    }
+
+    /** One after the other: Redis 6 sets one parameter in a command. */
+    private static void configure(RedisCommands<String, String> server, String memory, String policy) {
+        server.configSet("maxmemory", memory);
+        server.configSet("maxmemory-policy", policy);
     }
 }
