@@ -131,7 +131,7 @@ class ReplacedLimitsTest extends AcquireFixture {
         RateLimiter limiter = limiter(Limit.perHour(1));
         limiter.tryAcquire("a").block();
         for (int i = 0; i < 4; i++) {
-            wait(limiter, "w" + i, 1, Duration.ofMillis(3_700_000));
+            wait(limiter, "w" + i, 1, Duration.ofSeconds(3_700));
         }
         assertThat(decisions).as("three would wait for more than an hour").hasSize(3);
         for (int i = 0; i < 3; i++) {
