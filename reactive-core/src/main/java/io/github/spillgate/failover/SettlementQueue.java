@@ -62,7 +62,7 @@ final class SettlementQueue {
     private final CircuitGates gates;
     private final DenialCache denials;
     private final Consumer<StoreDecision> replies;
-    private final ConcurrentMap<String, Sender> byNode = new ConcurrentHashMap<>();
+    private final ConcurrentMap<String, NodeQueue> byNode = new ConcurrentHashMap<>();
     private final AtomicInteger pending = new AtomicInteger();
     private final AtomicLong lost = new AtomicLong();
     private final AtomicLong lostToLog = new AtomicLong();
@@ -97,11 +97,11 @@ final class SettlementQueue {
             lose("too many are waiting");
             return Mono.empty();
         }
-        Pending one = new Pending(settlement, Sinks.empty());
+        PendingSettlement one = new PendingSettlement(settlement, Sinks.empty());
         String node = primary.node(List.of(settlement.claim()));
-        Sender known = byNode.get(node);
+        NodeQueue known = byNode.get(node);
         if (known == null) {
-            known = byNode.computeIfAbsent(byNode.size() < MOST_NODES ? node : REST, Sender::new);
+            known = byNode.computeIfAbsent(byNode.size() < MOST_NODES ? node : REST, NodeQueue::new);
         }
         known.add(one);
         return one.end.asMono();
@@ -116,7 +116,7 @@ final class SettlementQueue {
     Mono<Void> end() {
         closing = true;
         Schedulers.parallel().schedule(this::close, LAST_ATTEMPT.toNanos(), TimeUnit.NANOSECONDS);
-        byNode.values().forEach(Sender::expedite);
+        byNode.values().forEach(NodeQueue::expedite);
         closeIfEmpty();
         return close.asMono();
     }
@@ -138,7 +138,7 @@ final class SettlementQueue {
         }
     }
 
-    private void finish(Pending one, @Nullable String whyLost) {
+    private void finish(PendingSettlement one, @Nullable String whyLost) {
         if (!closed.get()) {
             pending.decrementAndGet();
             if (whyLost != null) {
@@ -165,7 +165,7 @@ final class SettlementQueue {
         LOG.warn("{} settled costs could not be delivered to {}: {}", lostToLog.getAndSet(0), primary, reason);
     }
 
-    private record Pending(Settlement settlement, Sinks.Empty<Void> end) {
+    private record PendingSettlement(Settlement settlement, Sinks.Empty<Void> end) {
 
         boolean isExpired() {
             return settlement.deadline() - Deadlines.now() <= 0;
@@ -173,21 +173,21 @@ final class SettlementQueue {
     }
 
     /** Sends the settlements of one node, one batch at a time. */
-    private final class Sender {
+    private final class NodeQueue {
 
         private final String node;
-        private final Queue<Pending> waiting = new ConcurrentLinkedQueue<>();
+        private final Queue<PendingSettlement> waiting = new ConcurrentLinkedQueue<>();
         private final AtomicBoolean running = new AtomicBoolean();
         private final AtomicLong timers = new AtomicLong();
 
         /** The batch that is in flight, or whose result is not known. Used by one run at a time. */
-        private volatile List<Pending> batch = List.of();
+        private volatile List<PendingSettlement> batch = List.of();
 
-        Sender(String node) {
+        NodeQueue(String node) {
             this.node = node;
         }
 
-        void add(Pending one) {
+        void add(PendingSettlement one) {
             waiting.add(one);
             start();
         }
@@ -199,7 +199,7 @@ final class SettlementQueue {
         }
 
         private void send() {
-            List<Pending> sending = next();
+            List<PendingSettlement> sending = next();
             batch = sending;
             if (sending.isEmpty()) {
                 running.set(false);
@@ -215,10 +215,10 @@ final class SettlementQueue {
                 return;
             }
             List<Settlement> settlements =
-                    sending.stream().map(Pending::settlement).toList();
+                    sending.stream().map(PendingSettlement::settlement).toList();
             Mono.defer(() -> primary.settle(settlements))
                     .timeout(TIMEOUT, Mono.error(this::unanswered), Schedulers.parallel())
-                    .subscribe(new Reply(gate, passage, sending));
+                    .subscribe(new BatchReply(gate, passage, sending));
         }
 
         private LimitStoreUnansweredException unanswered() {
@@ -227,9 +227,11 @@ final class SettlementQueue {
         }
 
         /** Returns what was sent before and may still be sent, and what waits. */
-        private List<Pending> next() {
-            List<Pending> next = new ArrayList<>(batch);
-            for (Pending one = waiting.poll(); one != null; one = next.size() < BATCH ? waiting.poll() : null) {
+        private List<PendingSettlement> next() {
+            List<PendingSettlement> next = new ArrayList<>(batch);
+            for (PendingSettlement one = waiting.poll();
+                    one != null;
+                    one = next.size() < BATCH ? waiting.poll() : null) {
                 next.add(one);
             }
             next.removeIf(one -> {
@@ -267,14 +269,14 @@ final class SettlementQueue {
             }
         }
 
-        private void delivered(List<Pending> sent, @Nullable StoreDecision reply) {
+        private void delivered(List<PendingSettlement> sent, @Nullable StoreDecision reply) {
             Set<Object> settled = new HashSet<>();
             if (reply != null) {
                 replies.accept(reply);
                 reply.claims().forEach(claim -> settled.add(claim.handle()));
             }
             batch = List.of();
-            for (Pending one : sent) {
+            for (PendingSettlement one : sent) {
                 boolean isSettled =
                         reply == null || settled.contains(one.settlement.claim().handle());
                 finish(one, isSettled ? null : "the store cannot settle them");
@@ -282,15 +284,15 @@ final class SettlementQueue {
         }
 
         /** The reply to a batch. */
-        private final class Reply extends BaseSubscriber<StoreDecision> {
+        private final class BatchReply extends BaseSubscriber<StoreDecision> {
 
             private final CircuitGate gate;
             private final CircuitGate.Passage passage;
-            private final List<Pending> sent;
+            private final List<PendingSettlement> sent;
             private final long start = Deadlines.now();
             private @Nullable StoreDecision usage;
 
-            Reply(CircuitGate gate, CircuitGate.Passage passage, List<Pending> sent) {
+            BatchReply(CircuitGate gate, CircuitGate.Passage passage, List<PendingSettlement> sent) {
                 this.gate = gate;
                 this.passage = passage;
                 this.sent = sent;
@@ -341,9 +343,9 @@ final class SettlementQueue {
         }
     }
 
-    private void dropDenials(List<Pending> sent) {
+    private void dropDenials(List<PendingSettlement> sent) {
         List<Claim> freed = sent.stream()
-                .map(Pending::settlement)
+                .map(PendingSettlement::settlement)
                 .filter(one -> one.toRefund() > 0)
                 .map(Settlement::claim)
                 .toList();

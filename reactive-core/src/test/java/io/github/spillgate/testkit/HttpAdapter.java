@@ -25,9 +25,9 @@ import java.util.List;
  * <tr><td>{@code GET /items/<id>}</td><td>{@code item <id>}</td></tr>
  * <tr><td>{@code GET /own}</td><td>a field {@code X-RateLimit-Limit} with the value {@value #OWN}</td></tr>
  * <tr><td>{@code GET /open}</td><td>to scripts of all origins, which may read a field {@code X-Own}</td></tr>
- * <tr><td>{@code GET /cost/<n>}</td><td>{@code costs <n>}, after a real cost of {@code n} for all rules was set</td></tr>
- * <tr><td>{@code GET /stream/<n>}</td><td>{@code n} parts {@link #PART}, a millisecond apart; before each of them a real
- * cost of all parts so far is set for the rule {@code parts}</td></tr>
+ * <tr><td>{@code GET /cost/<n>}</td><td>{@code costs <n>}, after a real cost of {@code n} was set</td></tr>
+ * <tr><td>{@code GET /stream/<n>}</td><td>{@code n} parts {@link #PART}, a millisecond apart; before each of them a
+ * real cost of all parts so far is set for the rule {@code parts}</td></tr>
  * <tr><td>{@code GET /failing}</td><td>an error, after a real cost of 3 for all rules was set</td></tr>
  * <tr><td>{@code GET /decisions}</td><td>{@link #text(List)} of the decisions that the handler sees</td></tr>
  * </table>
