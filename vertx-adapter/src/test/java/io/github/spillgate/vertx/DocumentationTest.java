@@ -48,6 +48,7 @@ class DocumentationTest {
             import io.vertx.core.buffer.Buffer;
             import io.vertx.core.eventbus.Message;
             import io.vertx.core.json.*;
+            import io.vertx.core.streams.ReadStream;
             import io.vertx.ext.healthchecks.HealthChecks;
             import io.vertx.ext.web.*;
             import io.vertx.ext.web.handler.*;
@@ -57,6 +58,7 @@ class DocumentationTest {
             import java.net.http.HttpRequest;
             import java.net.http.HttpResponse.BodyHandlers;
             import java.util.*;
+            import java.util.concurrent.atomic.AtomicLong;
             import java.util.stream.Stream;
             import org.junit.jupiter.api.*;
 

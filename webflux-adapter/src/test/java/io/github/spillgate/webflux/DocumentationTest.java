@@ -67,9 +67,11 @@ class DocumentationTest {
             import io.github.spillgate.webflux.*;
             import io.github.spillgate.webflux.autoconfigure.*;
             import java.util.*;
+            import java.util.concurrent.atomic.AtomicLong;
             import org.junit.jupiter.api.Test;
             import org.springframework.beans.factory.annotation.Autowired;
             import org.springframework.boot.webflux.test.autoconfigure.WebFluxTest;
+            import org.springframework.http.MediaType;
             import org.springframework.context.annotation.Bean;
             import org.springframework.test.web.reactive.server.WebTestClient;
             import org.springframework.web.bind.annotation.*;
@@ -89,6 +91,10 @@ class DocumentationTest {
                 }
 
                 class Reports {}
+
+                Flux<String> model(ServerWebExchange exchange) {
+                    return Flux.empty();
+                }
 
             %s
             }

@@ -51,6 +51,9 @@ public final class WebFluxService {
               curl -H 'X-Api-Key: free-key' localhost:%1$s/v1/usage
                     The usage of each limit. Reading it takes no permit.
 
+              curl -N -H 'X-Api-Key: free-key' 'localhost:%1$s/v1/completions?prompt=a+short+story&words=120'
+                    A stream that costs tokens: an estimate is reserved, and the real number is settled at its end.
+
               curl localhost:%1$s/actuator/spillgate
                     The rules and the deciding store. More: /actuator/health and /actuator/metrics/spillgate.decisions.
 
