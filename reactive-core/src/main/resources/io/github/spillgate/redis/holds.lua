@@ -128,6 +128,17 @@ local function renewHold(holds, limit, id, permits)
   return true
 end
 
+local function lastExpiry(holds)
+  local last = 0
+  for at = 0, #holds.entries - 1, HOLD do
+    local expiry, _, permits = holdAt(holds, at)
+    if permits > 0 then
+      last = max(last, expiry)
+    end
+  end
+  return last
+end
+
 local function releaseHold(holds, id)
   local at = findHold(holds, id)
   if at then
@@ -136,7 +147,7 @@ local function releaseHold(holds, id)
       removeHold(holds, at)
       holds.used = holds.used - held
       if expiry == holds.last then
-        visitHolds(holds)
+        holds.last = lastExpiry(holds)
       end
     end
     return

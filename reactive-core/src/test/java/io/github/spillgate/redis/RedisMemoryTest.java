@@ -90,6 +90,25 @@ class RedisMemoryTest {
     }
 
     @Test
+    void aHolderCostsAtMost32Bytes() {
+        String key = "customer:0123456789abcde";
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new Unprotected(
+                        RedisStore.builder(client).namespace("spillgate").build()))
+                .limit(Limit.concurrent(1_000))
+                .build();
+        limiter.reset(key).block();
+        Decision first = limiter.tryAcquire(key).block();
+        String stored = "spillgate:2:" + DecidedClaims.of(first).get(0).identity();
+        long one = keyspace.memoryOf(stored);
+        assertThat(one).isLessThanOrEqualTo(200);
+        Flux.range(0, 999).flatMap(i -> limiter.tryAcquire(key)).blockLast();
+        assertThat(limiter.peek(key).block().limits().get(0).used()).isEqualTo(1_000);
+        assertThat(keyspace.memoryOf(stored) - one).isLessThanOrEqualTo(999 * 32);
+        limiter.reset(key).block();
+    }
+
+    @Test
     void tenMillionADayStayUnder150KilobytesAndUnder16WithAThousandSlots() {
         Limit day = Limit.perDay(10_000_000);
         assertThat(fullest(day)).isLessThan(150 * 1_000);
