@@ -657,7 +657,8 @@ public final class RateLimiter implements AutoCloseable {
     public Mono<Void> release(Decision decision) {
         StoreDecision made = checkOurs(decision);
         List<Claim> holds = made.isCharged() ? HoldIds.holdsIn(made.claims()) : List.of();
-        return unlessClosed(() -> holds.isEmpty() ? Mono.empty() : thenWake(made.claims(), store.release(holds)));
+        // Also after closing, because work that is running then ends later.
+        return Mono.defer(() -> holds.isEmpty() ? Mono.empty() : thenWake(made.claims(), store.release(holds)));
     }
 
     private boolean isOurs(Claim claim) {

@@ -286,6 +286,19 @@ class WhileHoldingTest {
         assertThat(used(limiter)).isZero();
     }
 
+    @Test
+    void workThatRunsWhileTheLimiterIsClosedReleasesItsPermit() {
+        Disposable running = run(limiter.whileHolding("a", Mono.never()));
+        Decision taken = limiter.tryAcquire("a").block();
+        limiter.close();
+        RateLimiter other = RateLimiter.builder("test").store(store).limit(TWO).build();
+        time.pass(Duration.ofSeconds(50));
+        assertThat(used(other)).isEqualTo(2);
+        running.dispose();
+        limiter.release(taken).block();
+        assertThat(used(other)).isZero();
+    }
+
     // Waiting
 
     @Test

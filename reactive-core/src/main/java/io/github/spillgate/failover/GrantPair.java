@@ -103,11 +103,18 @@ final class GrantPair {
     /**
      * Notes that the fallback failed.
      *
+     * @param primaryError why the primary store has failed; null if its result is unknown or it was not asked
      * @return the decision of the primary store, if the caller gets that one instead
      */
     @Nullable
-    StoreDecision fallbackFailed() {
-        return open ? match(NOT_CHARGED, true) : null;
+    StoreDecision fallbackFailed(@Nullable Throwable primaryError) {
+        if (open) {
+            return match(NOT_CHARGED, true);
+        }
+        if (primaryError instanceof LimitStoreUnansweredException) {
+            grants.releaseUnused(claims);
+        }
+        return null;
     }
 
     private @Nullable StoreDecision match(Object result, boolean byFallback) {

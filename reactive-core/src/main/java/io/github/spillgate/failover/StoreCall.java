@@ -463,7 +463,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         gate.fellBack();
         if (Fallback.isError(failover.fallback())) {
             Throwable error = primaryError != null ? primaryError : passage.isSent() ? unanswered() : notAsked();
-            serveInstead(pair == null ? null : pair.fallbackFailed(), () -> fail(error));
+            serveInstead(pair == null ? null : pair.fallbackFailed(primaryError), () -> fail(error));
             return;
         }
         FallbackSubscriber subscriber = new FallbackSubscriber(primaryError);
@@ -617,7 +617,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         public void onError(Throwable error) {
             if (!done) {
                 done = true;
-                serveInstead(pair == null ? null : pair.fallbackFailed(), () -> fail(error));
+                serveInstead(pair == null ? null : pair.fallbackFailed(primaryError), () -> fail(error));
             }
         }
     }
