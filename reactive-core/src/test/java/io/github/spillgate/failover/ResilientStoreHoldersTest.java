@@ -34,7 +34,7 @@ class ResilientStoreHoldersTest {
 
     private static final int PERMITS = 10;
     private static final int CALLERS = 16;
-    private static final Duration LONG = Duration.ofSeconds(20);
+    private static final Duration LONG = Duration.ofMinutes(2);
 
     private final RedisForTests redis = RedisForTests.startOwn();
     private final RedisStore store = RedisStore.create(redis.uri());
