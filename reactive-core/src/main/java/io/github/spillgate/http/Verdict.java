@@ -2,6 +2,7 @@ package io.github.spillgate.http;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimitedException;
 import io.github.spillgate.RateLimiter;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -9,9 +10,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
+import reactor.core.Exceptions;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
 import reactor.util.context.Context;
@@ -61,6 +64,27 @@ public final class Verdict {
     static Verdict of(RateLimiter limiter, Decision decision, List<RuleCharge> charged, List<ShadowDecision> shadows) {
         Problem problem = decision.isAllowed() ? null : Problem.of(List.of(decision));
         return new Verdict(limiter, decision, problem, charged, shadows);
+    }
+
+    /**
+     * Returns the verdict on a request that has failed with a {@link RateLimitedException}, so that an adapter can
+     * answer it like a request that a rule denies.
+     *
+     * @param failure the failure; also if it is wrapped by Reactor or a {@code CompletableFuture}
+     * @return the denial; empty for another failure
+     */
+    public static Optional<Verdict> ofFailure(@Nullable Throwable failure) {
+        Throwable cause = failure == null ? null : Exceptions.unwrap(failure);
+        while (cause instanceof CompletionException && cause.getCause() != null) {
+            cause = Exceptions.unwrap(cause.getCause());
+        }
+        // A deserialized exception has no decision.
+        return cause instanceof RateLimitedException limited
+                        && limited.decision() != null
+                        && !limited.decision().isAllowed()
+                ? Optional.of(new Verdict(
+                        null, limited.decision(), Problem.of(List.of(limited.decision())), List.of(), List.of()))
+                : Optional.empty();
     }
 
     /**

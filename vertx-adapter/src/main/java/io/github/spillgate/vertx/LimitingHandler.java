@@ -5,6 +5,7 @@ import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.Verdict;
 import io.vertx.core.Context;
+import io.vertx.core.Handler;
 import io.vertx.core.Vertx;
 import io.vertx.core.http.HttpServerRequest;
 import io.vertx.core.internal.http.HttpServerRequestInternal;
@@ -12,6 +13,7 @@ import io.vertx.ext.web.RoutingContext;
 import io.vertx.ext.web.handler.InputTrustHandler;
 import io.vertx.ext.web.handler.SecurityPolicyHandler;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
@@ -75,6 +77,21 @@ sealed class LimitingHandler implements RateLimitHandler {
     @Override
     public final RateLimitHandler preflights(boolean limited) {
         return of(rules, phase, headers, denials, limited);
+    }
+
+    @Override
+    public final Handler<RoutingContext> failureHandler() {
+        return this::answerFailure;
+    }
+
+    private void answerFailure(RoutingContext ctx) {
+        Optional<Verdict> denial = Verdict.ofFailure(ctx.failure());
+        if (denial.isEmpty() || ctx.response().headWritten()) {
+            ctx.next();
+            return;
+        }
+        LimitedRequest.of(ctx).restoreHeadersEndHandler(ctx);
+        proceed(ctx, denial.get(), null);
     }
 
     @Override

@@ -1,6 +1,7 @@
 package io.github.spillgate.vertx;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.RateLimitedException;
 import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
@@ -88,6 +89,18 @@ public sealed interface RateLimitHandler extends Handler<RoutingContext> permits
      * @return the handler
      */
     RateLimitHandler preflights(boolean limited);
+
+    /**
+     * Returns a failure handler that answers a {@link RateLimitedException} like a request that a rule denies, with the
+     * header fields and the response of this handler. Other failures are passed on.
+     *
+     * <pre>{@code
+     * router.route().failureHandler(handler.failureHandler());
+     * }</pre>
+     *
+     * @return the failure handler, for any number of routes and event loops
+     */
+    Handler<RoutingContext> failureHandler();
 
     /**
      * Returns the decisions on a request so far, for use in a handler.

@@ -61,6 +61,7 @@ class DocumentationTest {
             import java.util.concurrent.atomic.AtomicLong;
             import java.util.stream.Stream;
             import org.junit.jupiter.api.*;
+            import reactor.core.publisher.Mono;
 
             """;
 

@@ -81,6 +81,7 @@ class DocumentationTest {
 
             class Snippet {
                 Rules rules;
+                RateLimiter limiter;
 
                 interface Plan {
                     long requestsPerDay();

@@ -21,6 +21,7 @@ import io.github.spillgate.webflux.DenialWriter;
 import io.github.spillgate.webflux.PathPatterns;
 import io.github.spillgate.webflux.RateLimitResponses;
 import io.github.spillgate.webflux.RateLimitWebFilter;
+import io.github.spillgate.webflux.RateLimitedExceptionHandler;
 import io.github.spillgate.webflux.RateLimitedHandlerAdapter;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Client;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Headers;
@@ -182,6 +183,12 @@ public final class SpillgateAutoConfiguration {
                         .retryAfter(headers.retryAfter()))
                 .denials(denials)
                 .corsOf(() -> mappings.orderedStream().toList());
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    RateLimitedExceptionHandler spillgateExceptionHandler(RateLimitResponses responses) {
+        return RateLimitedExceptionHandler.of(responses);
     }
 
     @Bean

@@ -33,7 +33,7 @@ import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RestController;
 import reactor.core.publisher.Mono;
 
-/** Token buckets in YAML and in annotations, on a real server and a real Redis. */
+/** Token buckets in YAML and in annotations, and denials in handlers, on a real server and a real Redis. */
 class BootLimitsTest {
 
     private static ConfigurableApplicationContext context;
@@ -73,6 +73,17 @@ class BootLimitsTest {
         assertThat(denied.statusCode()).isEqualTo(429);
         assertThat(denied.body()).contains("[\"" + limit + "\"]");
         assertThat(Integer.parseInt(field(denied, "Retry-After"))).isBetween(540, 600);
+    }
+
+    /** The error handler of Spring Boot would answer 500. */
+    @Test
+    void aDenialThatLeavesAHandlerIsAnsweredLikeThatOfARule() throws Exception {
+        assertThat(get("/limited").statusCode()).isEqualTo(200);
+        HttpResponse<String> denied = get("/limited");
+        assertThat(denied.statusCode()).isEqualTo(429);
+        assertThat(field(denied, "RateLimit-Policy")).isEqualTo("\"1h\";q=1;w=3600");
+        assertThat(field(denied, "Content-Type")).isEqualTo("application/problem+json");
+        assertThat(denied.body()).contains("[\"1h\"]", "\"retry-after\":" + field(denied, "Retry-After"));
     }
 
     @Test
@@ -116,9 +127,20 @@ class BootLimitsTest {
     @RestController
     static class Handlers {
 
+        private final RateLimiter limiter;
+
+        Handlers(RateLimiter limiter) {
+            this.limiter = limiter;
+        }
+
         @GetMapping({"/listed", "/shown"})
         Mono<String> listed() {
             return Mono.just("listed");
+        }
+
+        @GetMapping("/limited")
+        Mono<String> limited() {
+            return Mono.just("done").transform(limiter.limited(Charge.of("all", Limit.perHour(1))));
         }
 
         @RateLimited("6/1h burst=3")
