@@ -67,7 +67,8 @@ class ResilientStoreSettleKillTest {
         List<Decision> decisions = take();
         try (StatefulRedisConnection<String, String> killer = watching.connect()) {
             Flux<Long> kills = Flux.interval(Duration.ofMillis(3))
-                    .doOnNext(time -> killer.async()
+                    .onBackpressureDrop()
+                    .concatMap(time -> killer.reactive()
                             .clientKill(KillArgs.Builder.typeNormal().skipme(true)));
             settle(decisions).subscribe();
             kills.take(Duration.ofSeconds(2)).blockLast();
