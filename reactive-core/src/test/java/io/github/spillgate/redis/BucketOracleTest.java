@@ -130,7 +130,7 @@ class BucketOracleTest {
     private static long upTo(Random random, long most) {
         return random.nextInt(4) == 0
                 ? most
-                : 1 + (long) Math.min(most - 1, Math.exp(random.nextDouble() * Math.log(most)));
+                : 1 + (long) Math.min((double) (most - 1), Math.exp(random.nextDouble() * Math.log((double) most)));
     }
 
     private static long pause(Random random, Limit limit) {

@@ -143,7 +143,7 @@ class RestoreTest {
             List<Grants> ages = new ArrayList<>();
             long since = lostAt - random.nextInt(600);
             for (long time = since - random.nextInt(500); time <= since; time += 1 + random.nextInt(200)) {
-                long permits = 1 + random.nextInt(20);
+                long permits = 1L + random.nextInt(20);
                 ages.add(new Grants(clock.millis() - time, clock.millis() - time, permits));
                 before.add(time, permits);
             }

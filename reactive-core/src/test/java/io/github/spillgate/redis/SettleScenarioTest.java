@@ -86,10 +86,10 @@ class SettleScenarioTest {
         Deque<long[]> spent = new ArrayDeque<>();
         long total = 0;
         for (int round = 0; round < 300; round++) {
-            long estimate = 10 + random.nextInt(40);
+            long estimate = 10L + random.nextInt(40);
             for (Decision decision : concurrently(limiter, 5, estimate)) {
                 if (decision.isAllowed()) {
-                    long tokens = 1 + random.nextInt((int) estimate);
+                    long tokens = 1L + random.nextInt((int) estimate);
                     settle(limiter, decision, tokens);
                     spent.add(new long[] {clock.millis(), tokens});
                     total += tokens;
