@@ -99,6 +99,23 @@ class DecisionTest {
         assertThat(peek.redeem()).isFalse();
     }
 
+    @Test
+    void eachUsageOfADecisionIsRedeemedOnce() {
+        StoreDecision charged = StoreDecision.ofTake(
+                Source.OTHER, 1_000, List.of(usage(claim("a", 1), 1, 1_000), usage(claim("b", 1), 1, 1_000)));
+        assertThat(charged.redeem(usage -> false)).isNull();
+        assertThat(charged.redeem(usage -> usage.key().equals("a")).claims())
+                .extracting(Claim::key)
+                .containsExactly("a");
+        assertThat(charged.redeem()).isFalse();
+        assertThat(charged.redeem(usage -> true).claims())
+                .extracting(Claim::key)
+                .containsExactly("b");
+        assertThat(charged.redeem(usage -> true)).isNull();
+        StoreDecision peek = StoreDecision.ofPeek(Source.OTHER, 1_000, List.of(usage(claim("a", 1), 1, 1_000)));
+        assertThat(peek.redeem(usage -> true)).isNull();
+    }
+
     // Decisions of several servers
 
     @Test

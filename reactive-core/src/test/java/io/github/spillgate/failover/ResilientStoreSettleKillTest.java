@@ -7,6 +7,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.KillArgs;
@@ -76,13 +77,29 @@ class ResilientStoreSettleKillTest {
         awaitSettled();
     }
 
+    /** The server executes the settlement and its reply is lost, so the same settlement is sent again. */
     @Test
-    void eachSettlementCountsOnceIfRepliesAreLost() {
-        List<Decision> decisions = take();
-        Flux<Long> losses = Flux.interval(Duration.ofMillis(3)).doOnNext(time -> network.loseNextReply());
-        settle(decisions).subscribe();
-        losses.take(Duration.ofSeconds(2)).blockLast();
-        awaitSettled();
+    void aSettlementCountsOnceIfItsReplyIsLost() {
+        for (int i = 0; i < 12; i++) {
+            String key = "lost-" + i;
+            Decision decision = takeInRedis(key);
+            network.loseNextReply();
+            long actual = i % 2 == 0 ? 5 : 1;
+            limiter.settle(decision, actual).block(PATIENCE);
+            assertThat(network.hasLostReply()).isTrue();
+            assertThat(used(key)).as(key).isEqualTo(actual);
+        }
+        assertThat(limiter.state().lostSettlements()).isZero();
+    }
+
+    /** After a lost reply it may take a moment until Redis decides again. */
+    private Decision takeInRedis(String key) {
+        await().atMost(PATIENCE)
+                .until(() -> limiter.peek("any").block().source() == Source.REDIS
+                        && limiter.state().breaker() == Breaker.CLOSED);
+        Decision decision = limiter.tryAcquire(key, 3).block();
+        assertThat(decision.source()).isEqualTo(Source.REDIS);
+        return decision;
     }
 
     private List<Decision> take() {

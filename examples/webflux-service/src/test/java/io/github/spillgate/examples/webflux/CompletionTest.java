@@ -1,5 +1,6 @@
 package io.github.spillgate.examples.webflux;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -84,7 +85,7 @@ class CompletionTest {
     void aStreamThatTheClientCutsCostsWhatWasGenerated() throws Exception {
         HttpResponse<InputStream> answer = client.send(completion("key-3", 500), BodyHandlers.ofInputStream());
         try (InputStream body = answer.body()) {
-            assertThat(new String(body.readNBytes(200))).contains("word-10");
+            assertThat(new String(body.readNBytes(200), UTF_8)).contains("word-10");
         }
         await().atMost(PATIENCE).until(() -> used("key-3", "tokens-1m") != 52);
         assertThat(used("key-3", "tokens-1m")).isBetween(12L, 400L);
