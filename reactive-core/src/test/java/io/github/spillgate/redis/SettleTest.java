@@ -163,7 +163,7 @@ class SettleTest {
         assertThat(used(settle(settlement("s-1", first, 7)))).containsExactly(10_006L);
         pass(1);
         assertThat(used(settle(settlement("s-2", first, 7)))).containsExactly(10_012L);
-        long entries = (keyspace.bytes(keyspace.keys().stream()
+        int entries = (keyspace.bytes(keyspace.keys().stream()
                                         .filter(key -> !key.contains("!"))
                                         .findAny()
                                         .orElseThrow())
