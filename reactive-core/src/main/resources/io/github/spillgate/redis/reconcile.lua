@@ -239,12 +239,12 @@ local function permitsUpTo(log, last)
   end
 end
 
--- Each of these three returns the count, and how many permits this and an earlier restoration have restored, nil if this
--- one has not; and for a log the slot of the latest of them.
+-- Each of these three returns the count, and how many permits this and an earlier restoration have restored; nil if
+-- this one has not. And for a log, the slot of the latest of them.
 
--- What is missing was granted last, unless another instance has restored some: that may have known earlier permits only.
--- So the log then gets as many restored permits in each slot and later ones as any instance knew there. If it has them
--- in earlier slots, they move.
+-- What is missing was granted last, unless another instance has restored some: that may have known earlier ones only.
+-- Then the log gets as many restored permits in each slot and later ones as any instance knew there. If it has them in
+-- earlier slots, they move.
 local function restoreLog(log, grants, lost, earlier)
   local slots, all = slotsOf(grants, log.limit), 0
   for _, some in ipairs(slots) do

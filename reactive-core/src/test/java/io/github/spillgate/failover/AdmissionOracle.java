@@ -551,6 +551,8 @@ final class AdmissionOracle {
                     knowledge.unsent.add(List.of());
                     forgetEvidence(permits.claim().key());
                     knowledge.forgotten = List.of();
+                    // The reply that showed it is the newest one.
+                    knowledge.evidenceSince = knowledge.newestAt;
                 }
                 knowledge.sent.put(permits.since(), knowledge.unsent.remove());
                 knowledge.lastSent = permits.since();
