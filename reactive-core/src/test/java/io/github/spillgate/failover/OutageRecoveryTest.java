@@ -96,6 +96,39 @@ class OutageRecoveryTest extends LocalFallbackFixture {
         }
     }
 
+    /** A bucket is read in steps of a 16th of the time in which it is filled: 312 ms, in which 4 permits return. */
+    @Test
+    void aSaturatedBucketReturnsPermitsDuringAnOutageAtItsRate() {
+        RateLimiter limiter = limiter(Limit.perSecond(10).burst(50));
+        Claim claim = claim(limiter, "a").asking(50);
+        StoreModel primary = new StoreModel(() -> clock.instant().minus(BEHIND));
+        assertThat(store.confirm(now(primary.take(List.of(claim)).cast(StoreDecision.class))))
+                .isEqualTo(Fit.YES);
+        for (int passed = 0; passed <= 6_000; passed += 100) {
+            long exact = Math.min(50, passed / 100);
+            assertThat(now(limiter.peek("a")).remaining())
+                    .describedAs("after %d ms", passed)
+                    .isBetween(Math.max(0, exact - 4), exact);
+            clock.advanceMillis(100);
+        }
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(50);
+    }
+
+    @Test
+    void aSaturatedBucketGrantsItsRateDuringAnOutageAndNoMore() {
+        RateLimiter limiter = limiter(Limit.perSecond(10).burst(50));
+        Claim claim = claim(limiter, "a").asking(50);
+        StoreModel primary = new StoreModel(() -> clock.instant().minus(BEHIND));
+        store.confirm(now(primary.take(List.of(claim)).cast(StoreDecision.class)));
+        int granted = 0;
+        for (int passed = 50; passed <= 20_000; passed += 50) {
+            clock.advanceMillis(50);
+            granted += now(limiter.tryAcquire("a")).isAllowed() ? 1 : 0;
+            assertThat(granted).describedAs("after %d ms", passed).isLessThanOrEqualTo(passed / 100);
+        }
+        assertThat(granted).isGreaterThanOrEqualTo(160);
+    }
+
     @Test
     void aDenialDuringAnOutageNamesTheTimeAtWhichItFits() {
         RateLimiter limiter = limiter(Limit.of(100, Duration.ofSeconds(16)));

@@ -35,6 +35,9 @@ class OutageShareTest {
 
     private static final Limit HUNDRED = Limit.of(100, Duration.ofSeconds(10));
 
+    /** In ten seconds of steady use, it allows 100 permits more than its burst. */
+    private static final Limit BUCKET = Limit.perSecond(10).burst(50);
+
     private final OutageShare share = new OutageShare();
 
     @Test
@@ -52,6 +55,50 @@ class OutageShareTest {
     void aCountInUseIsSharedByUse() {
         assertThat(share.of(HUNDRED, 4, 90, 100)).isGreaterThan(0.7);
         assertThat(share.of(HUNDRED, 4, 0, 100)).isLessThan(0.06);
+    }
+
+    /** What is in use of a bucket is its level, so the burst is the whole, and not the rate. */
+    @Test
+    void aBucketIsSharedByItsLevel() {
+        assertThat(share.of(BUCKET, 1, 0, 50)).isEqualTo(1);
+        assertThat(share.of(BUCKET, 4, 0, 0)).isEqualTo(0.25);
+        assertThat(share.of(BUCKET, 4, 45, 50)).isEqualTo((45 + 5 / 4.0) / 55, within(1e-9));
+        assertThat(share.of(BUCKET, 4, 0, 50)).isEqualTo(5 / 4.0 / 55, within(1e-9));
+    }
+
+    /** All lose Redis when the bucket is full, and each has taken its part of it. */
+    @ParameterizedTest
+    @CsvSource({"1, 50", "2, 25", "2, 45", "4, 20"})
+    void instancesTogetherGrantTheRateOfABucketDuringAnOutage(int instances, int ofTheFirst) {
+        ManualClock clock = new ManualClock();
+        LocalStore redis = LocalStore.bounded(100, clock);
+        Claim claim = Fleet.claims(BUCKET, 1).get(0);
+        List<LocalFallback> fallbacks = new ArrayList<>();
+        for (int i = 0; i < instances; i++) {
+            fallbacks.add(Fleet.fallback(instances, clock));
+            long part = i == 0 ? ofTheFirst : (50 - ofTheFirst) / (instances - 1);
+            fallbacks
+                    .get(i)
+                    .confirm(Objects.requireNonNull(
+                            redis.take(List.of(claim.asking(part))).block()));
+        }
+        // Each knows the use by all, as after its next request.
+        for (LocalFallback fallback : fallbacks) {
+            fallback.confirm(Objects.requireNonNull(redis.take(List.of(claim)).block()));
+        }
+        int granted = 0;
+        for (int passed = 10; passed <= 20_000; passed += 10) {
+            clock.advanceMillis(10);
+            for (LocalFallback fallback : fallbacks) {
+                granted += Objects.requireNonNull(fallback.take(List.of(claim)).block())
+                                .isAllowed()
+                        ? 1
+                        : 0;
+            }
+            // At least one permit each, and the last steps of the level.
+            assertThat(granted).describedAs("after %d ms", passed).isLessThanOrEqualTo(passed / 100 + instances);
+        }
+        assertThat(granted).isGreaterThanOrEqualTo(140);
     }
 
     @ParameterizedTest
@@ -138,15 +185,25 @@ class OutageShareTest {
         Fleet(int instances, Random random) {
             this.random = random;
             for (int i = 0; i < instances; i++) {
-                LocalFallback fallback = Fallback.local(1_000, clock);
-                Instances counted = fallback.bindTo(new CountedStore(instances));
-                counted.register("api");
-                counted.end(false).block();
-                fallbacks.add(fallback);
+                fallbacks.add(fallback(instances, clock));
             }
+            claims.addAll(claims(HUNDRED, KEYS));
+        }
+
+        /** Returns the fallback of an instance that knows of all. */
+        static LocalFallback fallback(int instances, ManualClock clock) {
+            LocalFallback fallback = Fallback.local(1_000, clock);
+            Instances counted = fallback.bindTo(new CountedStore(instances));
+            counted.register("api");
+            counted.end(false).block();
+            return fallback;
+        }
+
+        /** Returns a claim for each key. */
+        static List<Claim> claims(Limit limit, int keys) {
             AtomicReference<List<Claim>> seen = new AtomicReference<>();
             RateLimiter limiter = RateLimiter.builder("api")
-                    .limit(HUNDRED)
+                    .limit(limit)
                     .store(new Unprotected(LocalStore.bounded(100)) {
                         @Override
                         public Mono<StoreDecision> take(List<Claim> claims) {
@@ -155,10 +212,12 @@ class OutageShareTest {
                         }
                     })
                     .build();
-            for (int key = 0; key < KEYS; key++) {
+            List<Claim> claims = new ArrayList<>();
+            for (int key = 0; key < keys; key++) {
                 limiter.tryAcquire("key-" + key).block();
                 claims.add(seen.get().get(0));
             }
+            return claims;
         }
 
         void run(OutageTraffic.Spread spread, double demand) {
