@@ -12,8 +12,8 @@ import reactor.core.publisher.Operators;
 import reactor.util.context.Context;
 
 /**
- * A decision on claims that hold permits. If its subscriber cancels before it is emitted, the permits are released: by
- * their id, even if the decision is never known.
+ * A decision on claims that hold permits. If it is emitted while its subscriber cancels, the permits are released. The
+ * store does that if the subscriber has cancelled before.
  */
 final class TakeHoldsMono extends Mono<StoreDecision> {
 
@@ -36,7 +36,6 @@ final class TakeHoldsMono extends Mono<StoreDecision> {
 
         private final CoreSubscriber<? super StoreDecision> actual;
         private final AtomicBoolean isOver = new AtomicBoolean();
-        private final AtomicBoolean isRequested = new AtomicBoolean();
         private @Nullable Subscription upstream;
 
         TakingSubscriber(CoreSubscriber<? super StoreDecision> actual) {
@@ -60,19 +59,16 @@ final class TakeHoldsMono extends Mono<StoreDecision> {
         public void request(long n) {
             Subscription asked = upstream;
             if (asked != null) {
-                isRequested.set(true);
                 asked.request(n);
             }
         }
 
         @Override
         public void cancel() {
+            isOver.set(true);
             Subscription asked = upstream;
             if (asked != null) {
                 asked.cancel();
-            }
-            if (isOver.compareAndSet(false, true) && isRequested.get()) {
-                holds.release(claims);
             }
         }
 
@@ -81,15 +77,14 @@ final class TakeHoldsMono extends Mono<StoreDecision> {
             if (isOver.compareAndSet(false, true)) {
                 actual.onNext(made);
                 actual.onComplete();
+            } else if (made.isCharged()) {
+                holds.release(claims);
             }
         }
 
         @Override
         public void onError(Throwable error) {
             if (isOver.compareAndSet(false, true)) {
-                if (error instanceof LimitStoreUnansweredException) {
-                    holds.release(claims); // they may be held
-                }
                 actual.onError(error);
             } else {
                 Operators.onErrorDropped(error, actual.currentContext());

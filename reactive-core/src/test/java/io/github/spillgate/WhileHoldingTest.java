@@ -19,9 +19,11 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.reactivestreams.Publisher;
+import reactor.core.CoreSubscriber;
 import reactor.core.Disposable;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Operators;
 import reactor.core.publisher.Sinks;
 import reactor.test.StepVerifier;
 
@@ -32,7 +34,6 @@ class WhileHoldingTest {
 
     private final VirtualTime time = new VirtualTime();
     private final CountingStore store = new CountingStore(LocalStore.bounded(100, time));
-    private final HeldStore held = new HeldStore(store);
     private final RateLimiter limiter =
             RateLimiter.builder("test").store(store).limit(TWO).build();
     private final List<String> events = new ArrayList<>();
@@ -136,30 +137,35 @@ class WhileHoldingTest {
                 .containsExactly(0L, 3L);
     }
 
-    /** The decision is made and its reply is on its way. */
+    /** The store emits its decision while the subscriber cancels. */
     @Test
     void aGrantThatArrivesAfterTheCancellationIsReleased() {
-        RateLimiter slow = RateLimiter.builder("test").store(held).limit(TWO).build();
+        List<Runnable> replies = new ArrayList<>();
+        RateLimiter slow = RateLimiter.builder("test")
+                .store(new Unprotected(store) {
+                    @Override
+                    public Mono<StoreDecision> take(List<Claim> claims) {
+                        return new Mono<>() {
+                            @Override
+                            public void subscribe(CoreSubscriber<? super StoreDecision> actual) {
+                                actual.onSubscribe(Operators.emptySubscription());
+                                StoreDecision made = store.take(claims).block();
+                                replies.add(() -> actual.onNext(made));
+                            }
+                        };
+                    }
+                })
+                .limit(TWO)
+                .build();
         for (Supplier<Publisher<?>> work : List.<Supplier<Publisher<?>>>of(
                 () -> slow.whileHolding("a", Mono.never()), () -> slow.tryAcquire("a"))) {
             Disposable running = Flux.from(work.get()).subscribe();
             assertThat(used(limiter)).isEqualTo(1);
             running.dispose();
+            replies.remove(0).run();
             assertThat(used(limiter)).isZero();
-            held.answerAll();
-            assertThat(used(limiter)).isZero();
+            assertThat(slow.holders()).isZero();
         }
-    }
-
-    /** The store decides only after the release has arrived. */
-    @Test
-    void aRequestThatTheStoreGetsAfterTheCancellationTakesNothing() {
-        held.decidesEarly(false);
-        RateLimiter slow = RateLimiter.builder("test").store(held).limit(TWO).build();
-        Disposable running = slow.whileHolding("a", Mono.never()).subscribe();
-        running.dispose();
-        held.answerAll();
-        assertThat(used(limiter)).isZero();
     }
 
     @Test

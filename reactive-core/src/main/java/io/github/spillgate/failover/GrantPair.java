@@ -56,6 +56,11 @@ final class GrantPair {
         grants.unanswered().begin(claims);
     }
 
+    /** Returns whether the fallback was asked. */
+    boolean isOpen() {
+        return open;
+    }
+
     /** Notes that the primary store was asked at this time. */
     void askedPrimary(long nanos) {
         askedAt = nanos;

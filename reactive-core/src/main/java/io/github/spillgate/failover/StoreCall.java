@@ -266,6 +266,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             if (!first(SERVED)) {
                 if (pair != null) {
                     pair.primaryReplied(reply, fits);
+                    releaseIfCancelled(reply);
                 }
                 if (repliedInTime && failover.grants().isReconciled()) {
                     gate.decided();
@@ -304,6 +305,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             if (!first(SERVED)) {
                 if (pair != null) {
                     pair.primaryFailed(error);
+                    if (error instanceof LimitStoreUnansweredException) {
+                        releaseIfCancelled(null);
+                    }
                 }
             } else {
                 stopEarlyDeadline();
@@ -446,6 +450,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             gate.leave(passage);
             if (pair != null) {
                 pair.primaryFailed(unanswered());
+                releaseIfCancelled(null);
             }
         }
     }
@@ -487,8 +492,24 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         return new LimitStoreUnavailableException(failover.primary() + " was not asked, because " + why, null);
     }
 
+    /**
+     * Releases permits of concurrency limits that the primary store has granted to a caller that has cancelled. The
+     * request of the release cannot overtake that of the grant.
+     *
+     * @param reply the reply; null if it is not known
+     */
+    private void releaseIfCancelled(@Nullable Object reply) {
+        boolean isCharged = reply == null || (reply instanceof StoreDecision decision && decision.isCharged());
+        if (cancelled && isCharged && pair != null && !pair.isOpen()) {
+            failover.grants().releaseUnused(claims);
+        }
+    }
+
     private void serve(@Nullable T result) {
         if (cancelled) {
+            if (result instanceof StoreDecision decision && decision.isCharged()) {
+                failover.grants().releaseUnused(decision.claims());
+            }
             return;
         }
         if (result != null) {

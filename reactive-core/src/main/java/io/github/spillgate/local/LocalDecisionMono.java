@@ -77,11 +77,26 @@ final class LocalDecisionMono extends Mono<StoreDecision> {
                 return;
             }
             if (state == CANCELLED) {
+                release(decision);
                 Operators.onDiscard(decision, actual.currentContext());
                 return;
             }
             actual.onNext(decision);
             actual.onComplete();
+        }
+
+        /** Releases the holds that the decision has taken, because its subscriber does not know it. */
+        private void release(StoreDecision decision) {
+            if (!decision.isCharged()) {
+                return;
+            }
+            for (Claim claim : claims) {
+                table.update(claim, count -> {
+                    if (count instanceof HoldCount holds) {
+                        holds.release();
+                    }
+                });
+            }
         }
 
         @Override

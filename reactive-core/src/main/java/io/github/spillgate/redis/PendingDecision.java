@@ -38,6 +38,7 @@ final class PendingDecision implements RemoteSubscription {
     private final boolean takes;
     private final long deadline;
     private final Consumer<PendingDecision> onRequest;
+    private final Consumer<StoreDecision> onUnused;
     private final CoreSubscriber<? super StoreDecision> subscriber;
     private volatile int stage;
 
@@ -56,12 +57,14 @@ final class PendingDecision implements RemoteSubscription {
             boolean takes,
             long deadline,
             Consumer<PendingDecision> onRequest,
+            Consumer<StoreDecision> onUnused,
             CoreSubscriber<? super StoreDecision> subscriber) {
         this.claims = claims;
         this.slot = slot;
         this.takes = takes;
         this.deadline = deadline;
         this.onRequest = onRequest;
+        this.onUnused = onUnused;
         this.subscriber = subscriber;
     }
 
@@ -69,13 +72,20 @@ final class PendingDecision implements RemoteSubscription {
      * Returns a Mono that creates a pending decision for each subscriber.
      *
      * @param onRequest gets the decision when the subscriber requests it, and for each retry
+     * @param onUnused gets a decision that was charged although its subscriber has cancelled
      */
     static Mono<StoreDecision> of(
-            List<Claim> claims, int slot, boolean takes, long deadline, Consumer<PendingDecision> onRequest) {
+            List<Claim> claims,
+            int slot,
+            boolean takes,
+            long deadline,
+            Consumer<PendingDecision> onRequest,
+            Consumer<StoreDecision> onUnused) {
         return new Mono<>() {
             @Override
             public void subscribe(CoreSubscriber<? super StoreDecision> subscriber) {
-                subscriber.onSubscribe(new PendingDecision(claims, slot, takes, deadline, onRequest, subscriber));
+                subscriber.onSubscribe(
+                        new PendingDecision(claims, slot, takes, deadline, onRequest, onUnused, subscriber));
             }
         };
     }
@@ -170,6 +180,8 @@ final class PendingDecision implements RemoteSubscription {
             } catch (Throwable e) {
                 drop(e);
             }
+        } else if (decision.isCharged()) {
+            onUnused.accept(decision);
         }
     }
 

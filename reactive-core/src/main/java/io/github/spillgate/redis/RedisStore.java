@@ -270,7 +270,17 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                         : multiSlot.peek(claims, bySlot).publishOn(delivery.scheduler());
             }
         }
-        return PendingDecision.of(claims, slot, takes, deadline, this::decide);
+        return PendingDecision.of(claims, slot, takes, deadline, this::decide, this::releaseUnused);
+    }
+
+    /** Releases the permits of a decision whose subscriber has cancelled. They expire if this fails. */
+    private void releaseUnused(StoreDecision decision) {
+        List<Claim> holds = decision.claims().stream()
+                .filter(claim -> claim.holdId() != null && claim.permits() > 0)
+                .toList();
+        if (!holds.isEmpty()) {
+            release(holds).subscribe(null, error -> {});
+        }
     }
 
     private void decide(PendingDecision decision) {

@@ -39,6 +39,9 @@ public interface LimitStore {
      * Takes the permits of all claims, or none. A denial leaves all counts unchanged, except that limits which
      * {@linkplain Limit#countingDenied() count denied} requests record it.
      *
+     * <p>If the subscriber cancels, and permits of a {@linkplain io.github.spillgate.Algorithm#CONCURRENT concurrency
+     * limit} are taken all the same, the store releases them.
+     *
      * @param claims at least one claim, no two with the same identity, none with a cost above its limit's permits
      * @return the decision, with a usage for each claim, in their order; a {@linkplain Source#CACHED_DENIAL cached
      *     denial} may omit some

@@ -180,6 +180,30 @@ class ResilientStoreHoldsTest {
         }
     }
 
+    /** The release would overtake a request that waits. */
+    @Test
+    void permitsOfACancelledRequestAreReleasedAfterIt() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new LateStore(direct))
+                .deadline(Duration.ofSeconds(20))
+                .limit(TWO.hold(Duration.ofHours(1)))
+                .build();
+        toClose.add(limiter);
+        limiter.tryAcquire("a", 2).subscribe().dispose();
+        untilRedisCounts(2, TWO);
+        untilRedisCounts(0, TWO);
+
+        RateLimiter plain = RateLimiter.builder("api")
+                .store(new Unprotected(direct))
+                .limit(TWO.hold(Duration.ofHours(1)))
+                .build();
+        for (int i = 0; i < 100; i++) {
+            plain.tryAcquire("a").subscribe().dispose();
+        }
+        untilRedisCounts(0, TWO);
+        assertThat(plain.tryAcquire("a", 2).block().isAllowed()).isTrue();
+    }
+
     /** Both have granted it, under one id. */
     @Test
     void aGrantOfBothStoresHoldsItsPermitsOnce() {

@@ -100,7 +100,8 @@ class BatchLateTest {
     }
 
     private PendingDecision ask(long deadline) {
-        PendingDecision.of(claims, 0, true, deadline, this::begin).subscribe(decision -> {}, failures::add);
+        PendingDecision.of(claims, 0, true, deadline, this::begin, unused -> {})
+                .subscribe(decision -> {}, failures::add);
         return sent.get(sent.size() - 1);
     }
 

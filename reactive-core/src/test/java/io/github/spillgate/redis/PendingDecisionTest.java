@@ -20,7 +20,7 @@ class PendingDecisionTest {
 
     private final List<PendingDecision> sent = new ArrayList<>();
     private final Mono<StoreDecision> decision =
-            PendingDecision.of(List.of(), 0, true, PendingDecision.NO_DEADLINE, sent::add);
+            PendingDecision.of(List.of(), 0, true, PendingDecision.NO_DEADLINE, sent::add, unused -> {});
     private final RecordingSubscriber subscriber = new RecordingSubscriber();
 
     @Test
