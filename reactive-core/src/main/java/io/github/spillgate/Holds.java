@@ -55,7 +55,7 @@ final class Holds {
     private final LimitStore store;
     private final long longest;
     private final Consumer<List<Claim>> onRelease;
-    private final Set<Hold> active = ConcurrentHashMap.newKeySet();
+    private final Set<WorkHold> active = ConcurrentHashMap.newKeySet();
 
     // Guarded by this.
     private @Nullable Disposable timer;
@@ -90,8 +90,8 @@ final class Holds {
      * @param sentAt when the request was sent, or earlier, by {@link #now()}
      * @param onExpired called if the permits are lost
      */
-    Hold add(List<Claim> claims, long sentAt, Consumer<HoldExpiredException> onExpired) {
-        Hold hold = new Hold(claims, HoldIds.holdsIn(claims), sentAt, onExpired);
+    WorkHold add(List<Claim> claims, long sentAt, Consumer<HoldExpiredException> onExpired) {
+        WorkHold hold = new WorkHold(claims, HoldIds.holdsIn(claims), sentAt, onExpired);
         if (!hold.permits.isEmpty()) {
             active.add(hold);
             setTimer(hold.nextAt());
@@ -132,8 +132,8 @@ final class Holds {
             timer = null;
         }
         long now = now();
-        List<Hold> due = new ArrayList<>();
-        for (Hold hold : active) {
+        List<WorkHold> due = new ArrayList<>();
+        for (WorkHold hold : active) {
             if (now - hold.expiresAt >= 0) {
                 hold.expire(hold.isRenewable(now) ? "they could not be renewed" : "the longest hold time has passed");
             } else if (hold.beginRenewal(now)) {
@@ -150,7 +150,7 @@ final class Holds {
         long now = now();
         boolean isAny = false;
         long next = 0;
-        for (Hold hold : active) {
+        for (WorkHold hold : active) {
             long at = hold.nextAt();
             next = isAny && next - at <= 0 ? next : at;
             isAny = true;
@@ -160,7 +160,7 @@ final class Holds {
         }
     }
 
-    private void renew(List<Hold> holds, long sentAt) {
+    private void renew(List<WorkHold> holds, long sentAt) {
         List<Claim> claims =
                 holds.stream().flatMap(hold -> hold.permits.stream()).toList();
         long shortest = holds.stream().mapToLong(hold -> hold.life).min().orElse(longest);
@@ -172,26 +172,26 @@ final class Holds {
                             isDone.set(true);
                             renewed(holds, renewals, sentAt);
                         },
-                        error -> holds.forEach(Hold::notRenewed),
+                        error -> holds.forEach(WorkHold::notRenewed),
                         () -> {
                             if (!isDone.get()) {
-                                holds.forEach(Hold::notRenewed);
+                                holds.forEach(WorkHold::notRenewed);
                             }
                         });
     }
 
-    private void renewed(List<Hold> holds, List<HoldRenewal> renewals, long sentAt) {
-        Map<UUID, HoldRenewal.Outcome> lost = new HashMap<>();
+    private void renewed(List<WorkHold> holds, List<HoldRenewal> renewals, long sentAt) {
+        Map<UUID, HoldRenewal.RenewalOutcome> lost = new HashMap<>();
         for (HoldRenewal renewal : renewals) {
             UUID id = renewal.claim().holdId();
             if (id != null
-                    && (renewal.outcome() == HoldRenewal.Outcome.RELEASED
-                            || renewal.outcome() == HoldRenewal.Outcome.FOREIGN)) {
+                    && (renewal.outcome() == HoldRenewal.RenewalOutcome.RELEASED
+                            || renewal.outcome() == HoldRenewal.RenewalOutcome.FOREIGN)) {
                 lost.put(id, renewal.outcome());
             }
         }
-        for (Hold hold : holds) {
-            HoldRenewal.Outcome outcome = lost.get(hold.permits.get(0).holdId());
+        for (WorkHold hold : holds) {
+            HoldRenewal.RenewalOutcome outcome = lost.get(hold.permits.get(0).holdId());
             hold.renewed(sentAt);
             if (outcome != null) {
                 hold.expire("the store does not hold them: " + outcome);
@@ -201,7 +201,7 @@ final class Holds {
     }
 
     /** The permits of one decision. Disposing of it releases them. */
-    final class Hold implements Disposable {
+    final class WorkHold implements Disposable {
 
         private final List<Claim> claims;
         private final List<Claim> permits;
@@ -218,7 +218,8 @@ final class Holds {
         private boolean isRenewing;
         private boolean isOver;
 
-        private Hold(List<Claim> claims, List<Claim> permits, long sentAt, Consumer<HoldExpiredException> onExpired) {
+        private WorkHold(
+                List<Claim> claims, List<Claim> permits, long sentAt, Consumer<HoldExpiredException> onExpired) {
             this.claims = claims;
             this.permits = permits;
             this.heldSince = sentAt;

@@ -47,12 +47,12 @@ final class WhileHolding<T> extends Flux<T> {
         private final Publisher<T> work;
         private final Holds holds;
         private final CoreSubscriber<? super T> actual;
-        private final TakingSubscriber taking = new TakingSubscriber();
+        private final DecisionSubscriber taking = new DecisionSubscriber();
         private final Operators.DeferredSubscription running = new Operators.DeferredSubscription();
         private final AtomicInteger state = new AtomicInteger(TAKING);
 
         /** Written before the work runs. */
-        private volatile Holds.@Nullable Hold hold;
+        private volatile Holds.@Nullable WorkHold hold;
 
         WorkSubscriber(Publisher<T> work, Holds holds, CoreSubscriber<? super T> actual) {
             this.work = work;
@@ -83,7 +83,7 @@ final class WhileHolding<T> extends Flux<T> {
         }
 
         private void release() {
-            Holds.Hold held = hold;
+            Holds.WorkHold held = hold;
             if (held != null) {
                 held.dispose();
             }
@@ -131,7 +131,7 @@ final class WhileHolding<T> extends Flux<T> {
         }
 
         /** Gets the decision, and then starts the work. */
-        private final class TakingSubscriber implements CoreSubscriber<Decision> {
+        private final class DecisionSubscriber implements CoreSubscriber<Decision> {
 
             private final Operators.DeferredSubscription upstream = new Operators.DeferredSubscription();
             private final long sentAt = Holds.now();
@@ -158,7 +158,7 @@ final class WhileHolding<T> extends Flux<T> {
                     return;
                 }
                 boolean holdsPermits = decision instanceof StoreDecision made && made.isCharged();
-                Holds.Hold held = holdsPermits
+                Holds.WorkHold held = holdsPermits
                         ? holds.add(((StoreDecision) decision).claims(), sentAt, WorkSubscriber.this::lost)
                         : null;
                 hold = held;

@@ -136,7 +136,7 @@ public final class Fallback {
         public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
             return decision.filter(StoreDecision::isAllowed)
                     .map(allowed -> holds.stream()
-                            .map(claim -> new HoldRenewal(claim, HoldRenewal.Outcome.RENEWED))
+                            .map(claim -> new HoldRenewal(claim, HoldRenewal.RenewalOutcome.RENEWED))
                             .toList());
         }
 

@@ -153,10 +153,10 @@ final class HoldLedger extends Ledger {
     }
 
     /** Renews the hold of the claim, which the primary store cannot. */
-    HoldRenewal.Outcome renew() {
+    HoldRenewal.RenewalOutcome renew() {
         UUID id = current.holdId();
-        HoldRenewal.Outcome outcome = own.renew(current.permits());
-        if (id != null && outcome != HoldRenewal.Outcome.RELEASED) {
+        HoldRenewal.RenewalOutcome outcome = own.renew(current.permits());
+        if (id != null && outcome != HoldRenewal.RenewalOutcome.RELEASED) {
             addUntold(id, current.permits());
         }
         return outcome;

@@ -451,7 +451,8 @@ public final class LocalFallback implements LimitStore {
     /** Notes that the primary store has renewed holds, so that it knows them. */
     void renewedInPrimary(List<HoldRenewal> renewals) {
         for (HoldRenewal renewal : renewals) {
-            if (renewal.outcome() == HoldRenewal.Outcome.RENEWED || renewal.outcome() == HoldRenewal.Outcome.RESTORED) {
+            if (renewal.outcome() == HoldRenewal.RenewalOutcome.RENEWED
+                    || renewal.outcome() == HoldRenewal.RenewalOutcome.RESTORED) {
                 ofHold(renewal.claim(), ledger -> {
                     ledger.renewedInPrimary();
                     return true;

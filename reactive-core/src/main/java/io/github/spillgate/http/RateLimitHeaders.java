@@ -122,8 +122,8 @@ public final class RateLimitHeaders {
     }
 
     /**
-     * Writes the fields of a response. Unknown values are omitted; no value is empty. A concurrency limit has no window,
-     * and these fields describe a quota in a window: it has only {@code Retry-After}, after a denial.
+     * Writes the fields of a response. Unknown values are omitted; no value is empty. The fields describe a quota in a
+     * window. A concurrency limit has no window, so it has only {@code Retry-After}, after a denial.
      *
      * @param decisions all decisions on the request, in order; none after an error
      * @param headers the consumer of the name and the value of each field; it gets each name at most once

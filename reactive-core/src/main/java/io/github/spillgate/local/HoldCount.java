@@ -163,20 +163,20 @@ public final class HoldCount extends Count {
      * @param cost the permits of the claim
      * @return what has been done
      */
-    public HoldRenewal.Outcome renew(long cost) {
+    public HoldRenewal.RenewalOutcome renew(long cost) {
         Hold hold = hold();
         if (hold == null && holds.size() < MOST_HOLDS) {
             take(cost);
         }
         if (hold == null) {
-            return HoldRenewal.Outcome.RESTORED;
+            return HoldRenewal.RenewalOutcome.RESTORED;
         }
         if (hold.isTombstone()) {
-            return HoldRenewal.Outcome.RELEASED;
+            return HoldRenewal.RenewalOutcome.RELEASED;
         }
         long expiry = Math.max(hold.expiry, now + limit.window().toMillis());
         put(new Hold(expiry, expiry - now, hold.permits));
-        return HoldRenewal.Outcome.RENEWED;
+        return HoldRenewal.RenewalOutcome.RENEWED;
     }
 
     /** Releases the hold of the claim. If it is not there yet, it will not be taken. */

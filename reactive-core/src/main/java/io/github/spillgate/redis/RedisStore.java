@@ -389,11 +389,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return renewals;
     }
 
-    private static HoldRenewal.Outcome outcome(ScriptReply reply, int i) {
+    private static HoldRenewal.RenewalOutcome outcome(ScriptReply reply, int i) {
         return switch (reply.status(i)) {
-            case FREE -> reply.granted(i) == 1 ? HoldRenewal.Outcome.RENEWED : HoldRenewal.Outcome.RESTORED;
-            case DENIED -> HoldRenewal.Outcome.RELEASED;
-            default -> HoldRenewal.Outcome.FOREIGN;
+            case FREE ->
+                reply.granted(i) == 1 ? HoldRenewal.RenewalOutcome.RENEWED : HoldRenewal.RenewalOutcome.RESTORED;
+            case DENIED -> HoldRenewal.RenewalOutcome.RELEASED;
+            default -> HoldRenewal.RenewalOutcome.FOREIGN;
         };
     }
 

@@ -6,10 +6,10 @@ package io.github.spillgate.spi;
  * @param claim the claim that took the permits
  * @param outcome what the store has done
  */
-public record HoldRenewal(Claim claim, Outcome outcome) {
+public record HoldRenewal(Claim claim, RenewalOutcome outcome) {
 
     /** What a store has done with a hold. */
-    public enum Outcome {
+    public enum RenewalOutcome {
         /** The store knew it. It lasts for another hold time. */
         RENEWED,
 

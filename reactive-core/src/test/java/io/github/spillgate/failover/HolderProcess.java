@@ -68,7 +68,7 @@ final class HolderProcess implements AutoCloseable {
         return events.size();
     }
 
-    /** Ends the process at once, like SIGKILL, and returns when it has ended, on the monotonic clock of this machine. */
+    /** Sends SIGKILL, and returns the time at which the process has ended, on the monotonic clock of this machine. */
     long kill() throws InterruptedException {
         process.destroyForcibly().waitFor();
         return System.nanoTime();

@@ -1,7 +1,7 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.spi.HoldRenewal.Outcome;
+import io.github.spillgate.spi.HoldRenewal.RenewalOutcome;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;
 import java.util.List;
@@ -69,19 +69,19 @@ final class HoldModel extends CountModel {
         }
     }
 
-    Outcome renew(Limit limit, long cost, long now) {
+    RenewalOutcome renew(Limit limit, long cost, long now) {
         Hold found = found();
         if (found == null) {
             take(limit, cost, now);
-            return Outcome.RESTORED;
+            return RenewalOutcome.RESTORED;
         } else if (found.isTombstone()) {
-            return Outcome.RELEASED;
+            return RenewalOutcome.RELEASED;
         }
         long left = found.since + found.life - now;
         holds.set(
                 holds.indexOf(found),
                 new Hold(selected, now, Math.max(left, limit.window().toMillis()), found.permits));
-        return Outcome.RENEWED;
+        return RenewalOutcome.RENEWED;
     }
 
     void release(long now) {

@@ -1013,7 +1013,8 @@ public abstract class LimitStoreContract {
         Claim claim = hold("a", 1);
         unprotected().release(List.of(claim)).block();
         assertThat(now(unprotected().take(List.of(claim))).isAllowed()).isFalse();
-        assertThat(renewed(List.of(claim))).containsExactly(new HoldRenewal(claim, HoldRenewal.Outcome.RELEASED));
+        assertThat(renewed(List.of(claim)))
+                .containsExactly(new HoldRenewal(claim, HoldRenewal.RenewalOutcome.RELEASED));
         assertThat(only(now(unprotected().peek(List.of(claim)))).used()).isZero();
     }
 
@@ -1029,10 +1030,10 @@ public abstract class LimitStoreContract {
     @Test
     void aRenewalHoldsUnknownPermitsEvenAboveTheLimit() {
         List<Claim> holds = List.of(hold("a", 2), hold("a", 1), hold("a", 1), hold("b", 1));
-        assertThat(renewed(holds)).extracting(HoldRenewal::outcome).containsOnly(HoldRenewal.Outcome.RESTORED);
+        assertThat(renewed(holds)).extracting(HoldRenewal::outcome).containsOnly(HoldRenewal.RenewalOutcome.RESTORED);
         assertThat(renewed(holds))
                 .containsExactlyInAnyOrderElementsOf(holds.stream()
-                        .map(claim -> new HoldRenewal(claim, HoldRenewal.Outcome.RENEWED))
+                        .map(claim -> new HoldRenewal(claim, HoldRenewal.RenewalOutcome.RENEWED))
                         .toList());
         assertThat(only(now(unprotected().peek(List.of(hold("a", 1))))).used()).isEqualTo(4);
         unprotected().release(holds).block();
