@@ -62,7 +62,7 @@ class ResilientStoreHoldersTest {
 
     @Test
     void noMoreWorkRunsThanTheLimitAllowsIfAProcessIsKilled() throws Exception {
-        killOneOfTwo(1_500);
+        killOneOfTwo(600);
     }
 
     @Test

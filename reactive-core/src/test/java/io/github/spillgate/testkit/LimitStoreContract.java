@@ -1018,6 +1018,16 @@ public abstract class LimitStoreContract {
         assertThat(only(now(unprotected().peek(List.of(claim)))).used()).isZero();
     }
 
+    /** The oldest is forgotten, so that a client cannot fill the memory of the store. */
+    @Test
+    void aBoundedNumberOfReleasesWaitsForItsRequests() {
+        List<Claim> early = Stream.generate(() -> hold("a", 1)).limit(65).toList();
+        early.forEach(claim -> unprotected().release(List.of(claim)).block());
+        assertThat(now(unprotected().take(List.of(early.get(64)))).isAllowed()).isFalse();
+        assertThat(now(unprotected().take(List.of(early.get(1)))).isAllowed()).isFalse();
+        assertThat(now(unprotected().take(List.of(early.get(0)))).isAllowed()).isTrue();
+    }
+
     @Test
     void aRequestThatIsSentTwiceHoldsItsPermitsOnce() {
         Claim claim = hold("a", 2);

@@ -1,0 +1,102 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import java.util.function.UnaryOperator;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+
+/** The releases of which the primary store could not be told: how long they wait, and how many of them. */
+class ReleaseQueueTest {
+
+    private final VirtualTime time = new VirtualTime();
+    private final FailingStore store = new FailingStore(LocalStore.bounded(100, time));
+    private final ReleaseQueue queue = new ReleaseQueue(
+            store, new CircuitGates(store, Fallback.deny(), 10, 100_000_000, UnaryOperator.identity()));
+    private final RateLimiter limiter = RateLimiter.builder("test")
+            .store(store)
+            .limit(Limit.concurrent(1_000))
+            .build();
+    private final Claim claim = DecidedClaims.of(limiter.peek("a").block()).get(0);
+
+    @AfterEach
+    void restoreRealTime() {
+        time.close();
+    }
+
+    @Test
+    void releasesAreDeliveredWhenTheStoreIsBack() {
+        List<Claim> holds = holds(300);
+        store.renew(holds).block();
+        store.fails = true;
+        queue.add(holds);
+        queue.add(holds);
+        assertThat(queue.size()).isEqualTo(300);
+        time.pass(Duration.ofSeconds(10));
+        assertThat(queue.size()).isEqualTo(300);
+        assertThat(used()).isEqualTo(300);
+        store.fails = false;
+        time.pass(Duration.ofSeconds(2));
+        assertThat(queue.size()).isZero();
+        assertThat(used()).isZero();
+    }
+
+    @Test
+    void releasesAreDroppedWhenTheHoldsHaveExpired() {
+        store.fails = true;
+        queue.add(holds(3));
+        time.pass(Duration.ofSeconds(59));
+        assertThat(queue.size()).isEqualTo(3);
+        time.pass(Duration.ofSeconds(2));
+        assertThat(queue.size()).isZero();
+        int calls = store.calls;
+        time.pass(Duration.ofMinutes(1));
+        assertThat(store.calls).isEqualTo(calls);
+    }
+
+    @Test
+    void theirNumberIsBounded() {
+        store.fails = true;
+        queue.add(holds(ReleaseQueue.MOST + 10));
+        assertThat(queue.size()).isEqualTo(ReleaseQueue.MOST);
+    }
+
+    private List<Claim> holds(int number) {
+        return IntStream.range(0, number)
+                .mapToObj(i -> claim.holdingAs(new UUID(1, i)))
+                .toList();
+    }
+
+    private long used() {
+        return limiter.peek("a").block().limits().get(0).used();
+    }
+
+    private static final class FailingStore extends Unprotected {
+
+        private boolean fails;
+        private int calls;
+
+        FailingStore(LocalStore store) {
+            super(store);
+        }
+
+        @Override
+        public Mono<Void> release(List<Claim> holds) {
+            calls++;
+            return fails ? Mono.error(new LimitStoreUnavailableException("told to fail", null)) : super.release(holds);
+        }
+    }
+}
