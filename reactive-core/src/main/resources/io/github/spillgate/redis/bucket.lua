@@ -4,8 +4,6 @@
 -- as a window has milliseconds, and each millisecond returns as many units as a window has permits. A limit's capacity
 -- is its burst in units. All of these are below 2^53, so doubles hold them exactly.
 
-local SHORT_BUCKET, LONG_BUCKET = 16, 32
-
 -- Returns the level at a time that is not before that of the bucket.
 local function levelAt(bucket, time)
   -- The product may be rounded if it is above all levels. That does not change the result.
@@ -46,12 +44,18 @@ end
 -- Adds units that are taken at a time that is not before that of the bucket. Several takes in one millisecond are the
 -- same as one.
 local function addToBucket(bucket, units, time)
-  local level = levelAt(bucket, time)
-  if bucket.at ~= time then
-    bucket.older = min(bucket.older, level)
+  local level, at = bucket.level, bucket.at
+  if at ~= time then
+    level = level - (time - at) * bucket.limit.permits -- as levelAt does
+    if level < 0 then
+      level = 0
+    end
+    if bucket.older > level then
+      bucket.older = level
+    end
     local mark = bucket.isSetBack and 0 or level
     if 2 * bucket.older <= mark then
-      bucket.older, bucket.olderAt = mark, bucket.at
+      bucket.older, bucket.olderAt = mark, at
     end
     bucket.at = time
   end
@@ -65,7 +69,10 @@ end
 -- empty when it is taken from lives longer than necessary, so that most takes do not write its expiry.
 local function writeBucket(bucket, life)
   local limit = bucket.limit
-  local left = max(life, levelAt(bucket, now) / limit.permits)
+  local left = (bucket.at == now and bucket.level or levelAt(bucket, now)) / limit.permits
+  if left < life then
+    left = life
+  end
   if left == 0 then
     call('DEL', bucket.key)
     return

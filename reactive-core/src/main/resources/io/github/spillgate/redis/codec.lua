@@ -24,7 +24,7 @@ local function usageOf(count, granted, status, fitsAt)
     return pack(USAGE, granted, status, count.used, fitsAt,
       count.used > 0 and (count.newest + 1) * count.limit.resolution + count.limit.window or now)
   elseif count.limit.isBucket then
-    return pack(USAGE, granted, status, levelAt(count, now), 0, 0)
+    return pack(USAGE, granted, status, count.at == now and count.level or levelAt(count, now), 0, 0)
   elseif count.limit.isConcurrent then
     return pack(USAGE, granted, status, count.used, count.used > 0 and count.last or now, 0)
   end

@@ -53,6 +53,7 @@ local A_COUNTER = 4417395 -- 'sgC'
 local A_BUCKET = 4351859 -- 'sgB'
 local A_BUCKET_SET_BACK = 6449011 -- 'sgb'
 local HOLDS = 4745075 -- 'sgH'
+local SHORT_BUCKET, LONG_BUCKET = 16, 32
 local HEAD = 42
 local FRONT = '3'
 local BEHIND_HEAD = '42' -- as text, because Redis is slow at formatting numbers

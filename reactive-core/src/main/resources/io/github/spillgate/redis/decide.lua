@@ -98,11 +98,12 @@ local function timesThatFit(count, limit, cost, times, id)
     end
     return cost == 0 and times or min(times, floor(free / cost))
   elseif limit.isBucket then
-    local free, units = limit.capacity - levelAt(count, now), cost * limit.window
+    local level, units = count.level - (now - count.at) * permits, cost * limit.window -- as levelAt does
+    local free = limit.capacity - (level > 0 and level or 0)
     if free < units then
       return 0
     end
-    return cost == 0 and times or min(times, floor(free / units))
+    return (times == 1 or cost == 0) and times or min(times, floor(free / units))
   elseif limit.isConcurrent then
     return fitsHold(count, limit, id, cost) and times or 0
   end

@@ -6,20 +6,7 @@
 -- rounds, Redis 6.2 on two busy cores). Behind log.lua it would take 20 µs, because creating the functions of that file
 -- takes time. Batches of 16 and 64 counters take the same time with and without it.
 
-local LENGTH_OF_ONE = 47
-
-local one -- the only limit with the cost, if there is one request with one count
-
-if #argument == LENGTH_OF_ONE then
-  local _, kind, permits, window, resolution, denied, mode, times, deadline, _, _, _, cost =
-    unpackFrom('<I2I1I7I6I6I1I1I4I7I1I2I2I7', argument)
-  if mode == 1 and times == 1 and denied == 0 and cost > 0 and not isLate(deadline) then
-    one = {isLog = kind == LOG, isBucket = kind == BUCKET, isAligned = kind == ALIGNED_COUNTER, permits = permits,
-      window = window, resolution = resolution, capacity = resolution * window, cost = cost}
-  end
-end
-
-if one and not one.isLog and not one.isBucket then
+if one and not one.isLog then
   local isDone, reply = pcall(function()
     local counter = readCounter(KEYS[1], one)
     if counter and counterFits(counter, one.permits, one.cost) then
