@@ -18,6 +18,7 @@ public enum Entrant {
     SPRING_GATEWAY("spring gateway", Side.PEER, SpringGateway::new),
     LOG("spillgate log", Side.OURS, setting -> Spillgate.inRedis(setting, Entrant::log)),
     COUNTER("spillgate counter", Side.OURS, setting -> Spillgate.inRedis(setting, Entrant::counter)),
+    BUCKET("spillgate bucket", Side.OURS, setting -> Spillgate.inRedis(setting, Entrant::bucket)),
 
     /** On one event loop, as a request of a server: as many thread switches as with EVALSHA, which are none. */
     LOG_ON_LOOP(
@@ -133,6 +134,10 @@ public enum Entrant {
 
     private static Limit log(Rate rate) {
         return Limit.of(rate.permits(), rate.window());
+    }
+
+    private static Limit bucket(Rate rate) {
+        return log(rate).burst(rate.permits());
     }
 
     private static Limit counter(Rate rate) {

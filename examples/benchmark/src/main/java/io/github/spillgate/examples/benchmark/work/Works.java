@@ -1,5 +1,6 @@
 package io.github.spillgate.examples.benchmark.work;
 
+import static io.github.spillgate.examples.benchmark.contender.Entrant.BUCKET;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.BUCKET4J;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.BUCKET4J_BATCHING;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER;
@@ -53,6 +54,8 @@ public final class Works {
     };
     private static final Duration SECOND = Duration.ofSeconds(1);
     private static final Rate A_HUNDRED = new Rate(100, SECOND);
+    private static final Rate A_MILLION_A_DAY = new Rate(1_000_000, Duration.ofDays(1));
+    private static final String BUSY = "100 keys, requested faster than the permits of a bucket return";
     private static final int MANY = 10_000;
     private static final int PROCESSORS = Runtime.getRuntime().availableProcessors();
 
@@ -87,6 +90,12 @@ public final class Works {
         for (int keys : new int[] {1_000, 10_000, 100_000}) {
             works.add(deniedKeys(keys));
         }
+        works.add(kinds("kinds", "10,000 keys, all allowed", 256, MANY, A_HUNDRED, LOG, COUNTER, BUCKET));
+        works.add(kinds(
+                "kinds-one", "one decision at a time, for 10,000 keys", 1, MANY, A_HUNDRED, LOG, COUNTER, BUCKET));
+        works.add(kinds("kinds-busy", BUSY, 256, 100, A_MILLION_A_DAY, COUNTER, BUCKET));
+        works.add(kinds(
+                "kinds-busy-one", "one decision at a time, for " + BUSY, 1, 100, A_MILLION_A_DAY, COUNTER, BUCKET));
         works.add(cluster("cluster", "10,000 keys", MANY));
         works.add(cluster("cluster-100", "100 keys", 100));
         works.add(cluster("cluster-hot", "one key", 1));
@@ -194,6 +203,16 @@ public final class Works {
                 .keys(keys)
                 .rates(new Rate(1, Duration.ofHours(1)))
                 .allDenied()
+                .build();
+    }
+
+    private static Work kinds(String name, String says, int inFlight, int keys, Rate rate, Entrant... kinds) {
+        return Work.of("kinds", says, kinds)
+                .named(name)
+                .inFlight(inFlight)
+                .keys(keys)
+                .rates(rate)
+                .comparedBy(Yardstick.COUNTER)
                 .build();
     }
 

@@ -9,6 +9,8 @@ public enum Yardstick {
     EVALSHA(Measure.DECISIONS),
     BATCHING(Measure.DECISIONS),
     PING(Measure.P50),
+    /** Our counter. */
+    COUNTER(Measure.DECISIONS),
     /** Ours in a cluster of one primary. */
     ONE_PRIMARY(Measure.DECISIONS),
     /** The server without a limiter. */
@@ -39,6 +41,7 @@ public enum Yardstick {
             case BATCHING -> entrant == Entrant.BUCKET4J_BATCHING;
             case ONE_PRIMARY -> entrant == Entrant.COUNTER_IN_ONE;
             case PING -> entrant == Entrant.PING;
+            case COUNTER -> entrant == Entrant.COUNTER;
             case UNFILTERED, UNFILTERED_TIME -> entrant == Entrant.WEBFLUX || entrant == Entrant.VERTX;
         };
     }
